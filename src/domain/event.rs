@@ -1,0 +1,148 @@
+//! What the loop tells whoever watches it: the terminal, NDJSON and the event logs consume the same events.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{CommitId, Number, Outcome, Record, Tag};
+
+/// Why the loop ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum StopReason {
+    /// The session has as many experiments as it may have.
+    MaxExperiments {
+        /// The cap.
+        limit: u32,
+    },
+    /// The time that was asked for is over.
+    Budget {
+        /// The time, in seconds.
+        seconds: f64,
+    },
+    /// The incumbent reached the goal.
+    Goal {
+        /// The goal.
+        goal: f64,
+    },
+    /// The session has no agent; its baseline is measured.
+    NoAgent,
+    /// Too many calls of the agent in a row changed nothing.
+    NoChange {
+        /// How many.
+        calls: u32,
+    },
+    /// The agent cannot be started or fails every time.
+    Agent {
+        /// What it said.
+        detail: String,
+    },
+    /// Somebody asked for it.
+    Interrupted,
+}
+
+/// One thing that happened in a session.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// A session was opened or continued.
+    SessionStarted {
+        /// Its tag.
+        tag: Tag,
+        /// The branch's tip.
+        tip: CommitId,
+        /// How many experiments it has, the baseline not counted.
+        experiments: u32,
+        /// Whether it was there before.
+        continued: bool,
+    },
+    /// Something the user should know and need not act on.
+    Notice {
+        /// What.
+        detail: String,
+    },
+    /// Uncommitted changes that `ar` did not make were put away before the working tree was put back.
+    ChangesSaved {
+        /// The ref that holds them.
+        reference: String,
+        /// The paths.
+        paths: Vec<String>,
+    },
+    /// The agent was called.
+    AgentStarted {
+        /// The experiment that it is to propose.
+        id: u32,
+    },
+    /// The agent is done.
+    AgentFinished {
+        /// The experiment that it was to propose.
+        id: u32,
+        /// How long it worked, in seconds.
+        seconds: f64,
+        /// Whether there is a change.
+        changed: bool,
+    },
+    /// An experiment's run was started.
+    RunStarted {
+        /// The experiment.
+        id: u32,
+        /// Its commit.
+        commit: CommitId,
+        /// What it tries.
+        description: String,
+        /// The log.
+        log: PathBuf,
+        /// The deadline, in seconds from now.
+        timeout: f64,
+        /// What it has to beat.
+        incumbent: Option<Number>,
+    },
+    /// A run goes on; not written to any file.
+    RunProgress {
+        /// The experiment.
+        id: u32,
+        /// How long it has been going on, in seconds.
+        elapsed: f64,
+        /// The last number of the metric in its log.
+        last: Option<Number>,
+    },
+    /// An experiment is over and recorded.
+    ExperimentFinished {
+        /// Its record.
+        record: Box<Record>,
+        /// The best value and its experiment after it.
+        incumbent: Option<(u32, Number)>,
+    },
+    /// The loop ended.
+    SessionStopped {
+        /// Why.
+        reason: StopReason,
+        /// How many experiments the session has, the baseline not counted.
+        experiments: u32,
+    },
+}
+
+impl Event {
+    /// The event's name, as it stands in the logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::SessionStarted { .. } => "session_started",
+            Event::Notice { .. } => "notice",
+            Event::ChangesSaved { .. } => "changes_saved",
+            Event::AgentStarted { .. } => "agent_started",
+            Event::AgentFinished { .. } => "agent_finished",
+            Event::RunStarted { .. } => "run_started",
+            Event::RunProgress { .. } => "run_progress",
+            Event::ExperimentFinished { .. } => "experiment_finished",
+            Event::SessionStopped { .. } => "session_stopped",
+        }
+    }
+
+    /// The outcome, of an experiment that is over.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Event::ExperimentFinished { record, .. } => Some(record.outcome),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The types that all other modules speak in: plain data, no effects.
+//!
+//! Nothing here knows of git, files, processes or terminals.
+
+mod contract;
+mod event;
+mod metric;
+mod outcome;
+mod record;
+mod tag;
+mod text;
+
+pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LedgerDialect};
+pub use event::{Event, StopReason};
+pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
+pub use outcome::{Failure, FailureClass, Outcome};
+pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, MetricValue, Record, Run};
+pub use tag::{Tag, TagError};
+pub use text::one_line;

@@ -1,0 +1,180 @@
+//! The record of an experiment, as it stands in its tag object; DESIGN section 5.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Direction, Failure, Number, Outcome, Tag};
+
+/// The version of the on-disk formats that this program writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A commit's full object name in hexadecimal, 40 or 64 digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommitId(String);
+
+impl CommitId {
+    /// Wraps a full hexadecimal object name.
+    pub fn new(hex: impl Into<String>) -> Self {
+        CommitId(hex.into())
+    }
+
+    /// All digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first `digits` digits.
+    pub fn short(&self, digits: usize) -> &str {
+        &self.0[..digits.min(self.0.len())]
+    }
+}
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The measured metric of an experiment; `value` is absent when there is no number that counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricValue {
+    /// The metric's name.
+    pub name: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// The number, finite.
+    pub value: Option<f64>,
+    /// The number's text in the log.
+    pub raw: Option<String>,
+}
+
+impl MetricValue {
+    /// The number with its text, where there is one.
+    pub fn number(&self) -> Option<Number> {
+        let value = self.value?;
+        let raw = self.raw.clone().unwrap_or_else(|| value.to_string());
+        Some(Number { value, raw })
+    }
+}
+
+/// One execution of the measuring command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The command line, as `sh -c` got it.
+    pub command: String,
+    /// The seed, where the session sets one.
+    pub seed: Option<u64>,
+    /// When it was started.
+    pub started: Timestamp,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// Its exit status; absent when a signal ended it.
+    pub exit: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// What it measured.
+    pub value: Option<f64>,
+}
+
+/// How much a change changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiffStat {
+    /// Files added, deleted, renamed or modified.
+    pub files: u32,
+    /// Lines added in text files.
+    pub added: u32,
+    /// Lines deleted in text files.
+    pub deleted: u32,
+}
+
+impl fmt::Display for DiffStat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.files == 1 { "" } else { "s" };
+        write!(f, "{} file{plural} changed, +{} -{}", self.files, self.added, self.deleted)
+    }
+}
+
+/// Where an experiment ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The host's name.
+    pub host: String,
+    /// The GPUs' model names, `2 x NVIDIA H100` when there are several of one kind.
+    pub gpu: Option<String>,
+    /// How many GPUs there are.
+    #[serde(default)]
+    pub gpus: u32,
+    /// The GPU driver's version.
+    pub driver: Option<String>,
+    /// A hash over the lock files in the repository root (`uv.lock`, `Cargo.lock` …).
+    pub lockfile: Option<String>,
+}
+
+/// The call of the agent that made the change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentCall {
+    /// The agent's command line.
+    pub command: String,
+    /// How long it worked, in seconds.
+    pub seconds: f64,
+}
+
+/// One numbered attempt, complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The format's version.
+    pub version: u32,
+    /// The experiment's number; 0 is the baseline.
+    pub id: u32,
+    /// The session.
+    pub tag: Tag,
+    /// The experiment's commit.
+    pub commit: CommitId,
+    /// The branch tip that it was made on; its own commit for the baseline.
+    pub base: CommitId,
+    /// What it tries, on one line.
+    pub description: String,
+    /// The strategy that it belongs to, where the proposal names one.
+    pub direction: Option<String>,
+    /// The verdict.
+    pub outcome: Outcome,
+    /// Why there is no number, or none that counts.
+    pub failure: Option<Failure>,
+    /// One sentence that says why the outcome is what it is, with the numbers in it.
+    pub reason: String,
+    /// The metric.
+    pub metric: MetricValue,
+    /// Every number that the log's summary gives, by name.
+    pub metrics: Map<String, Value>,
+    /// Peak memory in GiB.
+    pub memory_gb: Option<f64>,
+    /// The executions of the measuring command, in order; empty when it never ran.
+    pub runs: Vec<Run>,
+    /// What the guard commands said.
+    #[serde(default)]
+    pub guards: Vec<Value>,
+    /// The size of the change.
+    pub diff: DiffStat,
+    /// Where it ran.
+    pub environment: Environment,
+    /// When the attempt began.
+    pub started: Timestamp,
+    /// When the verdict was reached.
+    pub finished: Timestamp,
+    /// The agent's call; absent for the baseline and for `ar try`.
+    pub agent: Option<AgentCall>,
+    /// Fields of a newer program, and the contract in the baseline's record.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl Record {
+    /// The total time of all runs, in seconds.
+    pub fn run_seconds(&self) -> f64 {
+        self.runs.iter().map(|run| run.seconds).sum()
+    }
+}

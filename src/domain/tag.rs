@@ -1,0 +1,120 @@
+//! The name of a session.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+
+/// A session's tag: what follows `autoresearch/` in its branch; matches `[a-z0-9][a-z0-9._-]*`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Tag(String);
+
+/// Why a text is no [`Tag`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TagError {
+    /// It holds a character that DESIGN section 5 does not allow, or starts with one.
+    #[error(
+        "`{0}` is not a tag: it must start with a lower-case letter or a digit and hold only those and `.`, `_`, `-`"
+    )]
+    Characters(String),
+    /// It is well-formed, but git refuses it as a part of a ref's name.
+    #[error("`{0}` is not a tag: git refuses names that hold `..`, or end in `.` or `.lock`")]
+    RefFormat(String),
+}
+
+impl Tag {
+    /// The tag as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first free tag for a day: month and day (`nov20`), then `nov20-2` and so on.
+    pub fn for_day(day: Date, taken: impl Fn(&Tag) -> bool) -> Tag {
+        let first = day.strftime("%b%d").to_string().to_lowercase();
+        (1u32..)
+            .map(|n| Tag(if n == 1 { first.clone() } else { format!("{first}-{n}") }))
+            .find(|tag| !taken(tag))
+            .unwrap_or(Tag(first))
+    }
+
+    /// The session's branch as a full ref name.
+    pub fn branch_ref(&self) -> String {
+        format!("refs/heads/{}", self.branch())
+    }
+
+    /// The session's branch as git shows it.
+    pub fn branch(&self) -> String {
+        format!("autoresearch/{}", self.0)
+    }
+
+    /// The folder of the session's record refs, without a closing slash.
+    pub fn ref_prefix(&self) -> String {
+        format!("refs/autoresearch/{}", self.0)
+    }
+
+    /// The record ref of experiment `id`.
+    pub fn record_ref(&self, id: u32) -> String {
+        format!("{}/{id:05}", self.ref_prefix())
+    }
+}
+
+impl FromStr for Tag {
+    type Err = TagError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut chars = text.chars();
+        let first = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let rest = chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'));
+        if !first || !rest {
+            return Err(TagError::Characters(text.to_owned()));
+        }
+        if text.contains("..") || text.ends_with('.') || text.ends_with(".lock") {
+            return Err(TagError::RefFormat(text.to_owned()));
+        }
+        Ok(Tag(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Tag {
+    type Error = TagError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Tag> for String {
+    fn from(tag: Tag) -> Self {
+        tag.0
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_the_design_and_git() {
+        for good in ["nov20", "nov20-2", "0", "a.b_c-d"] {
+            assert!(good.parse::<Tag>().is_ok(), "{good}");
+        }
+        for bad in ["", "Nov20", "-a", ".a", "a/b", "a b", "a..b", "a.", "a.lock", "ä", "a~1", "a@{b"] {
+            assert!(bad.parse::<Tag>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn defaults_to_month_and_day_and_counts_on() {
+        let day = jiff::civil::date(2026, 11, 5);
+        assert_eq!(Tag::for_day(day, |_| false).as_str(), "nov05");
+        assert_eq!(Tag::for_day(day, |tag| tag.as_str() != "nov05-3").as_str(), "nov05-3");
+    }
+}

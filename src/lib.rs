@@ -1,0 +1,27 @@
+//! `ar`: a git-native experiment ledger.
+//!
+//! Dependencies point down only: a module may use those listed below it, never those above.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`session`] | the loop: wires all below it together |
+//! | [`report`] | records to tables, JSON, CSV, Markdown |
+//! | [`agent`] | prompt, launch, proposal |
+//! | [`exec`] | shim, process tree, deadline, log capture, samplers |
+//! | [`git`] | everything gix: snapshot, restore, record refs, diff |
+//! | [`ledger`] | results.tsv and its dialects |
+//! | [`state`] | state files, journal, locks, event logs |
+//! | [`measure`] | log bytes to metrics and a failure class |
+//! | [`rules`] | pure decisions: keep or discard, stop, budgets |
+//! | [`domain`] | the types all of them speak in |
+
+pub mod agent;
+pub mod domain;
+pub mod exec;
+pub mod git;
+pub mod ledger;
+pub mod measure;
+pub mod report;
+pub mod rules;
+pub mod session;
+pub mod state;

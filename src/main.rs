@@ -1,0 +1,3 @@
+//! Entry of the `ar` binary.
+
+fn main() {}
