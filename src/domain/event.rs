@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{CommitId, Number, Outcome, Record, Tag};
+use super::{CommitId, Number, Record, Tag};
 
 /// Why the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,6 +39,13 @@ pub enum StopReason {
     },
     /// Somebody asked for it.
     Interrupted,
+    /// Something failed that the loop cannot get around.
+    Error {
+        /// What.
+        detail: String,
+    },
+    /// The terminal is gone; a run that was going on goes on by itself.
+    Detached,
 }
 
 /// One thing that happened in a session.
@@ -81,6 +88,10 @@ pub enum Event {
         seconds: f64,
         /// Whether there is a change.
         changed: bool,
+        /// Its exit status; absent when a signal ended it.
+        exit: Option<i32>,
+        /// Its last line of output; empty without one.
+        said: String,
     },
     /// An experiment's run was started.
     RunStarted {
@@ -135,14 +146,6 @@ impl Event {
             Event::RunProgress { .. } => "run_progress",
             Event::ExperimentFinished { .. } => "experiment_finished",
             Event::SessionStopped { .. } => "session_stopped",
-        }
-    }
-
-    /// The outcome, of an experiment that is over.
-    pub fn outcome(&self) -> Option<Outcome> {
-        match self {
-            Event::ExperimentFinished { record, .. } => Some(record.outcome),
-            _ => None,
         }
     }
 }

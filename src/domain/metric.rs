@@ -17,18 +17,26 @@ pub enum Direction {
     Higher,
 }
 
-/// Parts of a metric's name that say that higher is better; DESIGN section 3.
+/// Parts of a metric's name that say that more is better. Digits may follow, as in `map50`.
 const HIGHER_IS_BETTER: &[&str] = &[
     "acc",
     "accuracy",
     "auc",
     "auroc",
     "bleu",
+    "dice",
+    "elo",
     "f1",
+    "flops",
     "fps",
+    "gain",
+    "gflops",
     "iou",
+    "kappa",
     "map",
+    "mcc",
     "mfu",
+    "mrr",
     "ndcg",
     "precision",
     "psnr",
@@ -40,32 +48,50 @@ const HIGHER_IS_BETTER: &[&str] = &[
     "score",
     "sharpe",
     "spearman",
+    "speed",
     "speedup",
     "ssim",
+    "tflops",
     "throughput",
+    "top1",
+    "top5",
+    "utilization",
     "win",
     "winrate",
 ];
 
-/// Units of throughput, as the part of a name in front of a closing `_s`, `_sec` or `per_sec`.
+/// Two parts of a name that say it together.
+const HIGHER_TOGETHER: &[[&str; 2]] =
+    &[["exact", "match"], ["hit", "rate"], ["pass", "rate"], ["success", "rate"], ["win", "rate"]];
+
+/// Units of throughput, as the end of a name.
 const PER_SECOND: &[&str] = &["_s", "_sec", "_second", "ps"];
+
+/// What a throughput counts.
+const COUNTED: &[&str] = &[
+    "tok", "token", "tokens", "sample", "samples", "img", "images", "it", "iter", "iters", "step", "steps", "req",
+    "requests", "flop", "flops", "items", "per", "bytes", "mb", "gb",
+];
 
 impl Direction {
     /// Whether `name` reads as a metric of which more is better, so that a direction must be said.
     pub fn is_unclear_for(name: &str) -> bool {
-        let lower = name.to_lowercase();
-        let mut parts = lower.split(|c: char| !c.is_alphanumeric());
-        let per_second = PER_SECOND.iter().any(|unit| {
-            lower.strip_suffix(unit).is_some_and(|rest| {
-                [
-                    "tok", "token", "tokens", "sample", "samples", "img", "images", "it", "iter", "iters", "step",
-                    "steps", "req", "requests", "flop", "flops", "items", "per", "bytes", "mb", "gb",
-                ]
-                .iter()
-                .any(|quantity| rest.trim_end_matches("_per").rsplit('_').next() == Some(*quantity))
-            })
+        let plain: String = name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        let parts: Vec<&str> = plain.split('_').filter(|part| !part.is_empty()).collect();
+        let is_digits = |part: &str| part.chars().all(|c| c.is_ascii_digit());
+        let per_second = PER_SECOND.iter().filter_map(|unit| plain.strip_suffix(unit)).any(|rest| {
+            let counted = rest.trim_end_matches("_per").rsplit('_').next();
+            counted.is_some_and(|counted| COUNTED.contains(&counted))
         });
-        per_second || parts.any(|part| HIGHER_IS_BETTER.contains(&part))
+        let alone = parts.iter().any(|part| {
+            let without_digits = part.trim_end_matches(|c: char| c.is_ascii_digit());
+            HIGHER_IS_BETTER.contains(part) || HIGHER_IS_BETTER.contains(&without_digits)
+        });
+        let together = parts.windows(2).any(|pair| {
+            // pass@k
+            HIGHER_TOGETHER.iter().any(|known| known == pair) || pair[0] == "pass" && is_digits(pair[1])
+        });
+        per_second || alone || together
     }
 
     /// Whether `a` is strictly better than `b`.
@@ -120,12 +146,13 @@ impl FromStr for Number {
 }
 
 impl Number {
-    /// How many digits stand behind the decimal point; 0 for numbers in scientific notation.
+    /// How many digits stand behind the decimal point where the number is written without an exponent: 3 for
+    /// `0.125`, 8 for `1.5e-7`, 0 for `1.5e7`.
     pub fn decimals(&self) -> usize {
-        if self.raw.contains(['e', 'E']) {
-            return 0;
-        }
-        self.raw.split_once('.').map_or(0, |(_, fraction)| fraction.len())
+        let (mantissa, exponent) = self.raw.split_once(['e', 'E']).unwrap_or((&self.raw, "0"));
+        let written = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+        let exponent = exponent.parse::<i64>().unwrap_or(0);
+        usize::try_from((written as i64).saturating_sub(exponent)).unwrap_or(0)
     }
 }
 
@@ -139,7 +166,7 @@ impl fmt::Display for Number {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricSource {
-    /// Beside its name in the log; DESIGN section 6.
+    /// Beside its name in the log.
     #[default]
     Log,
     /// In the one group of this pattern, wherever it matches in the log.
@@ -184,13 +211,54 @@ mod tests {
             "eval/accuracy",
             "F1",
             "steps_per_second",
+            "success_rate",
+            "pass_rate",
+            "hit_rate",
+            "tok/s",
+            "tokens/sec",
+            "samples/s",
+            "elo",
+            "mAP50",
+            "map_50",
+            "pass@1",
+            "top1",
+            "top5",
+            "dice",
+            "exact_match",
             "win_rate",
+            "gain",
+            "mrr",
+            "kappa",
+            "mcc",
+            "speed",
+            "tflops",
+            "gflops",
+            "flops",
+            "utilization",
         ] {
             assert!(Direction::is_unclear_for(name), "{name}");
         }
-        for name in
-            ["val_bpb", "loss", "val_loss", "rmse", "avg_bpc", "time_s", "train_s", "ppl", "latency_ms", "mean_ms"]
-        {
+        for name in [
+            "val_bpb",
+            "loss",
+            "val_loss",
+            "rmse",
+            "mae",
+            "ppl",
+            "perplexity",
+            "error_rate",
+            "latency_ms",
+            "time_s",
+            "seconds",
+            "mean_ms",
+            "avg_bpc",
+            "wer",
+            "cer",
+            "fid",
+            "train_s",
+            "memory_gb",
+            "heap_mb",
+        ] {
             assert!(!Direction::is_unclear_for(name), "{name}");
         }
     }
@@ -201,6 +269,15 @@ mod tests {
         assert_eq!((number.value, number.to_string().as_str()), (1.8342, "1.834200"));
         for text in ["nan", "inf", "-inf", "infinity", "1e999", "", "word"] {
             assert!(text.parse::<Number>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_those_of_the_number_without_an_exponent() {
+        for (text, decimals) in
+            [("3", 0), ("0.125", 3), ("1.5e-7", 8), ("1.50E-7", 9), ("2e+3", 0), ("1.2345e2", 2), ("-1.0", 1)]
+        {
+            assert_eq!(text.parse::<Number>().map(|number| number.decimals()), Ok(decimals), "{text}");
         }
     }
 }

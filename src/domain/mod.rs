@@ -2,18 +2,22 @@
 //!
 //! Nothing here knows of git, files, processes or terminals.
 
+mod clock;
 mod contract;
 mod event;
 mod metric;
 mod outcome;
+mod phase;
 mod record;
 mod tag;
 mod text;
 
+pub use clock::Clock;
 pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LedgerDialect};
 pub use event::{Event, StopReason};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};
+pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, MetricValue, Record, Run};
 pub use tag::{Tag, TagError};
-pub use text::one_line;
+pub use text::{count_of, duration_text, one_line, shell_word};

@@ -26,7 +26,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Why an experiment has no number, or none that counts; DESIGN section 6.
+/// Why an experiment has no number, or none that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {

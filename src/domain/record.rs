@@ -1,4 +1,4 @@
-//! The record of an experiment, as it stands in its tag object; DESIGN section 5.
+//! The record of an experiment, as it stands in its tag object.
 
 use std::fmt;
 

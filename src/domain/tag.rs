@@ -14,7 +14,7 @@ pub struct Tag(String);
 /// Why a text is no [`Tag`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
-    /// It holds a character that DESIGN section 5 does not allow, or starts with one.
+    /// It does not match `[a-z0-9][a-z0-9._-]*`.
     #[error(
         "`{0}` is not a tag: it must start with a lower-case letter or a digit and hold only those and `.`, `_`, `-`"
     )]
@@ -31,7 +31,7 @@ impl Tag {
     }
 
     /// The first free tag for a day: month and day (`nov20`), then `nov20-2` and so on.
-    pub fn for_day(day: Date, taken: impl Fn(&Tag) -> bool) -> Tag {
+    pub fn for_day(day: Date, mut taken: impl FnMut(&Tag) -> bool) -> Tag {
         let first = day.strftime("%b%d").to_string().to_lowercase();
         (1u32..)
             .map(|n| Tag(if n == 1 { first.clone() } else { format!("{first}-{n}") }))

@@ -1,4 +1,7 @@
-//! Text that must stand on one line.
+//! Text that must stand on one line, be one word of a command, or read as a person would write it.
+
+use std::path::Path;
+use std::time::Duration;
 
 /// Folds `text` to one line: each run of tabs, line breaks and other control characters becomes one space.
 pub fn one_line(text: &str) -> String {
@@ -16,13 +19,69 @@ pub fn one_line(text: &str) -> String {
     line.trim_end().to_owned()
 }
 
+/// A path as one word of a command that a user is told to type; quoted where the shell would take it apart.
+pub fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ':' | ',' | '@' | '%')) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A number of things: `1 experiment`, `2 experiments`.
+pub fn count_of(count: u32, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A duration as a user writes it, and as settings take it: `8h`, `10m`, `90s`, `1h30m`, `500ms`.
+pub fn duration_text(duration: Duration) -> String {
+    let whole = duration.as_secs();
+    if duration.subsec_nanos() != 0 {
+        return if whole == 0 && duration.subsec_nanos().is_multiple_of(1_000_000) {
+            format!("{}ms", duration.subsec_millis())
+        } else {
+            format!("{}s", duration.as_secs_f64())
+        };
+    }
+    let parts = match whole {
+        // People write 90s rather than 1m30s.
+        0..120 if whole != 60 => [0, 0, whole],
+        _ => [whole / 3600, whole % 3600 / 60, whole % 60],
+    };
+    let shown: String = parts
+        .iter()
+        .zip(["h", "m", "s"])
+        .filter(|(part, _)| **part > 0)
+        .map(|(part, unit)| format!("{part}{unit}"))
+        .collect();
+    if shown.is_empty() { "0s".into() } else { shown }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_for_the_shell() {
+        assert_eq!(shell_word(Path::new("/a/results.tsv")), "/a/results.tsv");
+        assert_eq!(shell_word(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    }
 
     #[test]
     fn tabs_line_breaks_and_escapes_become_spaces() {
         assert_eq!(one_line(" a\tb\r\nc\u{1b}[31m  d\u{2028}e \n"), "a b c [31m  d e");
         assert_eq!(one_line("\n"), "");
+    }
+
+    #[test]
+    fn durations_and_counts_read_as_people_write_them() {
+        let cases =
+            [(28_800, "8h"), (600, "10m"), (90, "90s"), (5400, "1h30m"), (60, "1m"), (3661, "1h1m1s"), (0, "0s")];
+        for (seconds, text) in cases {
+            assert_eq!(duration_text(Duration::from_secs(seconds)), text);
+        }
+        assert_eq!(duration_text(Duration::from_millis(500)), "500ms");
+        assert_eq!(duration_text(Duration::from_millis(1500)), "1.5s");
+        assert_eq!([count_of(0, "row"), count_of(1, "row"), count_of(2, "row")], ["0 rows", "1 row", "2 rows"]);
     }
 }

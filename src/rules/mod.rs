@@ -1,1 +1,15 @@
-//! rules
+//! The rules: pure functions over the history and the contract.
+//!
+//! Nothing here knows of git, files, processes, clocks or terminals; time comes in as an argument.
+
+mod decide;
+mod history;
+mod recovery;
+mod stop;
+mod summary;
+
+pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
+pub use history::History;
+pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
+pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
+pub use summary::{KeptStep, Point, Summary, summarize};

@@ -1,1 +1,18 @@
-//! state
+//! The state folder `.autoresearch/<tag>/`: contract, journal, event logs, memory files, lock.
+//!
+//! Everything here is plain files, written so that a power cut leaves the old or the new content, never a mixture.
+//! Nothing here knows of git or decides anything.
+
+mod durable;
+mod error;
+mod folder;
+mod journal;
+mod logs;
+mod memory;
+
+pub use durable::{append_line, read_json, read_tail, write_atomic, write_json};
+pub use error::StateError;
+pub use folder::{OwnerLock, SessionFolder, refuse_held};
+pub use journal::{Aside, Journal, OpenExperiment, Status};
+pub use logs::{EventLog, Level};
+pub use memory::{Iteration, Memory};

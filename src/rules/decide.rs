@@ -1,0 +1,195 @@
+//! Keep or discard.
+
+use crate::domain::{Direction, Failure, FailureClass, MetricSpec, Number, Outcome};
+
+/// An outcome and the sentence that says why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// One sentence, with the numbers in it.
+    pub reason: String,
+}
+
+/// Decides on a measured number against the incumbent.
+///
+/// A number is kept when it is strictly better than the incumbent's by more than `min_delta` (0 or more, in the
+/// metric's unit); an equal one is discarded. Without an incumbent (the baseline) it is kept.
+pub fn decide(metric: &MetricSpec, measured: &Number, incumbent: Option<(u32, &Number)>, min_delta: f64) -> Verdict {
+    let name = &metric.name;
+    let Some((id, best)) = incumbent else {
+        return Verdict { outcome: Outcome::Keep, reason: format!("{name} is {measured}, the number to beat") };
+    };
+    let gain = metric.direction.gain(measured.value, best.value);
+    let size = format_gain(measured, best);
+    let (outcome, reason) = if gain == 0.0 {
+        (Outcome::Discard, format!("{name} {measured} equals experiment {id}"))
+    } else if gain < 0.0 {
+        (Outcome::Discard, format!("{name} {measured} is worse than {best} of experiment {id} by {size}"))
+    } else if exceeds(gain, min_delta, measured, best) {
+        (Outcome::Keep, format!("{name} {measured} is better than {best} of experiment {id} by {size}"))
+    } else {
+        let reason = format!(
+            "{name} {measured} is better than {best} of experiment {id} by {size}, which is not more than the \
+             minimum of {min_delta}"
+        );
+        (Outcome::Discard, reason)
+    };
+    Verdict { outcome, reason }
+}
+
+/// Whether `gain` is more than `min_delta`, where decimal numbers that differ by exactly `min_delta` do not count as
+/// more because of how binary fractions round: a difference of two numbers is off by at most two roundings of the
+/// larger one.
+fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool {
+    let rounding = if min_delta == 0.0 { 0.0 } else { 4.0 * f64::EPSILON * a.value.abs().max(b.value.abs()) };
+    gain > min_delta + rounding
+}
+
+/// The most decimals that a difference is written with; a finer one reads better in scientific notation.
+const MOST_DECIMALS: usize = 12;
+
+/// A difference of this size has more digits before the decimal point than its number holds: 2 to the power of 53.
+const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
+
+/// The distance of two numbers with as many decimals as the more precise of them; never all zeros when they differ.
+pub fn format_distance(a: &Number, b: &Number) -> String {
+    let distance = (a.value - b.value).abs();
+    let decimals = a.decimals().max(b.decimals());
+    if decimals <= MOST_DECIMALS && distance < TOO_LARGE {
+        let text = format!("{distance:.decimals$}");
+        if distance == 0.0 || text.contains(|c: char| ('1'..='9').contains(&c)) {
+            return text;
+        }
+    }
+    format!("{distance:.3e}")
+}
+
+/// The distance of two numbers, see [`format_distance`], and relative to the second: `0.0531 (2.9 %)`.
+pub fn format_gain(a: &Number, b: &Number) -> String {
+    let absolute = format_distance(a, b);
+    match relative_gain(Direction::Higher, a.value, b.value) {
+        Some(ratio) => format!("{absolute} ({})", percent(ratio.abs())),
+        None => absolute,
+    }
+}
+
+/// The gain of `a` over `b` relative to the size of `b`; `None` when `b` is 0.
+pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
+    let ratio = direction.gain(a, b) / b.abs();
+    ratio.is_finite().then_some(ratio)
+}
+
+/// A ratio as a percentage with two significant digits below 10 %, so that a small gain is never `0.0 %`.
+fn percent(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if percent == 0.0 || percent >= 10.0 {
+        return format!("{percent:.0} %");
+    }
+    let decimals = (1 - percent.log10().floor() as i32).max(1) as usize;
+    if decimals > MOST_DECIMALS {
+        return format!("{percent:.1e} %");
+    }
+    format!("{percent:.decimals$} %")
+}
+
+/// Says in one sentence why an experiment has no number.
+pub fn describe_failure(failure: &Failure, metric: &str, ended: &str) -> String {
+    let what = match failure.class {
+        FailureClass::SyntaxError => "the code does not parse",
+        FailureClass::ImportError => "an import failed",
+        FailureClass::Oom => "out of memory",
+        FailureClass::Nan => return format!("{metric} is not a finite number ({ended})"),
+        FailureClass::Timeout => "the deadline passed",
+        FailureClass::Killed => "something else killed the run",
+        FailureClass::NoOutput => return format!("{ended}, and the run printed nothing"),
+        FailureClass::NoMetric => return format!("the run printed no {metric} ({ended})"),
+        FailureClass::Crash => "the run failed",
+        FailureClass::GuardFailed => "a guard failed",
+        FailureClass::Scope => "the change leaves the scope",
+        FailureClass::Protected => "the change touches a protected file",
+        FailureClass::TooLarge => "the change is too large",
+        FailureClass::NoChange => "nothing changed",
+        FailureClass::Duplicate => "the same change was measured before",
+        FailureClass::Lost => "the machine died under the run",
+    };
+    format!("{what} ({ended})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::MetricSource;
+
+    fn spec(direction: Direction) -> MetricSpec {
+        MetricSpec { name: "val_bpb".into(), direction, source: MetricSource::Log }
+    }
+
+    fn number(text: &str) -> Number {
+        text.parse().unwrap()
+    }
+
+    fn judge(direction: Direction, new: &str, old: &str, min_delta: f64) -> (Outcome, String) {
+        let verdict = decide(&spec(direction), &number(new), Some((3, &number(old))), min_delta);
+        (verdict.outcome, verdict.reason)
+    }
+
+    #[test]
+    fn every_sentence_has_its_numbers() {
+        let cases = [
+            (
+                "1.7811",
+                "1.8342",
+                0.0,
+                Outcome::Keep,
+                "val_bpb 1.7811 is better than 1.8342 of experiment 3 by 0.0531 (2.9 %)",
+            ),
+            (
+                "1.8589",
+                "1.8342",
+                0.0,
+                Outcome::Discard,
+                "val_bpb 1.8589 is worse than 1.8342 of experiment 3 by 0.0247 (1.3 %)",
+            ),
+            ("1.8342", "1.8342", 0.0, Outcome::Discard, "val_bpb 1.8342 equals experiment 3"),
+            ("1.83420", "1.8342", 0.0, Outcome::Discard, "val_bpb 1.83420 equals experiment 3"),
+            (
+                "1.8340",
+                "1.8342",
+                0.001,
+                Outcome::Discard,
+                "val_bpb 1.8340 is better than 1.8342 of experiment 3 by 0.0002 (0.011 %), which is not more than the minimum of 0.001",
+            ),
+        ];
+        for (new, old, delta, outcome, reason) in cases {
+            assert_eq!(judge(Direction::Lower, new, old, delta), (outcome, reason.to_owned()));
+        }
+    }
+
+    #[test]
+    fn direction_turns_the_verdict() {
+        assert_eq!(judge(Direction::Higher, "0.91", "0.90", 0.0).0, Outcome::Keep);
+        assert_eq!(judge(Direction::Higher, "0.89", "0.90", 0.0).0, Outcome::Discard);
+        assert_eq!(judge(Direction::Lower, "-2", "-1", 0.0).0, Outcome::Keep);
+    }
+
+    #[test]
+    fn a_gain_of_exactly_the_minimum_is_not_more_than_it() {
+        // 1.1 - 1.0 is 0.10000000000000009 in binary.
+        assert_eq!(judge(Direction::Lower, "1.0", "1.1", 0.1).0, Outcome::Discard);
+        assert_eq!(judge(Direction::Lower, "0.99", "1.1", 0.1).0, Outcome::Keep);
+        assert_eq!(judge(Direction::Lower, "0.3", "0.30000000000000004", 0.0).0, Outcome::Keep);
+    }
+
+    #[test]
+    fn small_gains_keep_their_digits() {
+        assert_eq!(format_gain(&number("0.9979"), &number("0.9980")), "0.0001 (0.010 %)");
+        assert_eq!(format_gain(&number("1.5e-7"), &number("2e-7")), "0.00000005 (25 %)");
+        assert_eq!(format_gain(&number("1.99e2"), &number("1.00e2")), "99 (99 %)");
+        assert_eq!(format_gain(&number("0.3"), &number("0.30000000000000004")), "5.551e-17 (1.9e-14 %)");
+        assert_eq!(format_gain(&number("1e-20"), &number("3e-20")), "2.000e-20 (67 %)");
+        assert_eq!(format_gain(&number("1e30"), &number("3e30")), "2.000e30 (67 %)");
+        assert_eq!(format_gain(&number("2.50"), &number("2.5")), "0.00 (0 %)");
+        assert_eq!(format_gain(&number("3"), &number("0")), "3");
+    }
+}

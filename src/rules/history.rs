@@ -1,0 +1,69 @@
+//! A session's experiments so far.
+
+use crate::domain::{CommitId, Number, Outcome, Record};
+
+/// The records of one session in the order of their numbers.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    records: Vec<Record>,
+}
+
+impl History {
+    /// Wraps records; they may come in any order.
+    pub fn new(mut records: Vec<Record>) -> Self {
+        records.sort_by_key(|record| record.id);
+        History { records }
+    }
+
+    /// All records.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Adds the record of the experiment that was just finished; one of the same number is replaced.
+    pub fn push(&mut self, record: Record) {
+        self.records.retain(|known| known.id != record.id);
+        self.records.push(record);
+    }
+
+    /// The record of experiment `id`.
+    pub fn get(&self, id: u32) -> Option<&Record> {
+        self.records.binary_search_by_key(&id, |record| record.id).ok().map(|index| &self.records[index])
+    }
+
+    /// The baseline, once it was measured.
+    pub fn baseline(&self) -> Option<&Record> {
+        self.get(0)
+    }
+
+    /// The experiment that a new one has to beat: the last one that was kept.
+    pub fn incumbent(&self) -> Option<&Record> {
+        self.records.iter().rev().find(|record| record.outcome == Outcome::Keep)
+    }
+
+    /// The incumbent's number of its metric, with its experiment's number.
+    pub fn best(&self) -> Option<(u32, Number)> {
+        let record = self.incumbent()?;
+        Some((record.id, record.metric.number()?))
+    }
+
+    /// How many experiments there are, the baseline not counted.
+    pub fn experiments(&self) -> u32 {
+        self.records.iter().filter(|record| record.id != 0).count() as u32
+    }
+
+    /// The number that the next experiment gets.
+    pub fn next_id(&self) -> u32 {
+        self.records.last().map_or(0, |record| record.id + 1)
+    }
+
+    /// How many experiments came after the last one that was kept.
+    pub fn since_keep(&self) -> u32 {
+        self.records.iter().rev().take_while(|record| record.outcome != Outcome::Keep).count() as u32
+    }
+
+    /// Whether `commit` is the commit of one of the experiments.
+    pub fn knows(&self, commit: &CommitId) -> bool {
+        self.records.iter().any(|record| record.commit == *commit)
+    }
+}

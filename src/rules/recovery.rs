@@ -1,0 +1,103 @@
+//! What is still to do of an experiment that somebody left open.
+
+use crate::domain::Phase;
+
+/// How often a run that was lost with its machine is started again on the same commit.
+pub const LOST_RETRIES: u32 = 2;
+
+/// What there is of the run of an open experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunFound {
+    /// It goes on.
+    Going,
+    /// It is over and said how it ended.
+    Over,
+    /// It was never started, or died without a word.
+    Gone,
+}
+
+/// What is found of an open experiment: what the journal says, and what is really there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Found {
+    /// The step that the journal names.
+    pub phase: Phase,
+    /// Whether the journal names its commit.
+    pub has_commit: bool,
+    /// Whether its record's ref is there.
+    pub recorded: bool,
+    /// Its run.
+    pub run: RunFound,
+    /// How often its run was started.
+    pub runs: u32,
+}
+
+/// One thing to do. Each can be done twice without harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// End what is left of the agent and of lost runs.
+    EndJobs,
+    /// Save what is in the working tree, and put branch and working tree back to the base.
+    Reset,
+    /// Commit the change that is in the working tree.
+    Commit,
+    /// Bring branch and working tree to the experiment's commit.
+    CheckOut,
+    /// Start the run.
+    Run,
+    /// Wait for the run that is there, and measure, decide and record it.
+    Finish,
+    /// Record it as lost.
+    RecordLost,
+    /// Write its row if it is missing, and bring branch and working tree to where its outcome belongs.
+    Settle,
+    /// Close it in the journal.
+    Close,
+}
+
+/// Lists what is still to do, in order.
+pub fn recover(found: Found) -> Vec<Step> {
+    use Step::{CheckOut, Close, Commit, EndJobs, Finish, RecordLost, Reset, Run, Settle};
+    if found.recorded {
+        // The record is the commit point: the experiment counts, whatever else was done.
+        return vec![Settle, Close];
+    }
+    match found.phase {
+        Phase::Idle => Vec::new(),
+        Phase::Proposing => vec![EndJobs, Reset, Close],
+        Phase::Committing if !found.has_commit => vec![EndJobs, Commit, Run, Finish],
+        Phase::Committing => vec![CheckOut, Run, Finish],
+        Phase::Running | Phase::Recording | Phase::Settling => match found.run {
+            RunFound::Going | RunFound::Over => vec![Finish],
+            RunFound::Gone if found.runs <= LOST_RETRIES => vec![EndJobs, CheckOut, Run, Finish],
+            RunFound::Gone => vec![EndJobs, CheckOut, RecordLost],
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_leave_an_experiment_has_its_steps() {
+        use Step::*;
+        let found = |phase, has_commit, recorded, run, runs| Found { phase, has_commit, recorded, run, runs };
+        for (left, steps) in [
+            (found(Phase::Idle, false, false, RunFound::Gone, 0), vec![]),
+            (found(Phase::Proposing, false, false, RunFound::Gone, 0), vec![EndJobs, Reset, Close]),
+            (found(Phase::Committing, false, false, RunFound::Gone, 0), vec![EndJobs, Commit, Run, Finish]),
+            (found(Phase::Committing, true, false, RunFound::Gone, 0), vec![CheckOut, Run, Finish]),
+            (found(Phase::Running, true, false, RunFound::Going, 1), vec![Finish]),
+            (found(Phase::Running, true, false, RunFound::Over, 1), vec![Finish]),
+            (found(Phase::Running, true, false, RunFound::Gone, 1), vec![EndJobs, CheckOut, Run, Finish]),
+            (found(Phase::Running, true, false, RunFound::Gone, 2), vec![EndJobs, CheckOut, Run, Finish]),
+            (found(Phase::Running, true, false, RunFound::Gone, 3), vec![EndJobs, CheckOut, RecordLost]),
+            (found(Phase::Recording, true, false, RunFound::Over, 1), vec![Finish]),
+            (found(Phase::Recording, true, true, RunFound::Over, 1), vec![Settle, Close]),
+            (found(Phase::Settling, true, true, RunFound::Over, 1), vec![Settle, Close]),
+            (found(Phase::Settling, true, true, RunFound::Gone, 1), vec![Settle, Close]),
+        ] {
+            assert_eq!(recover(left), steps, "{left:?}");
+        }
+    }
+}

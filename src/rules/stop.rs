@@ -1,0 +1,41 @@
+//! When the loop ends.
+
+use std::time::Duration;
+
+use super::History;
+use crate::domain::{Contract, Direction, StopReason};
+
+/// After how many calls in a row that changed nothing an agent counts as stuck. Twice the five attempts without a
+/// keep after which the refine ladder asks for a pivot: by then nothing that `ar` says moves the agent.
+pub const NO_CHANGE_LIMIT: u32 = 10;
+
+/// Whether a value is at the goal or past it.
+pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
+    !direction.better(goal, value)
+}
+
+/// Why no further experiment may be started, if so. `elapsed` is how long this call of the loop has been going on,
+/// `idle_calls` how many calls of the agent in a row changed nothing.
+pub fn stop_before_next(
+    contract: &Contract,
+    history: &History,
+    elapsed: Duration,
+    idle_calls: u32,
+) -> Option<StopReason> {
+    if let (Some(goal), Some((_, best))) = (contract.goal, history.best())
+        && reached_goal(contract.metric.direction, best.value, goal)
+    {
+        return Some(StopReason::Goal { goal });
+    }
+    if let Some(limit) = contract.max_experiments
+        && history.experiments() >= limit
+    {
+        return Some(StopReason::MaxExperiments { limit });
+    }
+    if let Some(budget) = contract.budget
+        && elapsed >= budget
+    {
+        return Some(StopReason::Budget { seconds: budget.as_secs_f64() });
+    }
+    (idle_calls >= NO_CHANGE_LIMIT).then_some(StopReason::NoChange { calls: idle_calls })
+}

@@ -1,0 +1,143 @@
+//! What a series of experiments found.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Direction, FailureClass, Number, Outcome};
+
+use super::relative_gain;
+
+/// One experiment as far as the summary looks at it; a session's record and a foreign ledger's row both give one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Its number, or its place in the ledger.
+    pub id: u32,
+    /// Its commit as it is written in the source.
+    pub commit: Option<String>,
+    /// Its number of the metric.
+    pub value: Option<Number>,
+    /// Its outcome; absent for a row whose verdict is none of the three.
+    pub outcome: Option<Outcome>,
+    /// What it tried.
+    pub description: String,
+    /// Why it failed.
+    pub failure: Option<FailureClass>,
+}
+
+/// A kept experiment and what it gained over the one kept before it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptStep {
+    /// The place of the experiment among the points.
+    pub index: usize,
+    /// The gain over the kept one before, in the metric's unit; absent for the first.
+    pub gain: Option<f64>,
+}
+
+/// What a series of experiments found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The place of the best kept experiment among the points.
+    pub best: Option<usize>,
+    /// The gain of the best over the baseline, in the metric's unit.
+    pub gain: Option<f64>,
+    /// The same relative to the baseline.
+    pub relative_gain: Option<f64>,
+    /// The kept experiments in order.
+    pub kept: Vec<KeptStep>,
+    /// Kept experiments per experiment with a verdict, the baseline not counted.
+    pub keep_rate: Option<f64>,
+    /// How many failed in which way.
+    pub failures: BTreeMap<FailureClass, u32>,
+    /// The longest run of experiments without a keep.
+    pub longest_streak: u32,
+}
+
+/// Sums a series up. `baseline` is the place of the baseline among the points, `has_verdict` whether the series says of
+/// its experiments what became of them.
+///
+/// The best is the best number among the kept ones, whatever came later: never from a crash or a discard. In a series
+/// without verdicts it is the best of all.
+pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>, has_verdict: bool) -> Summary {
+    let mut kept: Vec<KeptStep> = Vec::new();
+    let mut best: Option<(usize, f64)> = None;
+    let mut last_kept: Option<f64> = None;
+    let mut failures = BTreeMap::new();
+    let (mut judged, mut kept_after_baseline) = (0u32, 0u32);
+    let (mut streak, mut longest_streak) = (0u32, 0u32);
+    for (index, point) in points.iter().enumerate() {
+        if let Some(class) = point.failure {
+            *failures.entry(class).or_default() += 1;
+        }
+        let value = point.value.as_ref().map(|number| number.value);
+        if let Some(value) = value
+            && (point.outcome == Some(Outcome::Keep) || !has_verdict)
+            && best.is_none_or(|(_, other)| direction.better(value, other))
+        {
+            best = Some((index, value));
+        }
+        let Some(outcome) = point.outcome else { continue };
+        let after_baseline = Some(index) != baseline;
+        judged += u32::from(after_baseline);
+        if outcome != Outcome::Keep {
+            streak += 1;
+            longest_streak = longest_streak.max(streak);
+            continue;
+        }
+        streak = 0;
+        kept_after_baseline += u32::from(after_baseline);
+        let gain = value.zip(last_kept).map(|(value, before)| direction.gain(value, before));
+        kept.push(KeptStep { index, gain });
+        last_kept = value.or(last_kept);
+    }
+    let start = baseline.and_then(|index| points[index].value.as_ref()).map(|number| number.value);
+    let ends = best.map(|(_, value)| value).zip(start);
+    Summary {
+        best: best.map(|(index, _)| index),
+        gain: ends.map(|(value, start)| direction.gain(value, start)),
+        relative_gain: ends.and_then(|(value, start)| relative_gain(direction, value, start)),
+        kept,
+        keep_rate: (judged > 0).then(|| f64::from(kept_after_baseline) / f64::from(judged)),
+        failures,
+        longest_streak,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(id: u32, value: Option<&str>, outcome: Outcome) -> Point {
+        Point {
+            id,
+            commit: None,
+            value: value.map(|text| text.parse().unwrap()),
+            outcome: Some(outcome),
+            description: String::new(),
+            failure: (outcome == Outcome::Crash).then_some(FailureClass::Oom),
+        }
+    }
+
+    #[test]
+    fn the_best_is_a_kept_one_and_a_zero_of_a_crash_never() {
+        let points = [
+            point(0, Some("2.0"), Outcome::Keep),
+            point(1, Some("0.5"), Outcome::Discard),
+            point(2, None, Outcome::Crash),
+            point(3, Some("1.5"), Outcome::Keep),
+            point(4, Some("0.0"), Outcome::Crash),
+        ];
+        let summary = summarize(&points, Direction::Lower, Some(0), true);
+        assert_eq!(summary.best, Some(3));
+        assert_eq!((summary.gain, summary.relative_gain), (Some(0.5), Some(0.25)));
+        assert_eq!(summary.keep_rate, Some(0.25));
+        assert_eq!(summary.kept.iter().map(|step| step.gain).collect::<Vec<_>>(), [None, Some(0.5)]);
+        assert_eq!(summary.failures, BTreeMap::from([(FailureClass::Oom, 2)]));
+        assert_eq!(summary.longest_streak, 2);
+    }
+
+    #[test]
+    fn nothing_kept_is_no_best() {
+        let points = [point(0, Some("1"), Outcome::Discard)];
+        let summary = summarize(&points, Direction::Lower, None, true);
+        assert_eq!((summary.best, summary.gain, summary.keep_rate), (None, None, Some(0.0)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Files that survive a power cut.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::StateError;
+use crate::domain::FORMAT_VERSION;
+
+/// Attaches what was tried, and on what, to an error of the system.
+pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StateError + 'a {
+    move |source| StateError::Io { action, path: path.to_owned(), source }
+}
+
+/// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. The umask says who may read it.
+pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file =
+            tempfile::Builder::new().prefix(".ar-").permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(failed("write", path))
+}
+
+/// Replaces a JSON file, indented, unless a newer program wrote the one that is there.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    refuse_newer(path)?;
+    let mut text =
+        serde_json::to_vec_pretty(value).map_err(|source| StateError::Json { path: path.to_owned(), source })?;
+    text.push(b'\n');
+    write_atomic(path, &text)
+}
+
+/// Reads a JSON file; `None` when there is none.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
+    let Some(value) = read_value(path)? else { return Ok(None) };
+    check_version(path, &value)?;
+    serde_json::from_value(value).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
+}
+
+/// Appends one line to a file and fsyncs it; a torn last line is ended first.
+pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
+    let append = || -> io::Result<()> {
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut bytes = Vec::with_capacity(line.len() + 2);
+        if file.seek(SeekFrom::End(0))? > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            let mut last = [0u8];
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                bytes.push(b'\n');
+            }
+        }
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        file.write_all(&bytes)?;
+        file.sync_data()
+    };
+    append().map_err(failed("append to", path))
+}
+
+/// The last bytes of a file, at most 64 KiB and none before byte `from`; nothing when there is no file.
+pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, StateError> {
+    const TAIL: u64 = 64 * 1024;
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file?,
+        };
+        let end = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(from.max(end.saturating_sub(TAIL))))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(failed("read", path))
+}
+
+/// Refuses to go on when a newer program wrote the file.
+fn refuse_newer(path: &Path) -> Result<(), StateError> {
+    match read_value(path) {
+        Ok(Some(value)) => check_version(path, &value),
+        // A torn or foreign file is replaced.
+        Ok(None) | Err(StateError::Json { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
+    match value.get("version").and_then(Value::as_u64) {
+        Some(found) if found > u64::from(FORMAT_VERSION) => Err(StateError::Newer { path: path.to_owned(), found }),
+        _ => Ok(()),
+    }
+}
+
+fn read_value(path: &Path) -> Result<Option<Value>, StateError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("read", path)(error)),
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_newer_format_is_read_by_nobody_and_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("contract.json");
+        fs::write(&path, r#"{"version": 2, "tag": "x"}"#).unwrap();
+        let error = write_json(&path, &json!({"version": 1})).unwrap_err();
+        assert!(matches!(error, StateError::Newer { found: 2, .. }), "{error}");
+        assert!(read_json::<Value>(&path).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), r#"{"version": 2, "tag": "x"}"#);
+    }
+
+    #[test]
+    fn a_torn_last_line_does_not_swallow_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        fs::write(&path, "{\"a\":1}\n{\"b\":").unwrap();
+        append_line(&path, "{\"c\":3}").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"a\":1}\n{\"b\":\n{\"c\":3}\n");
+    }
+}

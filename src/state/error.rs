@@ -1,0 +1,59 @@
+//! What can go wrong with the state folder.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::domain::FORMAT_VERSION;
+
+/// A state file that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file system said no.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file does not hold what it should.
+    #[error("cannot understand {}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Where it goes wrong.
+        source: serde_json::Error,
+    },
+    /// A newer program wrote the file.
+    #[error("{} has format version {found}; this program knows version {FORMAT_VERSION} and does not write over it", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+    /// Another process holds the session or the working tree.
+    #[error("another ar is at work here: {holder}")]
+    Held {
+        /// Who holds it, as far as it said.
+        holder: String,
+    },
+}
+
+impl StateError {
+    /// The next command to type, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            StateError::Newer { .. } => Some("continue this session with the newer ar that wrote it".into()),
+            StateError::Held { .. } => {
+                Some("wait for it to end; for a second session beside it: git worktree add --detach ../second".into())
+            }
+            StateError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("make room on the disk; nothing was lost".into())
+            }
+            StateError::Io { .. } | StateError::Json { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Where a session's files are, and who holds them.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use super::StateError;
+use super::durable::{failed, read_json, write_json};
+use crate::domain::{Contract, Tag};
+
+/// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
+const WORKTREE_LOCK: &str = "ar.lock";
+
+/// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
+#[derive(Debug, Clone)]
+pub struct SessionFolder {
+    root: PathBuf,
+    tag: Tag,
+}
+
+impl SessionFolder {
+    /// Names the folder; creates nothing.
+    pub fn new(main_worktree: &Path, tag: &Tag) -> Self {
+        SessionFolder { root: main_worktree.join(".autoresearch").join(tag.as_str()), tag: tag.clone() }
+    }
+
+    /// Creates the folder with its parts.
+    pub fn create(&self) -> Result<(), StateError> {
+        for folder in [self.state(), self.logs(), self.root.join("runs")] {
+            fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        }
+        Ok(())
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of the state files.
+    pub fn state(&self) -> PathBuf {
+        self.root.join("state")
+    }
+
+    /// The folder of the event logs.
+    pub fn logs(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
+    /// The folder of one experiment's runs.
+    pub fn run(&self, id: u32) -> PathBuf {
+        self.root.join("runs").join(format!("{id:05}"))
+    }
+
+    /// Creates the folder of one experiment's runs.
+    pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
+        let folder = self.run(id);
+        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        Ok(folder)
+    }
+
+    /// Reads the contract; `None` when the session has none.
+    pub fn contract(&self) -> Result<Option<Contract>, StateError> {
+        read_json(&self.state().join("contract.json"))
+    }
+
+    /// Stores the contract, and the task in prose beside it.
+    pub fn store_contract(&self, contract: &Contract, task: &str) -> Result<(), StateError> {
+        write_json(&self.state().join("contract.json"), contract)?;
+        super::write_atomic(&self.state().join("task_spec.md"), task.as_bytes())
+    }
+
+    /// Refuses a session that another process holds, in whatever working tree. Changes nothing on disk.
+    pub fn refuse_held(&self) -> Result<(), StateError> {
+        look_at(&self.root.join("lock"))
+    }
+
+    /// Takes the session, and the working tree that `git_dir` belongs to, for this process. The locks die with the
+    /// process.
+    pub fn lock(&self, git_dir: &Path) -> Result<OwnerLock, StateError> {
+        let worktree = hold(&git_dir.join(WORKTREE_LOCK), &self.tag)?;
+        let session = hold(&self.root.join("lock"), &self.tag)?;
+        Ok(OwnerLock { _files: [worktree, session] })
+    }
+}
+
+/// Refuses a working tree in which another process is at work, whatever its session. Changes nothing on disk.
+pub fn refuse_held(git_dir: &Path) -> Result<(), StateError> {
+    look_at(&git_dir.join(WORKTREE_LOCK))
+}
+
+/// An error when another process has the lock; changes nothing on disk.
+fn look_at(path: &Path) -> Result<(), StateError> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(failed("open", path)(error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(held(&mut file)),
+        Err(TryLockError::Error(error)) => Err(failed("lock", path)(error)),
+    }
+}
+
+fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(failed("open", path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(held(&mut file)),
+        Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
+    }
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "process {} with session {tag}", std::process::id())
+    };
+    write(&mut file).map_err(failed("write", path))?;
+    Ok(file)
+}
+
+/// Names the holder of a lock as far as it can be read.
+fn held(file: &mut File) -> StateError {
+    let mut holder = String::new();
+    let _ = file.read_to_string(&mut holder);
+    let holder = if holder.trim().is_empty() { "it has not said who it is" } else { holder.trim() };
+    StateError::Held { holder: holder.to_owned() }
+}
+
+/// The right to move a session on; held until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct OwnerLock {
+    _files: [File; 2],
+}

@@ -1,0 +1,159 @@
+//! The journal: what the session is doing, so that it can be finished by somebody else.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::StateError;
+use super::durable::{read_json, write_json};
+use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Phase};
+
+/// Whether anybody is at work on the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// A loop is at work on it, or was when it was killed.
+    Running,
+    /// Nobody is, and a run goes on by itself.
+    Detached,
+    /// It was stopped in good order.
+    Stopped,
+}
+
+/// The experiment that is open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenExperiment {
+    /// Its number.
+    pub id: u32,
+    /// The branch tip that it is made on.
+    pub base: CommitId,
+    /// Its commit, from the commit step on.
+    pub commit: Option<CommitId>,
+    /// What it tries, from the commit step on.
+    #[serde(default)]
+    pub description: String,
+    /// The strategy that it belongs to.
+    #[serde(default)]
+    pub direction: Option<String>,
+    /// When it began.
+    pub started: Timestamp,
+    /// The agent's call.
+    #[serde(default)]
+    pub agent: Option<AgentCall>,
+    /// How often its run was started.
+    #[serde(default)]
+    pub runs: u32,
+    /// How long results.tsv was when its row was about to be written, in bytes.
+    #[serde(default)]
+    pub rows_from: u64,
+    /// What the file that holds the metric looked like before the run; see [`crate::domain::MetricSource::File`].
+    #[serde(default)]
+    pub metric_file: Option<String>,
+    /// Why it is recorded without a run.
+    #[serde(default)]
+    pub refused: Option<Failure>,
+    /// What the agent said about its change beside description and direction.
+    #[serde(default)]
+    pub proposal: Map<String, Value>,
+    /// Fields of a newer program.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl OpenExperiment {
+    /// An experiment that begins now on `base`.
+    pub fn new(id: u32, base: CommitId, started: Timestamp) -> Self {
+        OpenExperiment {
+            id,
+            base,
+            commit: None,
+            description: String::new(),
+            direction: None,
+            started,
+            agent: None,
+            runs: 0,
+            rows_from: 0,
+            metric_file: None,
+            refused: None,
+            proposal: Map::new(),
+            more: Map::new(),
+        }
+    }
+}
+
+/// A change that was taken out of the working tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Aside {
+    /// Its commit.
+    pub commit: CommitId,
+    /// What it tries.
+    pub description: String,
+    /// The ref that keeps it meanwhile.
+    pub reference: String,
+}
+
+/// `state/progress.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Journal {
+    /// The format's version.
+    pub version: u32,
+    /// How many calls of the agent, or of `ar try`, there were.
+    pub iteration: u32,
+    /// How many findings the session has.
+    pub total_findings: u32,
+    /// Whether anybody is at work.
+    pub status: Status,
+    /// Iterations since the last keep.
+    pub stale_count: u32,
+    /// Calls in a row that changed nothing.
+    #[serde(default)]
+    pub idle_calls: u32,
+    /// The working tree that the session is at work in.
+    #[serde(default)]
+    pub worktree: PathBuf,
+    /// The step that the open experiment is in.
+    pub phase: Phase,
+    /// The open experiment.
+    pub open: Option<OpenExperiment>,
+    /// A change that was taken out of the working tree until the baseline is measured.
+    #[serde(default)]
+    pub aside: Option<Aside>,
+    /// When the journal was last written.
+    pub last_seen: Timestamp,
+    /// Fields of a newer program.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl Journal {
+    /// The journal of a session that was just opened in a working tree.
+    pub fn new(worktree: &Path, now: Timestamp) -> Self {
+        Journal {
+            version: FORMAT_VERSION,
+            iteration: 0,
+            total_findings: 0,
+            status: Status::Running,
+            stale_count: 0,
+            idle_calls: 0,
+            worktree: worktree.to_owned(),
+            phase: Phase::Idle,
+            open: None,
+            aside: None,
+            last_seen: now,
+            more: Map::new(),
+        }
+    }
+
+    /// Reads the journal of a state folder; `None` when there is none.
+    pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
+        read_json(&state.join("progress.json"))
+    }
+
+    /// Writes it durably.
+    pub fn write(&mut self, state: &Path, now: Timestamp) -> Result<(), StateError> {
+        self.last_seen = now;
+        write_json(&state.join("progress.json"), self)
+    }
+}

@@ -1,0 +1,116 @@
+//! What later calls of the agent are told: findings, directions, the log of iterations.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::StateError;
+use super::durable::{append_line, read_json, read_tail, write_json};
+use crate::domain::{FORMAT_VERSION, Outcome};
+
+/// One line of `iteration_log.jsonl`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Iteration<'a> {
+    /// When it ended.
+    pub ts: Timestamp,
+    /// Its number, from 1.
+    pub iteration: u32,
+    /// The experiment that it made; absent when the agent changed nothing.
+    pub experiment: Option<u32>,
+    /// What became of it.
+    pub outcome: Option<Outcome>,
+    /// What it tried, or what the agent said.
+    pub description: &'a str,
+    /// Iterations since the last keep, after it.
+    pub stale_count: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Directions {
+    version: u32,
+    directions: Vec<DirectionTried>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct DirectionTried {
+    direction: String,
+    experiments: Vec<u32>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// The memory files of one session.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    folder: PathBuf,
+}
+
+impl Memory {
+    /// Names the files in `folder`.
+    pub fn new(folder: &Path) -> Self {
+        Memory { folder: folder.to_owned() }
+    }
+
+    /// Creates the files that are not there, empty.
+    pub fn create(&self) -> Result<(), StateError> {
+        for name in ["findings.jsonl", "iteration_log.jsonl"] {
+            let path = self.folder.join(name);
+            if !path.exists() {
+                super::write_atomic(&path, b"")?;
+            }
+        }
+        let path = self.directions_path();
+        if !path.exists() {
+            write_json(&path, &Directions { version: FORMAT_VERSION, directions: Vec::new(), more: Map::new() })?;
+        }
+        Ok(())
+    }
+
+    /// Adds a line to the log of iterations, unless its last line is about the same iteration.
+    pub fn log_iteration(&self, iteration: &Iteration<'_>) -> Result<(), StateError> {
+        let tail = read_tail(&self.folder.join("iteration_log.jsonl"), 0)?;
+        let last = tail.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+        let last = last.and_then(|line| serde_json::from_slice::<Value>(line).ok());
+        if last.is_some_and(|last| last["iteration"] == iteration.iteration) {
+            return Ok(());
+        }
+        self.append("iteration_log.jsonl", &json!(iteration))
+    }
+
+    /// Adds what an experiment found.
+    pub fn add_finding(&self, ts: Timestamp, experiment: u32, finding: &str) -> Result<(), StateError> {
+        self.append("findings.jsonl", &json!({"ts": ts, "experiment": experiment, "finding": finding}))
+    }
+
+    /// Notes that an experiment belongs to a direction.
+    pub fn add_direction(&self, direction: &str, experiment: u32) -> Result<(), StateError> {
+        let path = self.directions_path();
+        let mut tried = read_json::<Directions>(&path)?.unwrap_or(Directions {
+            version: FORMAT_VERSION,
+            directions: Vec::new(),
+            more: Map::new(),
+        });
+        match tried.directions.iter_mut().find(|known| known.direction == direction) {
+            Some(known) if known.experiments.contains(&experiment) => return Ok(()),
+            Some(known) => known.experiments.push(experiment),
+            None => tried.directions.push(DirectionTried {
+                direction: direction.to_owned(),
+                experiments: vec![experiment],
+                more: Map::new(),
+            }),
+        }
+        write_json(&path, &tried)
+    }
+
+    fn directions_path(&self) -> PathBuf {
+        self.folder.join("directions_tried.json")
+    }
+
+    fn append(&self, name: &str, line: &Value) -> Result<(), StateError> {
+        append_line(&self.folder.join(name), &line.to_string())
+    }
+}
