@@ -1,1 +1,47 @@
-//! git
+//! Everything gix: open, snapshot, commit, restore, records, diff.
+//!
+//! What lives here reads and writes one git repository and never calls the git program. No type of gix appears in a
+//! public signature: objects are named in hexadecimal, paths are [`std::path::Path`] relative to the root of the
+//! working tree, and any file name works. What a commit is *for* (experiments, outcomes, sessions) is not known here.
+//!
+//! Every function that returns success after writing objects, refs or the index has synced them to disk, file and
+//! folder; gix itself syncs nothing.
+
+mod attributes;
+mod cache_tree;
+mod commit;
+mod diff;
+mod diff_text;
+mod error;
+mod head;
+mod identity;
+mod index;
+mod lock;
+mod open;
+mod operation;
+mod path;
+mod plan;
+mod propose;
+mod records;
+mod ref_guard;
+mod refs;
+mod restore;
+mod save;
+mod scan;
+mod sync;
+mod untracked;
+mod worktree;
+
+pub use error::{Cause, GitError};
+pub use head::{Head, HeadTarget};
+pub use open::Repo;
+pub use operation::Operation;
+pub use propose::{ChangeKind, ChangedPath, Proposal, TooLarge};
+pub use records::TagObject;
+pub use restore::Restored;
+pub use save::{SaveAs, Saved};
+pub use scan::Changes;
+pub use untracked::{Stamp, Untracked};
+
+/// The result of everything here.
+pub type Result<T, E = GitError> = std::result::Result<T, E>;

@@ -1,1 +1,5 @@
-//! tests
+//! The integration tests: the real binary, real git, real processes.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod git;
+mod support;

@@ -1,0 +1,66 @@
+//! Writing commits.
+
+use gix::ObjectId;
+
+use super::error::During;
+use super::path::{commit_id, object_id};
+use super::{GitError, Proposal, Repo, Result, Untracked, refs};
+use crate::domain::CommitId;
+
+impl Repo {
+    /// Commits a proposal on `parent`; refs and index are as before. The message is taken as it is, with a line break
+    /// at its end. Hooks do not run; the commit is signed where `commit.gpgSign` asks for it. When this returns, the
+    /// commit is on disk with all that belongs to it.
+    pub fn commit(&self, proposal: &Proposal, parent: &CommitId, message: &str) -> Result<CommitId> {
+        let id = self.write_commit(proposal.tree, vec![object_id(parent)?], message, true)?;
+        self.sync_objects(proposal.written.iter().copied().chain([id]))?;
+        Ok(commit_id(id))
+    }
+
+    /// Commits everything that is in the working tree of a repository without a commit, on its branch.
+    pub fn commit_first(&self, message: &str) -> Result<CommitId> {
+        let super::Head::Unborn { name } = self.head()? else {
+            return Err(GitError::RefExists("HEAD".to_owned()));
+        };
+        let mut proposal = self.propose_on(self.gix.empty_tree().id, &Untracked::default())?;
+        let id = self.write_commit(proposal.tree, Vec::new(), message, true)?;
+        self.sync_objects(proposal.written.iter().copied().chain([id]))?;
+        let why = format!("commit (initial): {}", message.lines().next().unwrap_or_default());
+        self.create_through_head(refs::full_name(&name)?, id, &why)?;
+        self.adopt_index(&mut proposal)?;
+        Ok(commit_id(id))
+    }
+
+    /// Writes a commit object, not yet synced.
+    pub(super) fn write_commit(
+        &self,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+        message: &str,
+        may_sign: bool,
+    ) -> Result<ObjectId> {
+        const WHAT: &str = "writing a commit";
+        let identity = self.identity()?;
+        let mut message = message.to_owned();
+        if !message.ends_with('\n') {
+            message.push('\n');
+        }
+        let commit = gix::objs::Commit {
+            tree,
+            parents: parents.into(),
+            author: identity.author,
+            committer: identity.committer,
+            encoding: None,
+            message: message.into(),
+            extra_headers: Vec::new(),
+        };
+        let signing = |source: gix::Error| GitError::Signing(source.into());
+        let sign = may_sign && self.gix.commit_signing_options_if_enabled().map_err(signing)?.is_some();
+        let id = self.gix.write_object(&commit).during(WHAT)?.detach();
+        if !sign {
+            return Ok(id);
+        }
+        let signed = self.gix.find_commit(id).during(WHAT)?.signed().map_err(signing)?;
+        Ok(signed.id)
+    }
+}

@@ -1,0 +1,150 @@
+//! What changed between two commits, in numbers.
+
+use gix::ObjectId;
+use gix::bstr::BString;
+use gix::diff::blob::{Algorithm, Diff, InternedInput, diff_with_slider_heuristics};
+use gix::diff::tree_with_rewrites::Change;
+use gix::index::entry::Mode;
+
+use super::error::During;
+use super::index::Version;
+use super::{Proposal, Repo, Result};
+use crate::domain::{CommitId, DiffStat};
+
+/// In how many bytes at its start a file must hold a NUL to be binary; git's buffer_is_binary().
+const BINARY_PROBE: usize = 8000;
+
+/// One file of a diff.
+pub(super) struct FileChange {
+    pub(super) old: Option<Side>,
+    pub(super) new: Option<Side>,
+    /// How alike the two are in percent, for a file that was renamed.
+    pub(super) renamed: Option<u32>,
+}
+
+/// One file before or after.
+pub(super) struct Side {
+    pub(super) path: BString,
+    pub(super) version: Version,
+    pub(super) data: Vec<u8>,
+}
+
+impl Side {
+    pub(super) fn is_binary(&self) -> bool {
+        self.data.iter().take(BINARY_PROBE).any(|byte| *byte == 0)
+    }
+}
+
+impl FileChange {
+    /// The two contents when they can be compared line by line.
+    pub(super) fn text(&self) -> Option<(&[u8], &[u8])> {
+        if self.old.iter().chain(&self.new).any(Side::is_binary) {
+            return None;
+        }
+        Some((data(&self.old), data(&self.new)))
+    }
+
+    /// The path that the file has, or had.
+    pub(super) fn path(&self) -> Option<&BString> {
+        self.new.as_ref().or(self.old.as_ref()).map(|side| &side.path)
+    }
+}
+
+fn data(side: &Option<Side>) -> &[u8] {
+    side.as_ref().map_or(&[], |side| &side.data)
+}
+
+/// Compares two texts line by line, as git does by default.
+pub(super) fn lines<'a>(old: &'a [u8], new: &'a [u8]) -> (InternedInput<&'a [u8]>, Diff) {
+    let input = InternedInput::new(old, new);
+    let diff = diff_with_slider_heuristics(Algorithm::Myers, &input);
+    (input, diff)
+}
+
+impl Repo {
+    /// How much changed from `a` to `b`, as `git diff --numstat` counts: a renamed file is one file, a binary file has
+    /// no lines.
+    pub fn diff_stat(&self, a: &CommitId, b: &CommitId) -> Result<DiffStat> {
+        self.tree_stat(self.tree_id(a)?, self.tree_id(b)?)
+    }
+
+    /// How much a proposal changes, counted as in [`Repo::diff_stat`].
+    pub fn proposal_stat(&self, base: &CommitId, proposal: &Proposal) -> Result<DiffStat> {
+        self.tree_stat(self.tree_id(base)?, proposal.tree)
+    }
+
+    fn tree_stat(&self, a: ObjectId, b: ObjectId) -> Result<DiffStat> {
+        let mut stat = DiffStat::default();
+        for change in self.file_changes(a, b)? {
+            stat.files = stat.files.saturating_add(1);
+            if let Some((old, new)) = change.text() {
+                let (_, diff) = lines(old, new);
+                stat.added = stat.added.saturating_add(diff.count_additions());
+                stat.deleted = stat.deleted.saturating_add(diff.count_removals());
+            }
+        }
+        Ok(stat)
+    }
+
+    /// The files that differ between two trees, renames found as git finds them by default; sorted by path.
+    pub(super) fn file_changes(&self, a: ObjectId, b: ObjectId) -> Result<Vec<FileChange>> {
+        const WHAT: &str = "comparing commits";
+        let (old, new) = (self.gix.find_tree(a).during(WHAT)?, self.gix.find_tree(b).during(WHAT)?);
+        let renames = gix::diff::Rewrites { track_empty: true, ..Default::default() };
+        let options = gix::diff::Options::default().with_rewrites(Some(renames));
+        let found = self.gix.diff_tree_to_tree(Some(&old), Some(&new), options).during(WHAT)?;
+        let mut changes = Vec::new();
+        for change in found {
+            if change.entry_mode().is_tree() && !matches!(change, Change::Modification { .. }) {
+                continue;
+            }
+            let (old, new, renamed) = match change {
+                Change::Addition { location, entry_mode, id, .. } => (None, self.side(location, entry_mode, id)?, None),
+                Change::Deletion { location, entry_mode, id, .. } => (self.side(location, entry_mode, id)?, None, None),
+                Change::Modification { location, previous_entry_mode, previous_id, entry_mode, id } => (
+                    self.side(location.clone(), previous_entry_mode, previous_id)?,
+                    self.side(location, entry_mode, id)?,
+                    None,
+                ),
+                Change::Rewrite {
+                    source_location,
+                    source_entry_mode,
+                    source_id,
+                    diff,
+                    entry_mode,
+                    id,
+                    location,
+                    ..
+                } => {
+                    let percent = diff.map_or(100, |diff| percent(diff.similarity));
+                    (
+                        self.side(source_location, source_entry_mode, source_id)?,
+                        self.side(location, entry_mode, id)?,
+                        Some(percent),
+                    )
+                }
+            };
+            if old.is_some() || new.is_some() {
+                changes.push(FileChange { old, new, renamed });
+            }
+        }
+        changes.sort_by(|a, b| a.path().cmp(&b.path()));
+        Ok(changes)
+    }
+
+    fn side(&self, path: BString, mode: gix::objs::tree::EntryMode, id: ObjectId) -> Result<Option<Side>> {
+        if mode.is_tree() {
+            return Ok(None);
+        }
+        let data = match mode.is_commit() {
+            true => format!("Subproject commit {id}\n").into_bytes(),
+            false => self.gix.find_blob(id).during("reading a file from the repository")?.take_data(),
+        };
+        Ok(Some(Side { path, version: (Mode::from(mode), id), data }))
+    }
+}
+
+/// A share as a whole percentage, rounded down as git does.
+fn percent(share: f32) -> u32 {
+    (0..=100).rev().find(|percent| *percent as f32 <= share * 100.0).unwrap_or(0)
+}

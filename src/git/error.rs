@@ -1,0 +1,174 @@
+//! Why something about the repository did not work, and what the user can do.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::domain::{CommitId, shell_word};
+
+/// The cause of an error, where it is another library's.
+pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// Why something about the repository did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// There is no repository at or above the folder.
+    #[error("no git repository at or above {}", .0.display())]
+    NoRepository(PathBuf),
+    /// There is one that cannot be opened.
+    #[error("the git repository at {} cannot be opened", dir.display())]
+    Open {
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// Why.
+        source: Cause,
+    },
+    /// It has no working tree.
+    #[error("{} is a bare repository: it has no working tree to experiment in", .0.display())]
+    Bare(PathBuf),
+    /// It belongs to another user, and `safe.directory` does not name it.
+    #[error("the repository at {} belongs to another user", .0.display())]
+    ForeignOwner(PathBuf),
+    /// Its refs are stored in a way that is not supported.
+    #[error("the repository stores its refs as `{0}`, which is not supported")]
+    RefStorage(String),
+    /// It uses a format extension that is not supported.
+    #[error("the repository uses the extension `{0}`, which is not supported")]
+    Extension(String),
+    /// Its index is sparse: it holds folders in place of files.
+    #[error("the repository has a sparse index, which is not supported")]
+    SparseIndex,
+    /// A file with attributes asks for a checkout in another encoding.
+    #[error("{} asks for `{value}`: such files would be checked out damaged", file.display())]
+    WorkingTreeEncoding {
+        /// The file with the attribute.
+        file: PathBuf,
+        /// The attribute.
+        value: String,
+    },
+    /// The branch has no commit yet.
+    #[error("{0} has no commit yet: the baseline needs one")]
+    Unborn(String),
+    /// A merge, rebase or the like is half done.
+    #[error("a {0} is in progress")]
+    InProgress(&'static str),
+    /// Another process has locked the index, or left its lock behind.
+    #[error("the index is locked by {}{}", lock.display(), age.map(|age| format!(", {} s old", age.as_secs())).unwrap_or_default())]
+    IndexLocked {
+        /// The lock file.
+        lock: PathBuf,
+        /// How old it is, where that can be told.
+        age: Option<Duration>,
+    },
+    /// A repository of its own stands where a tracked file has to go.
+    #[error("a git repository stands in the way at {}", .0.display())]
+    RepositoryInTheWay(PathBuf),
+    /// A ref is not where it was left.
+    #[error("{name} was moved: expected {}, found {}", show(expected.as_ref()), show(found.as_ref()))]
+    RefMoved {
+        /// The ref.
+        name: String,
+        /// Where it should be; absent for nowhere.
+        expected: Option<CommitId>,
+        /// Where it is.
+        found: Option<CommitId>,
+    },
+    /// A ref that should be created is already there.
+    #[error("{0} exists already")]
+    RefExists(String),
+    /// A name of a revision or ref that leads nowhere.
+    #[error("`{spec}` names no commit here")]
+    NotFound {
+        /// The name.
+        spec: String,
+        /// Why.
+        source: Option<Cause>,
+    },
+    /// Commits must be signed and could not be.
+    #[error("the commit could not be signed")]
+    Signing(#[source] Cause),
+    /// The file system refused something.
+    #[error("{what} {}", path.display())]
+    Io {
+        /// What was done: `reading`, `writing` …
+        what: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The repository's data are damaged, or gix cannot handle them.
+    #[error("{what} failed")]
+    Git {
+        /// What was done.
+        what: &'static str,
+        /// Why it failed.
+        source: Cause,
+    },
+    /// Something that never should be.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+fn show(id: Option<&CommitId>) -> &str {
+    id.map_or("nothing", CommitId::as_str)
+}
+
+/// Whether a full disk is at the bottom of an error. gix hides the type of some causes, but not their text.
+fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let full = std::io::Error::from_raw_os_error(libc::ENOSPC).to_string();
+    std::iter::successors(Some(error), |error| error.source()).any(|error| error.to_string().starts_with(&full))
+}
+
+impl GitError {
+    /// What to do about it, as the next thing to type where there is one.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            GitError::NoRepository(dir) => format!("git init {}", shell_word(dir)),
+            GitError::Bare(_) => "git worktree add ../experiments, and start there".to_owned(),
+            GitError::ForeignOwner(dir) => {
+                format!("if you trust it: git config --global --add safe.directory {}", shell_word(dir))
+            }
+            GitError::RefStorage(_) => "git refs migrate --ref-format=files".to_owned(),
+            GitError::SparseIndex => "git sparse-checkout reapply --no-sparse-index".to_owned(),
+            GitError::WorkingTreeEncoding { file, .. } => {
+                format!("store these files as UTF-8 and remove the attribute from {}", file.display())
+            }
+            GitError::Unborn(_) => "git add -A && git commit -m baseline".to_owned(),
+            GitError::InProgress(operation) => match *operation {
+                "bisect" => "git bisect reset".to_owned(),
+                operation => format!("git {operation} --continue, or git {operation} --abort"),
+            },
+            GitError::IndexLocked { lock, .. } => {
+                format!("wait for the other git process; if there is none: rm {}", shell_word(lock))
+            }
+            GitError::RepositoryInTheWay(path) => format!("move {} elsewhere", path.display()),
+            GitError::Signing(_) => "git config commit.gpgSign false, or mend the signing key".to_owned(),
+            error if is_disk_full(error) => "make room on the disk and try again; nothing was lost".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+/// Names what was done when an error came up.
+pub(super) trait During<T> {
+    /// For errors of gix.
+    fn during(self, what: &'static str) -> Result<T, GitError>;
+}
+
+impl<T, E: Into<Cause>> During<T> for Result<T, E> {
+    fn during(self, what: &'static str) -> Result<T, GitError> {
+        self.map_err(|source| GitError::Git { what, source: source.into() })
+    }
+}
+
+/// Names the file that an error is about.
+pub(super) trait At<T> {
+    /// For errors of the file system.
+    fn at(self, what: &'static str, path: &Path) -> Result<T, GitError>;
+}
+
+impl<T> At<T> for Result<T, std::io::Error> {
+    fn at(self, what: &'static str, path: &Path) -> Result<T, GitError> {
+        self.map_err(|source| GitError::Io { what, path: path.to_owned(), source })
+    }
+}

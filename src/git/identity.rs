@@ -1,0 +1,47 @@
+//! Who commits, and when.
+
+use gix::actor::Signature;
+use gix::date::Time;
+
+use super::error::During;
+use super::{Repo, Result};
+
+/// The name and address of commits where git has none configured.
+const FALLBACK: (&str, &str) = ("ar", "ar@localhost");
+
+/// Author and committer of a commit made now.
+pub(super) struct Identity {
+    pub(super) author: Signature,
+    pub(super) committer: Signature,
+}
+
+impl Repo {
+    /// Whether neither configuration nor environment name an author and committer, so that commits are made as
+    /// `ar <ar@localhost>`.
+    pub fn identity_is_fallback(&self) -> bool {
+        self.gix.committer().is_none() || self.gix.author().is_none()
+    }
+
+    /// Author and committer as `GIT_AUTHOR_*`, `GIT_COMMITTER_*` and `user.*` say; the time is now unless
+    /// `GIT_AUTHOR_DATE` or `GIT_COMMITTER_DATE` says otherwise.
+    pub(super) fn identity(&self) -> Result<Identity> {
+        let committer = signature(self.gix.committer(), "GIT_COMMITTER_DATE")?;
+        let author = signature(self.gix.author(), "GIT_AUTHOR_DATE")?;
+        let fallback =
+            || Signature { name: FALLBACK.0.into(), email: FALLBACK.1.into(), time: Time::now_local_or_utc() };
+        let committer = committer.unwrap_or_else(fallback);
+        let author = author.unwrap_or_else(|| Signature { time: Time::now_local_or_utc(), ..committer.clone() });
+        Ok(Identity { author, committer })
+    }
+}
+
+/// gix takes the time once, when the repository is opened; that is right only where the environment sets it.
+fn signature(configured: Option<gix::Result<gix::actor::SignatureRef<'_>>>, date: &str) -> Result<Option<Signature>> {
+    let Some(configured) = configured else { return Ok(None) };
+    let configured = configured.during("reading the identity")?;
+    let time = match std::env::var_os(date) {
+        Some(_) => configured.time().during("reading the identity")?,
+        None => Time::now_local_or_utc(),
+    };
+    Ok(Some(Signature { name: configured.name.into(), email: configured.email.into(), time }))
+}

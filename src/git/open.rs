@@ -1,0 +1,197 @@
+//! Opening a repository, and refusing those that cannot be worked in safely.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use gix::bstr::ByteSlice;
+
+use super::error::{At, During};
+use super::ref_guard::RefGuard;
+use super::{GitError, Head, Result, lock, sync};
+
+/// An open repository with a working tree.
+///
+/// Refs, objects and the index are read anew by each call; configuration is read once, when it is opened.
+pub struct Repo {
+    pub(super) gix: gix::Repository,
+    worktree: PathBuf,
+}
+
+impl std::fmt::Debug for Repo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Repo").field("worktree", &self.worktree).finish_non_exhaustive()
+    }
+}
+
+/// Extensions of the repository format that change nothing for what is done here, in lower case.
+const HARMLESS_EXTENSIONS: &[&str] =
+    &["noop", "noop-v1", "partialclone", "preciousobjects", "relativeworktrees", "worktreeconfig"];
+
+impl Repo {
+    /// Opens the repository that `dir` is in; `GIT_DIR` and `GIT_WORK_TREE` go first, as with git.
+    ///
+    /// Refused, each with its own [`GitError`]: no repository, a bare one, one of another user that `safe.directory`
+    /// does not name, refs that are no files, extensions of the format that are not known, a sparse index, and files
+    /// that are checked out as UTF-16 or UTF-32.
+    pub fn discover(dir: &Path) -> Result<Repo> {
+        let opened = gix::ThreadSafeRepository::discover_with_environment_overrides(dir);
+        let mut gix = opened.map(|gix| gix.to_thread_local()).map_err(|source| {
+            let missing = std::env::var_os("GIT_DIR").is_none() && !has_repository(dir);
+            if missing {
+                GitError::NoRepository(dir.to_owned())
+            } else {
+                GitError::Open { dir: dir.to_owned(), source: source.into() }
+            }
+        })?;
+        gix.make_paths_absolute().during("finding the current folder")?;
+        let Some(worktree) = gix.workdir().map(Path::to_owned) else {
+            return Err(GitError::Bare(gix.git_dir().to_owned()));
+        };
+        if gix.git_dir_trust() != gix::sec::Trust::Full {
+            return Err(GitError::ForeignOwner(worktree));
+        }
+        refuse_formats(&gix)?;
+        let repo = Repo { gix, worktree };
+        let index = repo.load_index()?;
+        let sparse_wanted = repo.gix.config_snapshot().boolean("index.sparse").unwrap_or(false)
+            && repo.gix.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
+        if index.is_sparse() || sparse_wanted {
+            return Err(GitError::SparseIndex);
+        }
+        repo.refuse_encodings(&index)?;
+        Ok(repo)
+    }
+
+    /// Makes a new repository in `dir`, which may hold files and must not be in one already.
+    pub fn init(dir: &Path) -> Result<Repo> {
+        gix::init(dir).during("making a repository")?;
+        Repo::discover(dir)
+    }
+
+    /// Checks that a command may write here: `HEAD` has a commit, no merge, rebase, cherry-pick, revert or bisect is
+    /// half done. Locks of refs that a killed process of this program left behind are removed.
+    pub fn ready(&self) -> Result<()> {
+        if let Head::Unborn { name } = self.head()? {
+            return Err(GitError::Unborn(name));
+        }
+        if let Some(operation) = self.operation_name()? {
+            return Err(GitError::InProgress(operation));
+        }
+        RefGuard::clear_abandoned(self.git_dir())
+    }
+
+    /// Removes the lock of the index that a git process left behind which was killed, where that is known: the lock must
+    /// have been made after `since`, and nobody may take it away within two seconds. True when one was removed.
+    pub fn unlock_index(&self, since: SystemTime) -> Result<bool> {
+        lock::remove_left_behind(&self.gix.index_path(), since)
+    }
+
+    /// Checks that nobody holds the index; a lock that a killed process of this program left behind is no hindrance.
+    pub fn index_is_free(&self) -> Result<()> {
+        lock::check(&self.gix.index_path())
+    }
+
+    /// The root of the working tree, absolute.
+    pub fn worktree(&self) -> &Path {
+        &self.worktree
+    }
+
+    /// The root of the main working tree when this one is linked to it; else, and when the main repository is bare,
+    /// this one's own.
+    pub fn main_worktree(&self) -> PathBuf {
+        let main = self.gix.main_repo().ok().filter(|_| self.gix.git_dir() != self.common_dir());
+        main.and_then(|main| main.workdir().map(Path::to_owned))
+            .and_then(|path| path.canonicalize().ok())
+            .unwrap_or_else(|| self.worktree.clone())
+    }
+
+    /// The folder that all working trees of the repository share: `.git` of the main one.
+    pub fn common_dir(&self) -> &Path {
+        self.gix.common_dir()
+    }
+
+    /// The folder of this working tree's own `HEAD` and index.
+    pub fn git_dir(&self) -> &Path {
+        self.gix.git_dir()
+    }
+
+    /// Adds those of `patterns` that are not there yet to `info/exclude`, below `# ar`, and keeps what is there.
+    pub fn exclude(&self, patterns: &[&str]) -> Result<()> {
+        let path = self.common_dir().join("info").join("exclude");
+        let old = match fs::read(&path) {
+            Ok(old) => old,
+            Err(err) if err.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(err) => return Err(err).at("reading", &path),
+        };
+        let missing: Vec<_> =
+            patterns.iter().filter(|pattern| !old.lines().any(|line| line == pattern.as_bytes())).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut new = old;
+        if !new.is_empty() && !new.ends_with(b"\n") {
+            new.push(b'\n');
+        }
+        if !new.lines().any(|line| line == b"# ar") {
+            new.extend_from_slice(b"# ar\n");
+        }
+        for pattern in missing {
+            new.extend_from_slice(pattern.as_bytes());
+            new.push(b'\n');
+        }
+        replace_file(&path, &new)
+    }
+}
+
+/// Puts a file's new content in place of the old one at once, and durably.
+fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(dir).at("making the folder", dir)?;
+    let mut file = tempfile::NamedTempFile::new_in(dir).at("writing", path)?;
+    file.write_all(content).at("writing", path)?;
+    let permissions = match fs::metadata(path) {
+        Ok(metadata) => metadata.permissions(),
+        Err(_) => default_permissions(),
+    };
+    file.as_file().set_permissions(permissions).at("writing", path)?;
+    file.as_file().sync_all().at("syncing", path)?;
+    file.persist(path).map_err(|err| err.error).at("writing", path)?;
+    sync::folder(dir)
+}
+
+/// Read and write for the user, read for all others.
+fn default_permissions() -> fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o644)
+}
+
+/// Whether anything at or above `dir` looks like a repository.
+fn has_repository(dir: &Path) -> bool {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    dir.ancestors().any(|dir| dir.join(".git").exists() || (dir.join("HEAD").exists() && dir.join("objects").exists()))
+}
+
+fn refuse_formats(gix: &gix::Repository) -> Result<()> {
+    let config = gix.config_snapshot();
+    let Some(sections) = config.plumbing().sections_by_name("extensions") else { return Ok(()) };
+    for section in sections {
+        for name in section.value_names() {
+            let name = name.to_string().to_lowercase();
+            let value = section.value(&name).map(|value| value.to_string()).unwrap_or_default();
+            match name.as_str() {
+                "refstorage" if value != "files" => return Err(GitError::RefStorage(value)),
+                "objectformat" if value != "sha1" => return Err(GitError::Extension(format!("objectFormat={value}"))),
+                "refstorage" | "objectformat" => {}
+                known if HARMLESS_EXTENSIONS.contains(&known) => {}
+                _ => return Err(GitError::Extension(name)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How long ago a file was changed, where that can be told.
+pub(super) fn age(metadata: &fs::Metadata) -> Option<std::time::Duration> {
+    SystemTime::now().duration_since(metadata.modified().ok()?).ok()
+}

@@ -1,0 +1,86 @@
+//! Records: annotated tag objects under refs of their own.
+
+use gix::objs::Kind;
+use gix::refs::transaction::{PreviousValue, RefEdit};
+
+use super::error::During;
+use super::path::{commit_id, object_id, parse_id};
+use super::{GitError, Repo, Result, refs};
+use crate::domain::CommitId;
+
+/// An annotated tag with the ref that it stands under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagObject {
+    /// The ref's full name.
+    pub name: String,
+    /// The commit that the tag is on.
+    pub commit: CommitId,
+    /// The tag's message.
+    pub message: String,
+}
+
+impl Repo {
+    /// Writes an annotated tag on `commit` under the new ref `refname`, as the committer. When this returns, object
+    /// and ref are on disk. [`GitError::RefExists`] when the ref is there, whatever it names.
+    pub fn write_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
+        let name = refs::full_name(refname)?;
+        if self.gix.try_find_reference(name.as_ref()).during("reading a ref")?.is_some() {
+            return Err(GitError::RefExists(refname.to_owned()));
+        }
+        let mut message = message.to_owned();
+        if !message.ends_with('\n') {
+            message.push('\n');
+        }
+        let tag = gix::objs::Tag {
+            target: object_id(commit)?,
+            target_kind: Kind::Commit,
+            name: refname.strip_prefix("refs/").unwrap_or(refname).into(),
+            tagger: Some(self.identity()?.committer),
+            message: message.into(),
+            signature: None,
+        };
+        let id = self.gix.write_object(&tag).during("writing a record")?.detach();
+        self.sync_objects([id])?;
+        self.edit_refs([RefEdit::update(name, id, PreviousValue::MustNotExist, "")])?;
+        self.sync_ref(refname)
+    }
+
+    /// The annotated tags directly below `prefix`, sorted by ref name. Refs further down, and refs that name something
+    /// else, are left out.
+    pub fn records(&self, prefix: &str) -> Result<Vec<TagObject>> {
+        let prefix = format!("{}/", prefix.trim_end_matches('/'));
+        let direct = |name: &str| name.strip_prefix(&prefix).is_some_and(|rest| !rest.contains('/'));
+        let mut records = Vec::new();
+        for (name, id) in self.refs_under(&prefix)? {
+            if direct(&name) {
+                records.extend(self.read_tag(name, &id)?);
+            }
+        }
+        Ok(records)
+    }
+
+    /// The annotated tag under a ref; nothing when there is no such ref, or it names something else.
+    pub fn record(&self, refname: &str) -> Result<Option<TagObject>> {
+        let name = refs::full_name(refname)?;
+        let Some(reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
+            return Ok(None);
+        };
+        match reference.target().try_id() {
+            Some(id) => self.read_tag(refname.to_owned(), &id.to_string()),
+            None => Ok(None),
+        }
+    }
+
+    fn read_tag(&self, name: String, id: &str) -> Result<Option<TagObject>> {
+        let object = self.gix.find_object(parse_id(id)?).during("reading a record")?;
+        if object.kind != Kind::Tag {
+            return Ok(None);
+        }
+        let tag = object.into_tag();
+        let tag = tag.decode().during("reading a record")?;
+        if tag.target_kind != Kind::Commit {
+            return Ok(None);
+        }
+        Ok(Some(TagObject { name, commit: commit_id(tag.target()), message: tag.message.to_string() }))
+    }
+}

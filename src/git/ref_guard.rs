@@ -1,0 +1,81 @@
+//! Notes which refs are being moved, so that lock files that a killed process left behind are known for what they are.
+//!
+//! The lock files of refs are git's and hold no name. Before refs are moved, a file in the git folder names those locks
+//! that are going to be made; an advisory lock on it lives as long as the process. Whoever gets that lock and finds names
+//! there knows that their maker died over them.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::error::At;
+use super::{GitError, Result};
+
+/// The file that names the locks, in the git folder of the working tree.
+const NAME: &str = "autoresearch-refs";
+
+/// How long to wait for another process that moves refs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Refs are being moved until this is dropped.
+#[derive(Debug)]
+pub(super) struct RefGuard {
+    file: File,
+}
+
+impl RefGuard {
+    /// Removes locks that a killed process left behind, and names those that are going to be made.
+    pub(super) fn begin(git_dir: &Path, locks: &[PathBuf]) -> Result<RefGuard> {
+        let path = git_dir.join(NAME);
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).at("opening", &path)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(err)) => return Err(err).at("locking", &path),
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                    return Err(ErrorKind::WouldBlock.into()).at("locking", &path);
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        remove_named(&mut file, &path)?;
+        // A lock that is there belongs to somebody else.
+        let names: Vec<&[u8]> =
+            locks.iter().filter(|lock| !lock.exists()).map(|lock| lock.as_os_str().as_bytes()).collect();
+        file.rewind().and_then(|()| file.write_all(&names.join(&0))).at("writing", &path)?;
+        Ok(RefGuard { file })
+    }
+
+    /// Removes locks that a killed process left behind.
+    pub(super) fn clear_abandoned(git_dir: &Path) -> Result<()> {
+        if git_dir.join(NAME).exists() {
+            RefGuard::begin(git_dir, &[])?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RefGuard {
+    fn drop(&mut self) {
+        // Names that stay behind are those of locks that are gone; removing them again does nothing.
+        let _ = self.file.set_len(0);
+    }
+}
+
+fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
+    let mut names = Vec::new();
+    file.read_to_end(&mut names).at("reading", path)?;
+    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let lock = Path::new(OsStr::from_bytes(name));
+        match fs::remove_file(lock) {
+            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", lock),
+            _ => {}
+        }
+    }
+    file.set_len(0).at("writing", path)
+}

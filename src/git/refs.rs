@@ -1,0 +1,170 @@
+//! Refs: reading, creating, moving and deleting them, and naming commits.
+
+use std::path::PathBuf;
+
+use gix::bstr::ByteSlice;
+use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
+use gix::refs::{FullName, Target};
+
+use super::error::During;
+use super::path::{commit_id, object_id};
+use super::ref_guard::RefGuard;
+use super::{GitError, Repo, Result};
+use crate::domain::CommitId;
+
+/// Checks a full ref name.
+pub(super) fn full_name(name: &str) -> Result<FullName> {
+    FullName::try_from(name).map_err(|source| GitError::NotFound { spec: name.to_owned(), source: Some(source.into()) })
+}
+
+impl Repo {
+    /// Where a ref leads to, by its full name.
+    pub fn branch(&self, full: &str) -> Result<Option<CommitId>> {
+        let name = full_name(full)?;
+        let Some(mut reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
+            return Ok(None);
+        };
+        Ok(Some(commit_id(reference.peel_to_id().during("reading a ref")?)))
+    }
+
+    /// Creates a ref at `at`, with a reflog where git keeps one; [`GitError::RefExists`] when there is one.
+    pub fn create_branch(&self, branch: &str, at: &CommitId, why: &str) -> Result<()> {
+        if self.branch(branch)?.is_some() {
+            return Err(GitError::RefExists(branch.to_owned()));
+        }
+        let edit = RefEdit::update(full_name(branch)?, object_id(at)?, PreviousValue::MustNotExist, why);
+        self.edit_refs([edit])?;
+        self.sync_ref(branch)
+    }
+
+    /// Gives the unborn branch that `HEAD` is on its first commit, with a line in both reflogs.
+    pub(super) fn create_through_head(&self, branch: FullName, at: gix::ObjectId, why: &str) -> Result<()> {
+        let edit = RefEdit::update(full_name("HEAD")?, at, PreviousValue::MustNotExist, why).with_deref(true);
+        self.edit_refs([edit])?;
+        self.sync_ref(&branch.as_bstr().to_string())
+    }
+
+    /// Deletes a ref that stands at `at`; [`GitError::RefMoved`] when it stands elsewhere.
+    pub fn delete_branch(&self, branch: &str, at: &CommitId) -> Result<()> {
+        self.expect(branch, Some(at))?;
+        let expected = PreviousValue::MustExistAndMatch(Target::Object(object_id(at)?));
+        self.edit_refs([RefEdit::delete(full_name(branch)?, expected)])
+            .map_err(|err| self.moved_meanwhile(branch, at, err))?;
+        self.sync_ref(branch)
+    }
+
+    /// Moves a branch from one commit to another, forwards or back, with a line in its reflog, and in that of `HEAD`
+    /// when it is on the branch. [`GitError::RefMoved`] when the branch does not stand at `from`.
+    pub fn advance(&self, branch: &str, from: &CommitId, to: &CommitId, why: &str) -> Result<()> {
+        self.expect(branch, Some(from))?;
+        let on_branch = self.head()?.branch() == Some(branch);
+        let edit = RefEdit {
+            change: Change::Update {
+                log: LogChange { mode: RefLog::AndReference, force_create_reflog: false, message: why.into() },
+                expected: PreviousValue::MustExistAndMatch(Target::Object(object_id(from)?)),
+                new: Target::Object(object_id(to)?),
+            },
+            name: full_name(if on_branch { "HEAD" } else { branch })?,
+            deref: on_branch,
+        };
+        self.edit_refs([edit]).map_err(|err| self.moved_meanwhile(branch, from, err))?;
+        self.sync_ref(branch)
+    }
+
+    /// All refs below `prefix` with the objects that they name, sorted by name.
+    pub fn refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        let prefix = format!("{}/", prefix.trim_end_matches('/'));
+        let platform = self.gix.references().during("listing refs")?;
+        let relative = prefix.as_bytes().as_bstr();
+        let mut found = Vec::new();
+        for reference in platform.prefixed(relative).during("listing refs")? {
+            let reference = reference.during("listing refs")?;
+            if let Some(id) = reference.target().try_id() {
+                found.push((reference.name().as_bstr().to_string(), id.to_string()));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The commit that a revision names: a hash or the start of one, a ref, `HEAD~1` …
+    pub fn resolve(&self, spec: &str) -> Result<CommitId> {
+        let not_found = |source: gix::Error| GitError::NotFound { spec: spec.to_owned(), source: Some(source.into()) };
+        let id = self.gix.rev_parse_single(spec).map_err(not_found)?;
+        let commit = id.object().and_then(|object| object.peel_to_commit()).map_err(not_found)?;
+        Ok(commit_id(commit.id))
+    }
+
+    /// The tree of a commit, as its full hexadecimal name.
+    pub fn tree_of(&self, commit: &CommitId) -> Result<String> {
+        Ok(self.tree_id(commit)?.to_string())
+    }
+
+    /// The parents of a commit, the first one first.
+    pub fn parents(&self, commit: &CommitId) -> Result<Vec<CommitId>> {
+        let commit = self.find_commit(commit)?;
+        Ok(commit.parent_ids().map(commit_id).collect())
+    }
+
+    /// The subject of a commit: its message up to the first empty line, on one line.
+    pub fn subject(&self, commit: &CommitId) -> Result<String> {
+        let commit = self.find_commit(commit)?;
+        let message = commit.message().during("reading a commit")?;
+        Ok(message.summary().to_str_lossy().into_owned())
+    }
+
+    pub(super) fn find_commit(&self, commit: &CommitId) -> Result<gix::Commit<'_>> {
+        self.gix
+            .find_commit(object_id(commit)?)
+            .map_err(|source| GitError::NotFound { spec: commit.to_string(), source: Some(source.into()) })
+    }
+
+    pub(super) fn tree_id(&self, commit: &CommitId) -> Result<gix::ObjectId> {
+        Ok(self.find_commit(commit)?.tree_id().during("reading a commit")?.detach())
+    }
+
+    /// Carries out changes of refs as the committer.
+    pub(super) fn edit_refs(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
+        let committer = self.identity()?.committer;
+        let mut time = gix::date::parse::TimeBuf::default();
+        let committer = committer.to_ref(&mut time);
+        let edits: Vec<RefEdit> = edits.into_iter().collect();
+        let _guard = RefGuard::begin(self.git_dir(), &self.locks_of(&edits)?)?;
+        self.gix.edit_references_as(edits, Some(committer)).during("updating refs")?;
+        Ok(())
+    }
+
+    /// The lock files that a change of refs makes.
+    fn locks_of(&self, edits: &[RefEdit]) -> Result<Vec<PathBuf>> {
+        let lock = |name: &str| {
+            let folder = if name == "HEAD" { self.git_dir() } else { self.common_dir() };
+            folder.join(format!("{name}.lock"))
+        };
+        let mut locks = Vec::new();
+        for edit in edits {
+            locks.push(lock(&edit.name.as_bstr().to_str_lossy()));
+            if edit.deref
+                && let Some(branch) = self.head()?.branch()
+            {
+                locks.push(lock(branch));
+            }
+            if matches!(edit.change, Change::Delete { .. }) {
+                locks.push(lock("packed-refs"));
+            }
+        }
+        Ok(locks)
+    }
+
+    fn expect(&self, name: &str, expected: Option<&CommitId>) -> Result<()> {
+        let found = self.branch(name)?;
+        if found.as_ref() == expected {
+            return Ok(());
+        }
+        Err(GitError::RefMoved { name: name.to_owned(), expected: expected.cloned(), found })
+    }
+
+    /// Tells a lost race for a ref from any other failure.
+    fn moved_meanwhile(&self, name: &str, expected: &CommitId, err: GitError) -> GitError {
+        self.expect(name, Some(expected)).err().unwrap_or(err)
+    }
+}

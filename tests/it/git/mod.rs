@@ -1,0 +1,41 @@
+//! The git layer, with the git program as the judge.
+
+mod diff;
+mod differential;
+mod open;
+mod operation;
+mod propose;
+mod records;
+mod refs;
+mod restore;
+
+use autoresearch::domain::CommitId;
+use autoresearch::git::{Repo, SaveAs, Untracked};
+
+use crate::support::TestRepo;
+
+/// Opens a repository as the program does.
+#[track_caller]
+fn open(repo: &TestRepo) -> Repo {
+    Repo::discover(&repo.path()).unwrap()
+}
+
+/// The commit that `HEAD` is on.
+#[track_caller]
+fn head(repo: &TestRepo) -> CommitId {
+    CommitId::new(repo.head())
+}
+
+/// Proposes the working tree, commits it on `base` and adopts it; the branch is moved by nobody.
+#[track_caller]
+fn propose_and_commit(git: &Repo, base: &CommitId) -> CommitId {
+    let mut proposal = git.propose(base, &Untracked::default()).unwrap();
+    let commit = git.commit(&proposal, base, "a proposal").unwrap();
+    git.adopt_index(&mut proposal).unwrap();
+    commit
+}
+
+/// Saves under the session `t` what differs from `expected`.
+fn save_as(expected: &CommitId) -> SaveAs {
+    SaveAs { prefix: "refs/autoresearch/t".to_owned(), expected: expected.clone(), subject: "saved".to_owned() }
+}

@@ -1,0 +1,52 @@
+//! Records, written here and read by plain git.
+
+use autoresearch::git::{GitError, TagObject};
+
+use super::{head, open, save_as};
+use crate::support::TestRepo;
+
+#[test]
+fn plain_git_reads_the_records() {
+    let repo = TestRepo::new();
+    let git = open(&repo);
+    let commit = head(&repo);
+    let message = |id: u32| format!("try {id}\n\n{{\"id\":{id},\"metric\":{{\"value\":1.5}}}}\n");
+    for id in [0, 1, 10, 2] {
+        git.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, &message(id)).unwrap();
+    }
+    repo.write("train.py", "dirty\n");
+    git.save(&save_as(&commit)).unwrap();
+    let bodies = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t"]);
+    let ids: Vec<u64> = bodies
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(ids, [0, 1, 2, 10]);
+    let shown = repo.git([
+        "for-each-ref",
+        "--format=%(contents:subject) %(taggeremail) %(*objectname)",
+        "refs/autoresearch/t/00010",
+    ]);
+    assert_eq!(shown, format!("try 10 <test@example.com> {commit}"));
+
+    for packed in [false, true] {
+        if packed {
+            repo.git(["pack-refs", "--all"]);
+            assert!(!repo.exists(".git/refs/autoresearch/t/00000"));
+        }
+        let records = git.records("refs/autoresearch/t").unwrap();
+        let names: Vec<_> = records.iter().map(|record| record.name.as_str()).collect();
+        let expected = ["00000", "00001", "00002", "00010"].map(|id| format!("refs/autoresearch/t/{id}"));
+        assert_eq!(names, expected);
+        let record = TagObject { name: expected[3].clone(), commit: commit.clone(), message: message(10) };
+        assert_eq!(records[3], record);
+        assert_eq!(git.record(&expected[3]).unwrap(), Some(record));
+        assert_eq!(git.refs_under("refs/autoresearch/t").unwrap().len(), 5);
+    }
+    assert_eq!(git.record("refs/autoresearch/t/00099").unwrap(), None);
+    assert_eq!(git.record("refs/heads/main").unwrap(), None);
+    let again = git.write_record("refs/autoresearch/t/00002", &commit, &message(2));
+    assert!(matches!(again, Err(GitError::RefExists(name)) if name.ends_with("00002")));
+    repo.git(["fsck", "--strict"]);
+}

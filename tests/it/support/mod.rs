@@ -1,0 +1,5 @@
+//! What all areas share: hermetic repositories.
+
+mod repo;
+
+pub(crate) use repo::TestRepo;

@@ -1,0 +1,158 @@
+//! A throw-away repository, and the git program as the judge of what was done to it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A repository in a folder of its own. The user's configuration and environment do not reach it.
+#[derive(Debug)]
+pub(crate) struct TestRepo {
+    dir: TempDir,
+}
+
+impl TestRepo {
+    /// A repository on the unborn branch `main`.
+    pub(crate) fn empty() -> TestRepo {
+        let dir = tempfile::Builder::new().prefix("ar-test-").tempdir().unwrap();
+        fs::create_dir(dir.path().join("home")).unwrap();
+        fs::create_dir(dir.path().join("repo")).unwrap();
+        let repo = TestRepo { dir };
+        repo.git(["init", "--quiet", "--initial-branch=main", "."]);
+        // What the library reads in this process, where the environment is the developer's own.
+        for (key, value) in [
+            ("user.name", "Test"),
+            ("user.email", "test@example.com"),
+            ("commit.gpgSign", "false"),
+            ("core.autocrlf", "false"),
+            ("core.excludesFile", "/dev/null"),
+            ("core.attributesFile", "/dev/null"),
+            ("gc.auto", "0"),
+        ] {
+            repo.git(["config", key, value]);
+        }
+        repo
+    }
+
+    /// A repository with one commit on `main` that holds `train.py` and `README.md`.
+    pub(crate) fn new() -> TestRepo {
+        let repo = TestRepo::empty();
+        repo.write("train.py", "print('val_bpb: 1.0')\n");
+        repo.write("README.md", "# test\n");
+        repo.commit_all("first");
+        repo
+    }
+
+    /// The root of the working tree.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("repo")
+    }
+
+    /// A folder beside the working tree, outside of it.
+    pub(crate) fn outside(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The full path of a file.
+    pub(crate) fn file(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.path().join(path)
+    }
+
+    /// Writes a file anew and makes the folders on the way.
+    pub(crate) fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+        let path = self.file(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Reads a file as text.
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> String {
+        fs::read_to_string(self.file(path)).unwrap()
+    }
+
+    /// Removes a file.
+    pub(crate) fn rm(&self, path: impl AsRef<Path>) {
+        fs::remove_file(self.file(path)).unwrap();
+    }
+
+    /// Makes a symbolic link.
+    pub(crate) fn symlink(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) {
+        let path = self.file(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
+    /// Sets or clears the executable bit.
+    pub(crate) fn chmod(&self, path: impl AsRef<Path>, executable: bool) {
+        let mode = if executable { 0o755 } else { 0o644 };
+        fs::set_permissions(self.file(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Whether there is anything at a path, a dangling link too.
+    pub(crate) fn exists(&self, path: impl AsRef<Path>) -> bool {
+        fs::symlink_metadata(self.file(path)).is_ok()
+    }
+
+    /// Gives a command the environment in which everything here runs.
+    pub(crate) fn environment(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path().join("home"))
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .env("GIT_AUTHOR_NAME", "Test")
+            .env("GIT_AUTHOR_EMAIL", "test@example.com")
+            .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")
+            .env("GIT_COMMITTER_NAME", "Test")
+            .env("GIT_COMMITTER_EMAIL", "test@example.com")
+            .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z");
+    }
+
+    /// Runs git in a folder, whatever comes of it.
+    pub(crate) fn try_git_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Output {
+        let mut command = Command::new("git");
+        self.environment(&mut command);
+        command.current_dir(dir).args(args).output().unwrap()
+    }
+
+    /// Runs git in the working tree, whatever comes of it.
+    pub(crate) fn try_git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
+        self.try_git_in(&self.path(), args)
+    }
+
+    /// Runs git in the working tree and gives its output, without the line break at its end; git must succeed.
+    #[track_caller]
+    pub(crate) fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        let args: Vec<_> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        let output = self.try_git(&args);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "git {args:?}: {out}{err}");
+        out.strip_suffix('\n').unwrap_or(&out).to_owned()
+    }
+
+    /// Adds and commits everything; returns the commit.
+    #[track_caller]
+    pub(crate) fn commit_all(&self, message: &str) -> String {
+        self.git(["add", "--all"]);
+        self.git(["commit", "--quiet", "--allow-empty", "--message", message]);
+        self.head()
+    }
+
+    /// The commit that `HEAD` is on.
+    #[track_caller]
+    pub(crate) fn head(&self) -> String {
+        self.git(["rev-parse", "HEAD"])
+    }
+
+    /// What `git status --porcelain` says.
+    #[track_caller]
+    pub(crate) fn status(&self) -> String {
+        self.git(["status", "--porcelain"])
+    }
+}
