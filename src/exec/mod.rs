@@ -1,1 +1,24 @@
-//! exec
+//! Running commands: the shim, the process tree, the deadline, the log, memory, and where a run took place.
+//!
+//! A command runs under a small process of its own, the shim, which outlives `ar` and ends everything that the
+//! command started. Two sides live here: what `ar` calls ([`start`], [`Running`], [`is_held`]) and what the shim
+//! does ([`shim_main`]). All `unsafe` is in `unix.rs`. Nothing here knows what a command is for, or reads its log.
+
+mod environment;
+mod error;
+mod gpu;
+mod job;
+mod shim;
+mod start;
+mod tree;
+mod unix;
+mod usage;
+
+pub use environment::environment;
+pub use error::ExecError;
+pub use job::{Exit, Job, Started};
+pub use shim::shim_main;
+pub use start::{Running, attach, is_held, start, start_with};
+
+/// The hidden first argument that makes the program a shim; the second is the job file.
+pub const SHIM_ARGUMENT: &str = "__shim";

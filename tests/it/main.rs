@@ -1,5 +1,6 @@
 //! The integration tests: the real binary, real git, real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod exec;
 mod git;
 mod support;

@@ -1,0 +1,89 @@
+//! What can go wrong with a job.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::state::StateError;
+
+/// Why a job was not started, or what became of it is unknown.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// Another job of the same folder is still going on.
+    #[error("another command is still running in `{folder}`")]
+    Busy {
+        /// The job's folder.
+        folder: PathBuf,
+    },
+    /// The folder that the command is to run in does not exist.
+    #[error("the working folder `{0}` is not there")]
+    WorkingFolder(PathBuf),
+    /// A file of the job cannot be written or read.
+    #[error("cannot use `{path}`")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A state file of the job cannot be written or read.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The shim cannot be started.
+    #[error("cannot start `{shim}` to watch over the command")]
+    Shim {
+        /// The executable.
+        shim: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The command cannot be started.
+    #[error("cannot start `{command}`: {detail}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// Why.
+        detail: String,
+    },
+    /// The shim died and left no word of how the command ended.
+    #[error("the process that watched over `{command}` {detail}; how the command ended is unknown")]
+    Lost {
+        /// The command line.
+        command: String,
+        /// How the shim died, and its last words if it had any.
+        detail: String,
+        /// How many processes of the command were still there and were killed.
+        killed: usize,
+    },
+    /// The disk has no room to write down how the command ended.
+    #[error("the disk is full: how `{command}` ended could not be written down")]
+    DiskFull {
+        /// The command line.
+        command: String,
+    },
+    /// The system refuses to wait for the shim or to signal it.
+    #[error("cannot reach the process that watches over the command")]
+    Watch(#[source] io::Error),
+}
+
+impl ExecError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ExecError::Busy { .. } => {
+                Some("wait for it to end; `ar resume` waits for the run of a session and goes on".to_owned())
+            }
+            ExecError::File { path, .. } => Some(format!(
+                "check that there is room on the disk and that you may write there: `df -h {0}; ls -ld {0}`",
+                path.parent().unwrap_or(path).display()
+            )),
+            ExecError::Lost { .. } => {
+                Some("if the machine ran out of memory, `dmesg | tail` says so; `ar resume` goes on".to_owned())
+            }
+            ExecError::DiskFull { .. } => {
+                Some("make room on the disk (`df -h .` shows it); nothing was lost".to_owned())
+            }
+            ExecError::State(error) => error.hint(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! NVIDIA's management library, where it is installed: what GPUs there are, and what a process tree uses of them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::{Device, Nvml};
+
+use super::unix::Pid;
+
+/// The library, opened at most once in a process.
+fn library() -> Option<&'static Nvml> {
+    static LIBRARY: OnceLock<Option<Nvml>> = OnceLock::new();
+    // A driver installs the versioned name; the plain one comes with the development files, or on other systems.
+    let open = || Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().or_else(|_| Nvml::init()).ok();
+    LIBRARY.get_or_init(open).as_ref()
+}
+
+fn devices(library: &'static Nvml) -> impl Iterator<Item = Device<'static>> {
+    (0..library.device_count().unwrap_or(0)).filter_map(|index| library.device_by_index(index).ok())
+}
+
+/// The GPUs of this machine.
+pub(super) struct Gpus {
+    /// The model names, as [`model_list`] gives them.
+    pub(super) models: String,
+    pub(super) count: u32,
+    /// The driver's version.
+    pub(super) driver: Option<String>,
+}
+
+/// Which GPUs there are; `None` without any.
+pub(super) fn gpus() -> Option<Gpus> {
+    let library = library()?;
+    let names: Vec<String> = devices(library).map(|device| device.name().unwrap_or_default()).collect();
+    let count = u32::try_from(names.len()).ok().filter(|count| *count > 0)?;
+    Some(Gpus { models: model_list(&names), count, driver: library.sys_driver_version().ok() })
+}
+
+/// `2 x NVIDIA H100, NVIDIA T4`: each model once, with its number when there are several.
+fn model_list(names: &[String]) -> String {
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in names {
+        *models.entry(name).or_default() += 1;
+    }
+    let list =
+        models.iter().map(|(name, count)| if *count == 1 { (*name).to_owned() } else { format!("{count} x {name}") });
+    list.collect::<Vec<_>>().join(", ")
+}
+
+/// Watches the GPU memory of a process tree on a thread of its own: a driver call can take long, or never return
+/// when a GPU is lost, and the deadline must not wait for it.
+#[derive(Debug)]
+pub(super) struct GpuWatch {
+    trees: SyncSender<Vec<Pid>>,
+    peak: Arc<AtomicU64>,
+}
+
+impl GpuWatch {
+    pub(super) fn start() -> GpuWatch {
+        let (trees, requests) = sync_channel::<Vec<Pid>>(1);
+        let peak = Arc::new(AtomicU64::new(0));
+        let watched = Arc::clone(&peak);
+        thread::spawn(move || {
+            let Some(library) = library() else { return };
+            for pids in requests {
+                watched.fetch_max(used_by(library, &pids), Ordering::Relaxed);
+            }
+        });
+        GpuWatch { trees, peak }
+    }
+
+    /// Asks for a sample of these processes, unless the last one is not done or there is no GPU.
+    pub(super) fn look(&self, pids: Vec<Pid>) {
+        let _ = self.trees.try_send(pids);
+    }
+
+    /// The largest sample, in bytes; `None` when no process used a GPU.
+    pub(super) fn peak(&self) -> Option<u64> {
+        Some(self.peak.load(Ordering::Relaxed)).filter(|peak| *peak > 0)
+    }
+}
+
+fn used_by(library: &'static Nvml, pids: &[Pid]) -> u64 {
+    let processes = devices(library).flat_map(|device| device.running_compute_processes().unwrap_or_default());
+    processes
+        .filter(|process| Pid::try_from(process.pid).is_ok_and(|pid| pids.contains(&pid)))
+        .map(|process| match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => bytes,
+            UsedGpuMemory::Unavailable => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::model_list;
+
+    #[test]
+    fn models_are_counted() {
+        let names = ["NVIDIA H100", "NVIDIA A100", "NVIDIA H100"].map(str::to_owned);
+        assert_eq!(model_list(&names), "NVIDIA A100, 2 x NVIDIA H100");
+    }
+}

@@ -1,0 +1,140 @@
+//! A job and the files it lives in.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::FORMAT_VERSION;
+
+/// A command to run under a shim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// What the job is called, unique in its folder. The files of `run` are `job.json`, `started.json` and
+    /// `exit.json`; those of any other name carry it, as in `agent.exit.json`.
+    pub name: String,
+    /// The command line, for `sh -c`.
+    pub command: String,
+    /// The folder that the command runs in.
+    pub cwd: PathBuf,
+    /// The folder of the job's files; made if need be.
+    pub folder: PathBuf,
+    /// Standard output and standard error are appended to this file.
+    pub log: PathBuf,
+    /// Standard input; nothing when absent.
+    pub stdin: Option<PathBuf>,
+    /// Variables that the command gets beside those of `ar`.
+    pub env: Vec<(String, String)>,
+    /// The deadline, counted from the start of the command while the machine is awake.
+    pub timeout: Duration,
+    /// The time between TERM and KILL.
+    pub grace: Duration,
+    /// Whether the command is ended when the process that started the job is gone.
+    pub tied: bool,
+}
+
+/// What `started.json` says; it is on the disk before the command starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The format's version.
+    pub version: u32,
+    /// The shim.
+    pub pid: u32,
+    /// The boot of the machine that `pid` belongs to; absent where the system does not name it.
+    pub boot_id: Option<String>,
+    /// When the command was started.
+    pub started: Timestamp,
+    /// When its time is over, unless the machine sleeps in between.
+    pub deadline: Option<Timestamp>,
+}
+
+/// How a command ended: what `exit.json` says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    /// The format's version.
+    pub version: u32,
+    /// The exit status of the shell; absent when a signal ended it. A shell reports a signal that ended its last
+    /// command as 128 plus the signal.
+    pub exit: Option<i32>,
+    /// The signal that ended the shell.
+    pub signal: Option<i32>,
+    /// Whether it was ended because its time was over.
+    pub timed_out: bool,
+    /// Whether it was ended on request, or because its owner was gone.
+    pub stopped: bool,
+    /// Whether the kernel killed it for want of memory.
+    pub oom_killed: bool,
+    /// When it was started.
+    pub started: Timestamp,
+    /// When it was over.
+    pub finished: Timestamp,
+    /// How long it took, in seconds, without the time that the machine slept.
+    pub seconds: f64,
+    /// The largest resident set of the whole process tree, in bytes. Memory shared between processes counts once
+    /// for each of them.
+    pub peak_rss_bytes: u64,
+    /// The most GPU memory that the process tree had in use, in bytes; absent when it used none or none can be told.
+    pub gpu_peak_bytes: Option<u64>,
+    /// Processes that not even KILL ended, stuck in the kernel; normally 0.
+    pub survivors: u32,
+    /// Why the command could not be started.
+    pub error: Option<String>,
+}
+
+impl Exit {
+    /// An exit of which nothing is known but its time.
+    pub(super) fn at(started: Timestamp) -> Exit {
+        Exit {
+            version: FORMAT_VERSION,
+            exit: None,
+            signal: None,
+            timed_out: false,
+            stopped: false,
+            oom_killed: false,
+            started,
+            finished: started,
+            seconds: 0.0,
+            peak_rss_bytes: 0,
+            gpu_peak_bytes: None,
+            survivors: 0,
+            error: None,
+        }
+    }
+}
+
+/// The paths of a job's files.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub(super) job: PathBuf,
+    pub(super) started: PathBuf,
+    pub(super) exit: PathBuf,
+}
+
+impl Files {
+    pub(super) fn of(job: &Job) -> Files {
+        Files::named(&job.folder, &job.name)
+    }
+
+    /// The files of the job called `name` in `folder`.
+    pub(super) fn named(folder: &Path, name: &str) -> Files {
+        let file = |kind: &str| match name {
+            "run" => folder.join(format!("{kind}.json")),
+            name => folder.join(format!("{name}.{kind}.json")),
+        };
+        Files { job: file("job"), started: file("started"), exit: file("exit") }
+    }
+}
+
+/// The lock of a folder, held by the shim that works in it.
+pub(super) fn lock_path(folder: &Path) -> PathBuf {
+    folder.join("lock")
+}
+
+/// The variable by which every process of a job can be told from others: it holds the job file's path.
+pub(super) const MARKER: &str = "AR_JOB";
+
+/// `MARKER=path` as it stands in a process's environment.
+pub(super) fn marker_of(job_file: &Path) -> Vec<u8> {
+    [MARKER.as_bytes(), b"=", job_file.as_os_str().as_encoded_bytes()].concat()
+}

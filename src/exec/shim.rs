@@ -1,0 +1,181 @@
+//! The shim: the process that starts a command, watches over it, ends all of it and says how it ended.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+
+use duct::Handle;
+use jiff::{SignedDuration, Timestamp};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::job::{Files, MARKER};
+use super::tree::{Tree, leave_no_child};
+use super::unix::{self, Ended, Pid};
+use super::usage::{Sampler, oom_kills};
+use super::{ExecError, Exit, Job, Started};
+use crate::domain::FORMAT_VERSION;
+use crate::state::{StateError, read_json, write_json};
+
+/// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
+pub(super) const DISK_FULL: u8 = 28;
+
+/// What the program does as a shim, until the job in `job_file` is over. Only [`super::start`] may start it: in a
+/// session of its own, with the end of the owner's pipe (or nothing) as standard input and the locked lock file as
+/// standard output.
+///
+/// It succeeds when `exit.json` says how the command ended; why it does not goes to standard error.
+pub fn shim_main(job_file: &Path) -> ExitCode {
+    match serve(job_file) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+            // Nobody is left to be told when this fails.
+            let _ = writeln!(io::stderr(), "{error}{source}");
+            match error {
+                // Its words would not fit on the disk either.
+                ExecError::State(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+                    ExitCode::from(DISK_FULL)
+                }
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn serve(job_file: &Path) -> Result<(), ExecError> {
+    unix::default_signals();
+    unix::close_all_on_exec();
+    unix::become_subreaper();
+    let missing = || ExecError::File { path: job_file.to_owned(), source: io::ErrorKind::NotFound.into() };
+    let job: Job = read_json(job_file)?.ok_or_else(missing)?;
+    let files = Files::of(&job);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
+    let exit = runtime.block_on(watch_over(&job, &files))?;
+    Ok(write_json(&files.exit, &exit)?)
+}
+
+/// Runs the command to its end. An error that keeps it from starting is part of the result.
+async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
+    let listen = |kind| signal(kind).map_err(ExecError::Watch);
+    let mut child = listen(SignalKind::child())?;
+    let mut term = listen(SignalKind::terminate())?;
+    // Heard and not acted upon. Unlike signals that are ignored, the command gets these with their defaults.
+    let _ignored = (listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
+    unix::accept_signals().map_err(ExecError::Watch)?;
+    let orphaned = owner_watch(job.tied);
+
+    let started = Timestamp::now();
+    let mut exit = Exit::at(started);
+    let oom_before = oom_kills();
+    let start = Instant::now();
+    let launched = note_start(job, files, started).map_err(|error| error.to_string()).and_then(|()| launch(job, files));
+    let handle = match launched {
+        Ok(handle) => handle,
+        Err(error) => {
+            exit.error = Some(error);
+            return Ok(exit);
+        }
+    };
+    let leader = handle.pids().first().and_then(|pid| Pid::try_from(*pid).ok()).unwrap_or(0);
+    let tree = Tree::new(leader);
+    let mut sampler = Sampler::new(start);
+    // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
+    let deadline = start.checked_add(job.timeout);
+
+    let mut ended = loop {
+        if let Some(ended) = tree.leader_ended().map_err(ExecError::Watch)? {
+            break Some(ended);
+        }
+        tokio::select! {
+            _ = child.recv() => tree.reap_orphans(),
+            _ = term.recv() => { exit.stopped = true; break None }
+            () = orphaned.notified() => { exit.stopped = true; break None }
+            () = at(deadline) => { exit.timed_out = true; break None }
+            () = sleep_until(sampler.next()) => sampler.sample(&tree),
+        }
+    };
+    let mut over = (Timestamp::now(), start.elapsed());
+    exit.survivors = tree.end(job.grace, &mut child).await;
+    if ended.is_none() {
+        ended = tree.leader_ended().map_err(ExecError::Watch)?;
+        over = (Timestamp::now(), start.elapsed());
+    }
+    if exit.survivors == 0 {
+        // Only now is the leader reaped and its id free.
+        let _ = handle.wait();
+        leave_no_child().await;
+    }
+
+    (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
+    match ended {
+        Some(Ended::Exit(status)) => exit.exit = Some(status),
+        Some(Ended::Signal(signal)) => exit.signal = Some(signal),
+        None => {}
+    }
+    let killed = exit.signal == Some(9) || exit.exit == Some(128 + 9);
+    exit.oom_killed = killed && !exit.timed_out && !exit.stopped && oom_kills() > oom_before;
+    exit.peak_rss_bytes = sampler.peak_rss();
+    exit.gpu_peak_bytes = sampler.gpu_peak();
+    Ok(exit)
+}
+
+fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecError> {
+    let deadline = SignedDuration::try_from(job.timeout).ok().and_then(|timeout| started.checked_add(timeout).ok());
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned());
+    let started = Started { version: FORMAT_VERSION, pid: std::process::id(), boot_id, started, deadline };
+    Ok(write_json(&files.started, &started)?)
+}
+
+/// Starts the command as the leader of a process group of its own.
+fn launch(job: &Job, files: &Files) -> Result<Handle, String> {
+    let open = |path: &Path, file: io::Result<File>| file.map_err(|error| format!("{}: {error}", path.display()));
+    let log = open(&job.log, File::options().create(true).append(true).open(&job.log))?;
+    let null = Path::new("/dev/null");
+    let stdin = job.stdin.as_deref().unwrap_or(null);
+    let stdin = open(stdin, File::open(stdin))?;
+    if !job.cwd.is_dir() {
+        return Err(format!("the working folder `{}` is not there", job.cwd.display()));
+    }
+    let mut command = duct::cmd("sh", ["-c", &job.command])
+        .dir(&job.cwd)
+        .env(MARKER, &files.job)
+        .stdin_file(stdin)
+        // What stands further out is applied first: this refers to the log.
+        .stderr_to_stdout()
+        .stdout_file(log)
+        .unchecked()
+        .before_spawn(|command| {
+            std::os::unix::process::CommandExt::process_group(command, 0);
+            Ok(())
+        });
+    for (name, value) in &job.env {
+        command = command.env(name, value);
+    }
+    command.start().map_err(|error| format!("sh: {error}"))
+}
+
+/// Is notified when the other end of standard input is closed, which a tied job's owner holds; never for another.
+fn owner_watch(tied: bool) -> Arc<Notify> {
+    let gone = Arc::new(Notify::new());
+    if tied {
+        let gone = Arc::clone(&gone);
+        thread::spawn(move || {
+            // Nothing is ever written to it.
+            let _ = io::stdin().read(&mut [0; 1]);
+            gone.notify_one();
+        });
+    }
+    gone
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

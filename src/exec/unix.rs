@@ -1,0 +1,179 @@
+//! The system calls that neither the standard library nor `duct` offers, each in a small safe wrapper.
+#![expect(unsafe_code, reason = "sessions, signals, waiting without reaping and the subreaper need libc")]
+
+use std::io;
+use std::mem;
+
+use tokio::process::Command;
+
+/// A process id.
+pub(super) type Pid = libc::pid_t;
+
+/// The signals that are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum Signal {
+    Term = libc::SIGTERM,
+    Continue = libc::SIGCONT,
+    Kill = libc::SIGKILL,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// With this status.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Makes `command` start in a session of its own, without a controlling terminal, and with TERM held back until it
+/// calls [`accept_signals`].
+pub(super) fn in_new_session(command: &mut Command) {
+    // SAFETY: what runs between fork and exec is async-signal-safe and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            mask_term(libc::SIG_BLOCK)?;
+            check(libc::setsid()).map(drop)
+        });
+    }
+}
+
+/// Lets TERM through, also one that was sent before.
+pub(super) fn accept_signals() -> io::Result<()> {
+    mask_term(libc::SIG_UNBLOCK)
+}
+
+fn mask_term(how: libc::c_int) -> io::Result<()> {
+    // SAFETY: a zeroed `sigset_t` is valid memory, which `sigemptyset` makes a set; the old mask is not asked for.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        check(libc::sigprocmask(how, &set, std::ptr::null_mut())).map(drop)
+    }
+}
+
+/// Makes orphaned descendants children of this process instead of init. Without effect where the system has no
+/// such thing.
+pub(super) fn become_subreaper() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: this option of `prctl` takes plain integers and touches no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong, 0 as libc::c_ulong, 0, 0);
+    }
+}
+
+/// Undoes what the starter had ignored, SIGPIPE apart, so that commands start with the defaults.
+/// (SIGPIPE and the signal mask are put back by the standard library when it starts a process.)
+pub(super) fn default_signals() {
+    for signal in (1..32).filter(|signal| *signal != libc::SIGPIPE) {
+        // SAFETY: SIG_DFL is a valid disposition; KILL and STOP are refused, which does no harm.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+    }
+}
+
+/// Marks every descriptor above standard error as closed on exec.
+pub(super) fn close_all_on_exec() {
+    let Ok(entries) = std::fs::read_dir("/dev/fd") else { return };
+    for fd in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok()) {
+        if fd > 2 {
+            // SAFETY: F_SETFD changes a flag only; an unused number gives EBADF.
+            unsafe {
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
+    }
+}
+
+/// Sends `signal` to one process.
+pub(super) fn send(pid: Pid, signal: Signal) -> io::Result<()> {
+    debug_assert!(pid > 0);
+    // SAFETY: `kill` touches no memory of this process.
+    check(unsafe { libc::kill(pid, signal as libc::c_int) }).map(drop)
+}
+
+/// Sends `signal` to every process of a group.
+pub(super) fn send_group(group: Pid, signal: Signal) -> io::Result<()> {
+    debug_assert!(group > 1);
+    // SAFETY: `killpg` touches no memory of this process.
+    check(unsafe { libc::killpg(group, signal as libc::c_int) }).map(drop)
+}
+
+/// Whether a group has a living process that may be signalled.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn group_alive(group: Pid) -> bool {
+    // SAFETY: signal 0 only asks.
+    unsafe { libc::killpg(group, 0) == 0 }
+}
+
+/// The process group of `pid`.
+pub(super) fn group_of(pid: Pid) -> io::Result<Pid> {
+    // SAFETY: `getpgid` touches no memory of this process.
+    check(unsafe { libc::getpgid(pid) })
+}
+
+/// How the child `pid` ended, or `None` while it goes on. It is not reaped, so its id stays taken.
+pub(super) fn ended(pid: Pid) -> io::Result<Option<Ended>> {
+    Ok(wait_without_reaping(libc::P_PID, pid)?.map(|(_, ended)| ended))
+}
+
+/// Any child that has ended and is not reaped. The error is ECHILD when there are no children at all.
+pub(super) fn any_ended() -> io::Result<Option<Pid>> {
+    Ok(wait_without_reaping(libc::P_ALL, 0)?.map(|(pid, _)| pid))
+}
+
+fn wait_without_reaping(kind: libc::idtype_t, pid: Pid) -> io::Result<Option<(Pid, Ended)>> {
+    // SAFETY: a zeroed `siginfo_t` is valid, and `waitid` writes to nothing else. When nothing has ended it leaves
+    // the process id 0. The accessors read the fields that SIGCHLD fills in.
+    unsafe {
+        let mut info: libc::siginfo_t = mem::zeroed();
+        check(libc::waitid(kind, pid.cast_unsigned(), &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT))?;
+        let ended = match info.si_code {
+            libc::CLD_EXITED => Ended::Exit(info.si_status()),
+            _ => Ended::Signal(info.si_status()),
+        };
+        Ok((info.si_pid() != 0).then(|| (info.si_pid(), ended)))
+    }
+}
+
+/// Reaps the child `pid` if it has ended.
+pub(super) fn reap(pid: Pid) {
+    // SAFETY: a null status pointer is allowed.
+    unsafe {
+        libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG);
+    }
+}
+
+/// The largest resident set that any one reaped descendant had, in bytes.
+pub(super) fn peak_rss_of_reaped() -> u64 {
+    // SAFETY: a zeroed `rusage` is valid, and `getrusage` writes to nothing else.
+    let peak = unsafe {
+        let mut usage: libc::rusage = mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage.ru_maxrss
+    };
+    // Linux and the BSDs count in KiB, macOS in bytes.
+    u64::try_from(peak).unwrap_or(0) * if cfg!(target_os = "macos") { 1 } else { 1024 }
+}
+
+/// The size of a page of memory, in bytes.
+pub(super) fn page_size() -> u64 {
+    // SAFETY: `sysconf` touches no memory of this process.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// The host's name, or nothing when the system does not tell.
+pub(super) fn host_name() -> String {
+    let mut buffer = [0_u8; 256];
+    // SAFETY: the buffer is as long as said; the last byte stays 0.
+    let result = unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) };
+    let length = buffer.iter().position(|byte| *byte == 0).unwrap_or(0);
+    if result == 0 { String::from_utf8_lossy(&buffer[..length]).into_owned() } else { String::new() }
+}

@@ -1,0 +1,126 @@
+//! What a process tree uses: memory, the GPU's memory, and whether the kernel took a process for want of memory.
+
+use std::fs;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::gpu::GpuWatch;
+use super::tree::Tree;
+use super::unix::{self, Pid};
+
+/// The first pause between two samples; each next one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause between two samples.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many times longer than a sample the pause after it is at least: at most 0.5 % of one core goes into sampling.
+const SHARE: u32 = 200;
+
+/// How old a run is before the GPUs are looked at, so that short commands do not pay for opening the driver.
+const GPU_AFTER: Duration = Duration::from_secs(1);
+
+/// Takes samples of a tree and keeps the largest.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    start: Instant,
+    next: Instant,
+    pause: Duration,
+    page_size: u64,
+    peak_rss: u64,
+    gpu: Option<GpuWatch>,
+}
+
+impl Sampler {
+    pub(super) fn new(start: Instant) -> Sampler {
+        let page_size = unix::page_size();
+        Sampler { start, next: start + FIRST_PAUSE, pause: FIRST_PAUSE, page_size, peak_rss: 0, gpu: None }
+    }
+
+    /// When the next sample is due.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Takes a sample.
+    pub(super) fn sample(&mut self, tree: &Tree) {
+        let began = Instant::now();
+        let members = tree.members();
+        let rss = members.iter().filter_map(|pid| resident_pages(*pid)).sum::<u64>() * self.page_size;
+        self.peak_rss = self.peak_rss.max(rss);
+        if self.start.elapsed() >= GPU_AFTER {
+            self.gpu.get_or_insert_with(GpuWatch::start).look(members);
+        }
+        self.pause = (self.pause * 2).max(began.elapsed() * SHARE).min(LONGEST_PAUSE);
+        self.next = Instant::now() + self.pause;
+    }
+
+    /// The largest resident set, in bytes. What the kernel counted for the largest single process stands in where
+    /// samples missed it; to be asked when all children are reaped.
+    pub(super) fn peak_rss(&self) -> u64 {
+        self.peak_rss.max(unix::peak_rss_of_reaped())
+    }
+
+    /// The most GPU memory in use, in bytes.
+    pub(super) fn gpu_peak(&self) -> Option<u64> {
+        self.gpu.as_ref().and_then(GpuWatch::peak)
+    }
+}
+
+fn resident_pages(pid: Pid) -> Option<u64> {
+    fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// How many processes of this process's control group the kernel has killed for want of memory; of the whole
+/// machine where the group keeps no such count. `None` where there is none at all.
+pub(super) fn oom_kills() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    oom_files(&groups).iter().find_map(|file| count_in(&fs::read_to_string(file).ok()?))
+}
+
+/// The files that may hold the count, the most particular first, from the contents of `/proc/self/cgroup`: version
+/// 2, then version 1, then the machine.
+fn oom_files(groups: &str) -> Vec<String> {
+    let entries = groups.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        Some((fields.next()?, fields.next()?.trim_end_matches('/')))
+    });
+    let mut files: Vec<String> = entries
+        .flat_map(|(controllers, path)| match controllers {
+            "" => vec![
+                format!("/sys/fs/cgroup{path}/memory.events"),
+                // Inside of a container the path may be that of the host.
+                "/sys/fs/cgroup/memory.events".to_owned(),
+            ],
+            "memory" => vec![
+                format!("/sys/fs/cgroup/memory{path}/memory.oom_control"),
+                "/sys/fs/cgroup/memory/memory.oom_control".to_owned(),
+            ],
+            _ => Vec::new(),
+        })
+        .collect();
+    files.push("/proc/vmstat".to_owned());
+    files
+}
+
+fn count_in(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oom_count_is_looked_for_where_each_kind_of_control_group_keeps_it() {
+        assert_eq!(
+            oom_files("0::/user.slice/a:b\n"),
+            ["/sys/fs/cgroup/user.slice/a:b/memory.events", "/sys/fs/cgroup/memory.events", "/proc/vmstat"]
+        );
+        assert_eq!(oom_files("9:name=systemd:/x\n4:memory:/job\n")[0], "/sys/fs/cgroup/memory/job/memory.oom_control");
+        assert_eq!(oom_files(""), ["/proc/vmstat"]);
+        assert_eq!(count_in("low 0\noom 5\noom_kill 3\noom_group_kill 0\n"), Some(3));
+        assert_eq!(count_in("oom_kill_disable 0\nunder_oom 0\n"), None);
+    }
+}
