@@ -1,1 +1,19 @@
-//! measure
+//! Log bytes to metrics and a failure class.
+//!
+//! A [`Scanner`] reads a log in one pass and bounded memory; [`judge`] says what its [`LogSummary`] and the way the
+//! run ended amount to. All of it is pure: nothing here opens a file or knows of a process.
+
+mod clean;
+mod file;
+mod name;
+mod number;
+mod scanner;
+mod summary;
+mod trace;
+mod verdict;
+mod vocabulary;
+
+pub use file::{MetricFileError, metric_file};
+pub use scanner::{Found, LogSummary, PatternError, Scanner};
+pub use summary::plain_text;
+pub use verdict::{Ending, Verdict, judge};

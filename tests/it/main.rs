@@ -3,4 +3,5 @@
 
 mod exec;
 mod git;
+mod measure;
 mod support;

@@ -1,0 +1,143 @@
+//! The metric in a JSON file that the run wrote.
+
+use serde_json::value::RawValue;
+
+use super::number::whole;
+use super::scanner::Found;
+
+/// Why a metric file has no number.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricFileError {
+    /// It is no JSON document.
+    #[error("the metric file is not JSON")]
+    Syntax(#[source] serde_json::Error),
+    /// The pointer leads nowhere.
+    #[error("the metric file has nothing at `{pointer}`: no `{missing}` there")]
+    Missing {
+        /// The pointer.
+        pointer: String,
+        /// The first part of it that is not there.
+        missing: String,
+    },
+    /// The pointer is none.
+    #[error("`{0}` is no JSON pointer: it must be empty or start with `/`")]
+    Pointer(String),
+    /// It leads to something else.
+    #[error("what stands at `{pointer}` in the metric file is no number: {found}")]
+    NotANumber {
+        /// The pointer.
+        pointer: String,
+        /// What stands there, at most 60 characters.
+        found: String,
+    },
+}
+
+impl MetricFileError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            MetricFileError::Syntax(_) => Some("the run must write one complete JSON document to the file".to_owned()),
+            MetricFileError::Missing { .. } | MetricFileError::Pointer(_) | MetricFileError::NotANumber { .. } => {
+                Some("give the path within the document: `--metric-file out.json:/eval/loss`".to_owned())
+            }
+        }
+    }
+}
+
+/// Reads the number at `pointer` (RFC 6901, empty for the whole document) in a JSON document, its digits as written.
+///
+/// `NaN` and `Infinity`, which Python's `json` writes, are read as not finite; so is a number in a string read as one.
+///
+/// # Errors
+///
+/// The document is no JSON, the pointer leads nowhere, or to something that is no number.
+pub fn metric_file(json: &[u8], pointer: &str) -> Result<Found, MetricFileError> {
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    let json = quote_constants(json);
+    let mut value: &RawValue = serde_json::from_slice(&json).map_err(MetricFileError::Syntax)?;
+    if !pointer.is_empty() && !pointer.starts_with('/') {
+        return Err(MetricFileError::Pointer(pointer.to_owned()));
+    }
+    for part in pointer.split('/').skip(1) {
+        let key = part.replace("~1", "/").replace("~0", "~");
+        value = member(value, &key)
+            .ok_or_else(|| MetricFileError::Missing { pointer: pointer.to_owned(), missing: key })?;
+    }
+    let text = value.get();
+    let text = serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned());
+    whole(text.as_bytes()).map(Found::from).ok_or_else(|| MetricFileError::NotANumber {
+        pointer: pointer.to_owned(),
+        found: text.chars().take(60).collect(),
+    })
+}
+
+fn member<'a>(value: &'a RawValue, key: &str) -> Option<&'a RawValue> {
+    use std::collections::HashMap;
+    if let Ok(mut object) = serde_json::from_str::<HashMap<String, &'a RawValue>>(value.get()) {
+        return object.remove(key);
+    }
+    let array = serde_json::from_str::<Vec<&'a RawValue>>(value.get()).ok()?;
+    array.get(key.parse::<usize>().ok()?).copied()
+}
+
+/// Puts the constants that JSON does not have into quotes.
+fn quote_constants(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    let mut at = 0;
+    let mut in_text = false;
+    while at < json.len() {
+        let constant = [&b"-Infinity"[..], b"Infinity", b"NaN"].into_iter().find(|word| json[at..].starts_with(word));
+        match (in_text, json[at], constant) {
+            (false, _, Some(word)) => {
+                out.push(b'"');
+                out.extend_from_slice(word);
+                out.push(b'"');
+                at += word.len();
+                continue;
+            }
+            (true, b'\\', _) => {
+                out.push(b'\\');
+                at += 1;
+            }
+            (_, b'"', _) => in_text = !in_text,
+            _ => {}
+        }
+        out.extend(json.get(at));
+        at += 1;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str, pointer: &str) -> String {
+        match metric_file(json.as_bytes(), pointer) {
+            Ok(Found::Number(number)) => number.raw,
+            Ok(Found::NotFinite(raw)) => format!("not finite: {raw}"),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    #[test]
+    fn a_pointer_leads_to_the_number_with_its_digits() {
+        let json = r#"{"eval": {"loss": 1.834200, "a/b": [1, 2.50]}, "text": "say \"NaN\" twice", "s": "0.5"}"#;
+        assert_eq!(raw(json, "/eval/loss"), "1.834200");
+        assert_eq!(raw(json, "/eval/a~1b/1"), "2.50");
+        assert_eq!(raw(json, "/s"), "0.5");
+        assert_eq!(raw("0.25\n", ""), "0.25");
+        assert_eq!(raw(r#"{"loss": NaN}"#, "/loss"), "not finite: NaN");
+        assert_eq!(raw(r#"[-Infinity]"#, "/0"), "not finite: -Infinity");
+        assert_eq!(raw("\u{feff}{\"a\": 3}", "/a"), "3");
+    }
+
+    #[test]
+    fn what_is_no_number_is_named() {
+        assert_eq!(raw(r#"{"a": null}"#, "/a"), "error: what stands at `/a` in the metric file is no number: null");
+        assert_eq!(raw(r#"{"a": 1}"#, "/b/c"), "error: the metric file has nothing at `/b/c`: no `b` there");
+        assert_eq!(raw("{\"a\": 1", "/a"), "error: the metric file is not JSON");
+        assert!(raw(r#"{"a": 1}"#, "a").starts_with("error: `a` is no JSON pointer"));
+        assert!(metric_file(b"\"\\", "").is_err());
+    }
+}

@@ -1,0 +1,268 @@
+//! Whether a name in a log is the metric's own, and which number belongs to it.
+//!
+//! A name counts at the start of a line, after a separator, or after another value: `step 5 val_bpb: 1.2`,
+//! `epoch 3 | val_bpb 1.2`, `[12:00:01] INFO val_bpb: 1.2`. It does not count inside a longer name
+//! (`running_bpb`, `eval/bpb`) or phrase (`Best val_bpb: 1.17`, `test loss: 3`). After any other plain word it counts
+//! only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
+
+use super::number::{Value, next_char, value_at};
+use super::vocabulary::{is_marker, is_stale, qualifies};
+
+/// How many bytes in front of a name are looked at.
+pub(super) const LEFT: usize = 256;
+
+/// How many bytes behind a name are looked at; a number that reaches further is none.
+pub(super) const RIGHT: usize = 256;
+
+/// How the number is tied to the name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Form {
+    /// `name=1` and `name:1`.
+    Tight,
+    /// `name: 1` and `name = 1`.
+    Spaced,
+    /// `name 1`.
+    Juxtaposed,
+    /// `| name | 1 |`.
+    Cell,
+}
+
+/// The value that belongs to a name which stands between `left` and `right`, the rest of its line on either side.
+///
+/// `left` starts at the start of the line or [`LEFT`] bytes before the name; `cut` says that `right` ends before its
+/// line does.
+pub(super) fn value_between(left: &[u8], right: &[u8], cut: bool) -> Option<Value> {
+    let (form, at) = form(right)?;
+    let (value, length) = value_at(&right[at..])?;
+    let rest = &right[at + length..];
+    if (cut && rest.is_empty()) || leads_on(rest) {
+        return None;
+    }
+    stands_alone(left, form).then_some(value)
+}
+
+/// Finds what ties the number to the name, and where the number begins.
+fn form(right: &[u8]) -> Option<(Form, usize)> {
+    let mut at = right.iter().take(4).take_while(|&&byte| is_decoration(char::from(byte))).count();
+    let before = blanks(&right[at..]);
+    at += before;
+    let rest = &right[at..];
+    let sign = match next_char(rest)? {
+        ':' if rest.starts_with(b":=") => 2,
+        '=' if rest.starts_with(b"==") || rest.starts_with(b"=>") => 2,
+        ':' | '=' => 1,
+        '：' => '：'.len_utf8(),
+        bar @ ('|' | '│' | '┃') if before > 0 => {
+            let bar = bar.len_utf8();
+            let after = blanks(&rest[bar..]);
+            return (after > 0).then_some((Form::Cell, at + bar + after));
+        }
+        _ => return (before > 0).then_some((Form::Juxtaposed, at)),
+    };
+    let after = blanks(&rest[sign..]);
+    let form = if before == 0 && after == 0 { Form::Tight } else { Form::Spaced };
+    Some((form, at + sign + after))
+}
+
+/// Whether the number is only the first of a pair such as `1.30 -> 1.25`.
+fn leads_on(rest: &[u8]) -> bool {
+    let rest = &rest[blanks(rest)..];
+    rest.starts_with(b"->") || rest.starts_with(b"=>") || rest.starts_with("→".as_bytes())
+}
+
+fn stands_alone(left: &[u8], form: Form) -> bool {
+    let text = String::from_utf8_lossy(left);
+    let bare = text.trim_end_matches(is_decoration);
+    let quoted = bare.len() < text.len();
+    let Some(last) = bare.chars().next_back() else { return form != Form::Cell };
+    if is_blank(last) {
+        return after_blank(bare.trim_end_matches(is_blank), form);
+    }
+    if form == Form::Cell {
+        return matches!(last, '|' | '│' | '┃');
+    }
+    if last.is_alphanumeric() {
+        // The prefix of a Python string: `b'val_bpb: 1.2'`.
+        return quoted && word_before(bare).chars().count() == 1;
+    }
+    let glue = "-/._@$#%+~&?=\\";
+    !glue.contains(last) && !is_stale(label_before(bare))
+}
+
+/// Whether a name counts that blanks part from `before`.
+fn after_blank(before: &str, form: Form) -> bool {
+    let before = before.trim_end_matches(is_decoration);
+    let Some(last) = before.chars().next_back() else { return form != Form::Cell };
+    if form == Form::Cell {
+        return matches!(last, '|' | '│' | '┃');
+    }
+    if !last.is_alphanumeric() && last != '_' && last != '%' {
+        // `mean ± std: 1.2` names both; `+ val_bpb=1.2` is a shell that echoes its commands.
+        if matches!(last, '±' | '+' | '&' | '/' | '\\' | '$' | '@') {
+            return false;
+        }
+        let labels = ":(-—–>";
+        return !labels.contains(last) || !is_stale(label_before(before));
+    }
+    let token = token_before(before);
+    let token_start = before.len() - token.len();
+    if let Some((_, value)) = token.rsplit_once([':', '=']) {
+        return !is_stale(value);
+    }
+    if is_value(token) || is_marker(token) {
+        return true;
+    }
+    if qualifies(token) {
+        return false;
+    }
+    let identifier = token.contains(['_', '/', '.']);
+    let unit = is_value(token_before(before[..token_start].trim_end_matches(is_blank)));
+    identifier || unit || form == Form::Tight
+}
+
+/// The last run of characters without blanks and brackets.
+fn token_before(text: &str) -> &str {
+    let start = text
+        .rfind(|c: char| is_blank(c) || is_decoration(c) || "|,;()[]{}<>".contains(c))
+        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
+    &text[start..]
+}
+
+/// The word at the end of `text`.
+fn word_before(text: &str) -> &str {
+    let start = text
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
+    &text[start..]
+}
+
+/// The word in front of the punctuation at the end of `text`.
+fn label_before(text: &str) -> &str {
+    word_before(text.trim_end_matches(|c: char| is_blank(c) || is_decoration(c) || ":(-—–>".contains(c)))
+}
+
+/// Whether a token is the value of what stands before it: a number with whatever is glued to it, or a constant.
+fn is_value(token: &str) -> bool {
+    let digits = token.trim_start_matches(['+', '-', '.', '#']);
+    digits.starts_with(|c: char| c.is_ascii_digit())
+        || ["nan", "inf", "true", "false", "none", "null"].iter().any(|word| digits.eq_ignore_ascii_case(word))
+}
+
+/// Quotes and Markdown emphasis, which may stand around a name.
+fn is_decoration(c: char) -> bool {
+    matches!(c, '\'' | '"' | '`' | '*' | '\\')
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+fn blanks(text: &[u8]) -> usize {
+    let mut length = 0;
+    while let Some(c) = next_char(&text[length..]).filter(|&c| is_blank(c) && c != '\u{0}') {
+        length += c.len_utf8();
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str, name: &str) -> Option<String> {
+        let mut last = None;
+        for (at, _) in line.match_indices(name) {
+            let right = &line.as_bytes()[at + name.len()..];
+            if let Some(Value::Finite(number)) = value_between(&line.as_bytes()[..at], right, false) {
+                last = Some(number.raw);
+            }
+        }
+        last
+    }
+
+    #[test]
+    fn a_name_counts_where_a_reader_would_take_it_for_the_metric() {
+        for line in [
+            "val_bpb: 1.2",
+            "val_bpb:          1.2",
+            "  val_bpb = 1.2",
+            "val_bpb=1.2",
+            "val_bpb 1.2",
+            "val_bpb\t1.2",
+            "METRIC val_bpb=1.2",
+            "{\"val_bpb\": 1.2}",
+            "{'val_bpb': 1.2, 'epoch': 3.0}",
+            "{\"a\":1,\"val_bpb\":1.2}",
+            "{\"message\": \"{\\\"val_bpb\\\": 1.2}\"}",
+            "step 5 val_bpb: 1.2",
+            "step:0/20000 val_loss:6.9 val_bpb:1.2 train_time:0ms",
+            "epoch 3 | val_bpb 1.2",
+            "val_loss=3.4 | val_bpb=1.2 | memory_gb=14.3",
+            "val_loss 3.4, val_bpb 1.2; done",
+            "[12:00:01] val_bpb: 1.2",
+            "2026-01-01 12:00:00,123 INFO val_bpb: 1.2",
+            "INFO:root:val_bpb: 1.2",
+            "2026-01-01 - train - INFO - val_bpb: 1.2",
+            "val_bpb: 1.2 (best 1.1)",
+            "val_bpb: 1.2 (best val_bpb: 1.1)",
+            "DISCARD — val_bpb=1.2 (worse by 0.06)",
+            "final_int8_roundtrip_exact val_loss:1.9 val_bpb:1.2",
+            "89632/121136 windows val_bpb=1.2",
+            "wandb: val_bpb 1.2",
+            "100%|██| 10/10 [00:10<00:00, 1.0it/s, val_bpb=1.2]",
+            "| val_bpb   |  1.2 |",
+            "│  val_bpb  │  1.2  │",
+            "**val_bpb**: 1.2",
+            "`val_bpb`: 1.2%",
+            "b'val_bpb: 1.2'",
+            "level=info msg=done val_bpb=1.2",
+            "eval finished val_bpb=1.2",
+            "Final val_bpb: 1.2",
+            "Done. val_bpb: 1.2",
+            "Restored checkpoint (val_bpb=1.2)",
+            "验证 | val_bpb：1.2",
+        ] {
+            assert_eq!(read(line, "val_bpb").as_deref(), Some("1.2"), "{line}");
+        }
+        assert_eq!(read("| End of training | test loss   5.2 | test ppl 180.1", "test loss").as_deref(), Some("5.2"));
+        assert_eq!(read("main with buflen=1 and workers=24 took 30.7s", "took").as_deref(), Some("30.7"));
+    }
+
+    #[test]
+    fn another_name_or_another_time_does_not_count() {
+        for line in [
+            "Best val_bpb: 1.17",
+            "best val_bpb=1.17",
+            "New best val_bpb: 1.17",
+            "[22:11:03] Best val_bpb: 1.17",
+            "Best: val_bpb: 1.17",
+            "best (val_bpb=1.17)",
+            "previous - val_bpb: 1.17",
+            "running_val_bpb: 1.2",
+            "val_bpb_ema: 1.2",
+            "eval/val_bpb: 1.2",
+            "x.val_bpb = 1.2",
+            "--val_bpb 1.2",
+            "--metric=val_bpb 1.2",
+            "val_bpb:enabled tokenizer_kind=1",
+            "val_bpb took 1.2",
+            "val_bpb 1m7.5s",
+            "val_bpb: 1/20",
+            "val_bpb: 1.30 -> 1.2",
+            "improve the val_bpb 1.2",
+            "running val_bpb: 1.2",
+            "Val_BPB: 1.2",
+            "val_bpb",
+            "val_bpb:",
+            "| x val_bpb | 1.2 |",
+            "mean ± val_bpb: 1.2 ± 0.1",
+            "+ val_bpb=1.2",
+            "F1 val_bpb: 1.2",
+        ] {
+            assert_eq!(read(line, "val_bpb"), None, "{line}");
+        }
+        for line in ["test loss: 3", "Validation loss: 3", "train_loss: 3", "val loss=3", "| valid loss 3"] {
+            assert_eq!(read(line, "loss"), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::Direction;
+
+fn spec(name: &str, source: MetricSource) -> MetricSpec {
+    MetricSpec { name: name.to_owned(), direction: Direction::Lower, source }
+}
+
+fn named(name: &str) -> MetricSpec {
+    spec(name, MetricSource::Log)
+}
+
+fn pattern(text: &str) -> MetricSpec {
+    spec("val_bpb", MetricSource::Regex(text.to_owned()))
+}
+
+fn scan(spec: &MetricSpec, pieces: &[&[u8]]) -> LogSummary {
+    let mut scanner = Scanner::new(spec).unwrap();
+    for piece in pieces {
+        scanner.push(piece);
+    }
+    scanner.finish()
+}
+
+fn raw(summary: &LogSummary) -> Option<&str> {
+    match summary.found.as_ref()? {
+        Found::Number(number) => Some(&number.raw),
+        Found::NotFinite(raw) => Some(raw),
+    }
+}
+
+#[test]
+fn the_last_mention_wins_also_when_it_is_not_finite() {
+    let log = b"val_bpb: 1.5\nval_bpb: 1.25\n";
+    assert_eq!(raw(&scan(&named("val_bpb"), &[log])), Some("1.25"));
+    let summary = scan(&named("val_bpb"), &[log, b"val_bpb: nan\n"]);
+    assert_eq!(summary.found, Some(Found::NotFinite("nan".to_owned())));
+    assert!(summary.metrics.is_empty());
+}
+
+#[test]
+fn memory_is_read_in_gibibytes() {
+    let log: &[u8] = b"peak_vram_mb: 5401.7\npeak_vram_mb:     2048.0\nval_bpb: 1\n";
+    assert_eq!(scan(&named("val_bpb"), &[log]).memory_gb, Some(2.0));
+    assert_eq!(scan(&named("val_bpb"), &[log, b"memory_gb=14.3"]).memory_gb, Some(14.3));
+    assert_eq!(scan(&named("val_bpb"), &[b"memory_gb: nan"]).memory_gb, None);
+}
+
+#[test]
+fn the_last_number_is_known_while_the_log_grows() {
+    let mut scanner = Scanner::new(&named("loss")).unwrap();
+    scanner.push(b"loss: 2.5\rloss: 2.2");
+    assert_eq!(scanner.last().map(|number| number.raw.as_str()), Some("2.5"));
+    scanner.push(b"5\rloss: nan\r");
+    assert_eq!(scanner.last().map(|number| number.raw.as_str()), Some("2.25"));
+}
+
+#[test]
+fn a_pattern_replaces_the_name() {
+    let log = "Time (mean ± σ):     43.4 ms ±  1.4 ms\nTime (mean ± σ):       6.3 ms\nval_bpb: 9\n";
+    let spec = pattern(r"Time \(mean ± σ\):\s+([0-9.]+) ms");
+    let summary = scan(&spec, &[log.as_bytes()]);
+    assert_eq!(raw(&summary), Some("6.3"));
+    assert!(summary.metrics.contains(&("val_bpb".to_owned(), "6.3".parse().unwrap())));
+    for (bad, says) in [("(", "cannot be read"), ("loss: [0-9]+", "0 groups"), ("(a)(b)", "2 groups")] {
+        let error = Scanner::new(&pattern(bad)).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--metric-regex")));
+    }
+    assert!(Scanner::new(&named(" ")).is_err());
+}
+
+#[test]
+fn a_log_without_line_breaks_is_read_in_bounded_memory() {
+    let mut scanner = Scanner::new(&named("val_bpb")).unwrap();
+    let mut by_pattern = Scanner::new(&pattern("val_bpb: ([0-9.]+)")).unwrap();
+    let mut filler = b"x".repeat(PIECE - 5);
+    filler.extend_from_slice(b" 7 val_bpb: 1.2345678 ");
+    for scanner in [&mut scanner, &mut by_pattern] {
+        for _ in 0..16 {
+            scanner.push(&filler);
+            assert!(scanner.window.capacity() + scanner.tail.bytes().len() < 512 * 1024);
+        }
+    }
+    let summary = scanner.finish();
+    assert_eq!(raw(&summary), Some("1.2345678"));
+    assert!(summary.tail.len() <= 4096);
+    assert_eq!(raw(&by_pattern.finish()), Some("1.2345678"));
+}
+
+#[test]
+fn every_place_of_a_pattern_in_a_long_line_gives_the_whole_number() {
+    let edges = [PIECE - OVERLAP, PIECE - OVERLAP / 2, PIECE];
+    for offset in edges.into_iter().flat_map(|edge| [edge - 16, edge - 12, edge - 8, edge - 3, edge]) {
+        let mut log = b"x".repeat(offset);
+        log.extend_from_slice(b"loss 123456789.5 ");
+        log.extend(b"y".repeat(2 * PIECE));
+        assert_eq!(raw(&scan(&pattern("([0-9.]+)"), &[&log])), Some("123456789.5"), "at {offset}");
+    }
+}
+
+#[test]
+fn nul_bytes_and_bad_utf_8_are_only_bytes() {
+    let log: &[u8] = b"\0\0\0val_bpb: 1.5\n\xff\xfe\x80 junk\nval_bpb\xff: 1.7\n";
+    assert_eq!(raw(&scan(&named("val_bpb"), &[log])), Some("1.5"));
+    assert!(scan(&named("val_bpb"), &[b"\0\0 \r\n\x1b[0m"]).empty);
+    assert!(!scan(&named("val_bpb"), &[b"."]).empty);
+}
+
+#[test]
+fn a_number_far_behind_its_name_is_read_wherever_the_chunks_end() {
+    let log = format!("step 1\nval_bpb:{}1.25 | done\n", " ".repeat(100));
+    for cut in 0..log.len() {
+        let (first, second) = log.as_bytes().split_at(cut);
+        assert_eq!(raw(&scan(&named("val_bpb"), &[first, second])), Some("1.25"), "cut at {cut}");
+    }
+}
+
+/// Bytes that look like logs: pieces of names, numbers, separators, escapes and noise.
+fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"val_bpb".to_vec()),
+        Just(b"memory_gb".to_vec()),
+        Just(b": ".to_vec()),
+        Just(b"=".to_vec()),
+        Just(b"\n".to_vec()),
+        Just(b"\r".to_vec()),
+        Just(b" | ".to_vec()),
+        Just(b"nan".to_vec()),
+        Just(b"\x1b[1m".to_vec()),
+        Just(b"\x1b]0;t\x07".to_vec()),
+        Just("±µ最".as_bytes().to_vec()),
+        Just(vec![b' '; 300]),
+        "[0-9]{1,3}(\\.[0-9]{1,3})?".prop_map(String::into_bytes),
+        proptest::collection::vec(any::<u8>(), 0..6),
+    ];
+    proptest::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn how_the_log_is_cut_changes_nothing(log in log_bytes(), cuts in proptest::collection::vec(0usize..800, 0..8)) {
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(log.len())).collect();
+        cuts.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for cut in cuts.into_iter().chain([log.len()]) {
+            pieces.push(&log[from..cut]);
+            from = cut;
+        }
+        for spec in [named("val_bpb"), pattern("(?:bpb|gb).{0,3}?([0-9.]+)")] {
+            prop_assert_eq!(scan(&spec, &pieces), scan(&spec, &[&log]));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_and_no_number_is_invented(log in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        let summary = scan(&named("a"), &[&log]);
+        if let Some(raw) = raw(&summary) {
+            let plain = raw.as_bytes();
+            let commas: Vec<u8> = log.iter().copied().filter(|byte| *byte != b',').collect();
+            prop_assert!(log.contains(&0x1b) || commas.windows(plain.len()).any(|window| window == plain));
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_reported_stands_in_the_log(log in log_bytes()) {
+        let summary = scan(&named("val_bpb"), &[&log]);
+        let mut plain = Vec::new();
+        let mut cleaner = Cleaner::new();
+        cleaner.push(&log, &mut plain);
+        cleaner.finish(&mut plain);
+        let plain = String::from_utf8_lossy(&plain).replace(',', "");
+        for (name, number) in &summary.metrics {
+            prop_assert!(plain.contains(&number.raw), "{} {}", name, number);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The end of a log: its last lines as text, and every number there that has a name.
+
+use std::collections::HashSet;
+
+use super::clean::Cleaner;
+use super::number::{Value, value_at, whole};
+use super::vocabulary::is_marker;
+use crate::domain::Number;
+
+/// How much of the log's end is kept, in bytes.
+const KEPT: usize = 64 * 1024;
+
+/// How long a line of the text may be, in bytes.
+const LONGEST_LINE: usize = 4 * 1024;
+
+/// How many names are reported.
+const MOST_NAMES: usize = 256;
+
+/// How long a name may be, in bytes and in words.
+const LONGEST_NAME: usize = 64;
+const MOST_WORDS: usize = 4;
+
+/// The last bytes of a log.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    kept: Vec<u8>,
+    truncated: bool,
+}
+
+impl Tail {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let fresh = &bytes[bytes.len().saturating_sub(KEPT)..];
+        self.truncated |= self.kept.len() + bytes.len() > KEPT;
+        if self.kept.len() + fresh.len() > 2 * KEPT {
+            self.kept.drain(..(self.kept.len() + fresh.len() - KEPT).min(self.kept.len()));
+        }
+        self.kept.extend_from_slice(fresh);
+    }
+
+    /// The last bytes, from the start of a line where there is one.
+    pub(super) fn bytes(&self) -> &[u8] {
+        let last = &self.kept[self.kept.len().saturating_sub(KEPT)..];
+        let partial = if self.truncated { last.iter().position(|&byte| is_break(byte)) } else { None };
+        partial.map_or(last, |at| &last[at + 1..])
+    }
+
+    /// The last lines as a terminal would show them.
+    pub(super) fn text(&self) -> String {
+        let bytes = self.bytes();
+        let mut text = String::new();
+        let overwrites = bytes.contains(&b'\n');
+        for line in bytes.split(|&byte| byte == b'\n' || (!overwrites && byte == b'\r')) {
+            let shown = line.split(|&byte| byte == b'\r').rfind(|part| !part.trim_ascii().is_empty());
+            let shown = shown.unwrap_or_default();
+            let shown = String::from_utf8_lossy(&shown[..shown.len().min(LONGEST_LINE)]);
+            text.extend(shown.chars().filter(|c| *c == '\t' || !c.is_control()));
+            text.push('\n');
+        }
+        text.truncate(text.trim_end().len());
+        let start = text.len().saturating_sub(KEPT);
+        let start = (start..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+        text.split_off(start)
+    }
+}
+
+fn is_break(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+/// The last lines of `bytes` as a terminal would show them: at most 64 KiB of text without escapes.
+pub fn plain_text(bytes: &[u8]) -> String {
+    let mut cleaner = Cleaner::new();
+    let mut clean = Vec::new();
+    cleaner.push(bytes, &mut clean);
+    cleaner.finish(&mut clean);
+    let mut tail = Tail::default();
+    tail.push(&clean);
+    tail.text()
+}
+
+/// Every number in `log` that has a name; each name once, with its last number, in the log's order.
+pub(super) fn pairs(log: &[u8]) -> Vec<(String, Number)> {
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    for line in log.rsplit(|&byte| is_break(byte)) {
+        let line = String::from_utf8_lossy(line);
+        for (name, value) in in_line(&line).into_iter().rev() {
+            if seen.len() < MOST_NAMES
+                && seen.insert(name.clone())
+                && let Value::Finite(number) = value
+            {
+                found.push((name, number));
+            }
+        }
+    }
+    found.reverse();
+    found
+}
+
+fn in_line(line: &str) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (at, sign) in line.match_indices([':', '=']) {
+        let behind = &line[at + sign.len()..];
+        let behind = behind.strip_prefix('=').unwrap_or(behind);
+        let value = behind.trim_start();
+        let Some((number, length)) = value_at(value.as_bytes()) else { continue };
+        let tight = value.len() == behind.len() && !line[..at].ends_with(char::is_whitespace);
+        let location = tight && value.as_bytes().get(length) == Some(&b':');
+        if !location && let Some(name) = name_before(&line[..at], tight) {
+            found.push((name, number));
+        }
+    }
+    if found.is_empty() { in_cells(line) } else { found }
+}
+
+/// The pairs of a line without `:` and `=`: a name and a number in one cell, or in two cells side by side.
+fn in_cells(line: &str) -> Vec<(String, Value)> {
+    let cells: Vec<&str> = line.split(['|', '│', '┃', '\t', ',', ';']).map(str::trim).collect();
+    let mut found = Vec::new();
+    for (at, cell) in cells.iter().enumerate() {
+        let (name, value) = match cell.rsplit_once(char::is_whitespace) {
+            Some((name, value)) if whole(value.as_bytes()).is_some() => (name, value),
+            _ => (*cell, cells.get(at + 1).copied().unwrap_or_default()),
+        };
+        let complete = name_before(name, false).filter(|found| {
+            let first = name.split_whitespace().find(|word| !is_marker(word)).unwrap_or_default();
+            found.starts_with(first)
+        });
+        if let (Some(name), Some(value)) = (complete, whole(value.as_bytes())) {
+            found.push((name, value));
+        }
+    }
+    found
+}
+
+/// The name at the end of `text`: what is in quotes, or the last words; only the last one where the number follows
+/// without a blank, as several pairs stand side by side then.
+fn name_before(text: &str, tight: bool) -> Option<String> {
+    let text = text.trim_end();
+    let quoted = text.ends_with(['"', '\'', '`', '*']);
+    let text = text.trim_end_matches(['"', '\'', '`', '*', '\\']);
+    let start = text
+        .rfind(|c: char| "|│┃,;()[]{}<>\"'`*=:\t\u{ff1a}".contains(c) || c.is_control())
+        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
+    let phrase = &text[start..];
+    let phrase = if quoted { phrase } else { phrase.rsplit("  ").find(|part| !part.is_empty())? };
+    let most = if tight && !quoted { 1 } else { MOST_WORDS };
+    let mut words: Vec<&str> = Vec::new();
+    for word in phrase.split_whitespace().rev() {
+        let begins = word.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
+        if words.len() == most || !begins {
+            break;
+        }
+        words.push(word);
+    }
+    while words.len() > 1 && words.last().is_some_and(|word| is_marker(word)) {
+        words.pop();
+    }
+    words.reverse();
+    let name = words.join(" ");
+    (!name.is_empty() && name.len() <= LONGEST_NAME).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(log: &str) -> Vec<String> {
+        pairs(log.as_bytes()).into_iter().map(|(name, number)| format!("{name}={number}")).collect()
+    }
+
+    #[test]
+    fn names_and_numbers_of_a_summary_are_all_found() {
+        let log = "val_bpb:          1.448959\npeak_vram_mb:     1034.6\nmfu_percent: 0.22\ndataset: tinystories\n";
+        assert_eq!(names(log), ["val_bpb=1.448959", "peak_vram_mb=1034.6", "mfu_percent=0.22"]);
+        assert_eq!(names("{'train_loss': 1.25, 'epoch': 3.0}"), ["train_loss=1.25", "epoch=3.0"]);
+        assert_eq!(names("step:5/20 val_loss:2.3 val_bpb:1.4 time:40ms"), ["val_loss=2.3", "val_bpb=1.4", "time=40"]);
+        assert_eq!(names("[22:11] Best val_bpb: 1.17"), ["Best val_bpb=1.17"]);
+        assert_eq!(names("2026-01-01 INFO val_bpb: 1.1"), ["val_bpb=1.1"]);
+        assert_eq!(names("| End of training | test loss 5.2 | test ppl 180"), ["test loss=5.2", "test ppl=180"]);
+        assert_eq!(names("| ep_rew_mean | 22.8 |"), ["ep_rew_mean=22.8"]);
+        assert_eq!(names("a: 1\na: 2\nb: 3\nb: nan\n"), ["a=2"]);
+        assert_eq!(names("compile_fx.py:2772: UserWarning"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn the_number_of_names_is_bounded() {
+        let log: String = (0..1000).map(|i| format!("name{i}: {i}\n")).collect();
+        let names = names(&log);
+        assert_eq!((names.len(), names[255].as_str()), (256, "name999=999"));
+    }
+
+    #[test]
+    fn the_tail_shows_what_progress_left_standing() {
+        let mut tail = Tail::default();
+        tail.push(b"step 1\rstep 2\r\nend\r\r\nlast\x07\n");
+        assert_eq!(tail.text(), "step 2\nend\nlast");
+        let mut tail = Tail::default();
+        tail.push(b"a\rb\rc");
+        assert_eq!(tail.text(), "a\nb\nc");
+        let mut tail = Tail::default();
+        tail.push(&[b"x".repeat(10_000), b"\n".to_vec()].concat().repeat(20));
+        let text = tail.text();
+        assert!(text.lines().all(|line| line.len() == 4096) && text.lines().count() == 6);
+    }
+}

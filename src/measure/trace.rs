@@ -1,0 +1,205 @@
+//! The words of a failed run: the final traceback, and what other programs say when memory runs out.
+
+use std::ops::Range;
+
+use crate::domain::FailureClass;
+
+/// How near the end of a log its words count, in lines.
+const NEAR_END: usize = 400;
+
+/// How near the end a word outside a traceback counts, in lines.
+const LAST_WORDS: usize = 100;
+
+/// How near the end a bare `nan` counts, in lines that are not blank.
+const LAST_NUMBERS: usize = 12;
+
+/// How many lines of an exception's message are read.
+const MESSAGE: usize = 6;
+
+const HEADER: &str = "Traceback (most recent call last)";
+
+/// What stands between a traceback and one that it caused.
+const CAUSED: &str = "The above exception was the direct cause";
+
+/// Exceptions that a launcher raises because a worker failed: the worker's own traceback stands before it.
+const LAUNCHERS: &[&str] = &["ChildFailedError", "CalledProcessError", "ProcessExitedException"];
+
+/// What runtimes, allocators and kernels say when memory runs out, in lower case.
+const OUT_OF_MEMORY: &[&str] = &[
+    "out of memory",
+    "out_of_memory",
+    "outofmemory",
+    "resource_exhausted",
+    "cudaerrormemoryallocation",
+    "cublas_status_alloc_failed",
+    "cudnn_status_alloc_failed",
+    "std::bad_alloc",
+    "cannot allocate memory",
+    "can't allocate memory",
+    "not enough memory",
+    "memory allocation of ",
+    "unable to allocate",
+    "memoryerror",
+];
+
+/// What batch systems and kernels say when they end a run for its memory, in lower case.
+const KILLED_FOR_MEMORY: &[&str] = &["oom-kill", "oom_kill", "oom kill", "term_memlimit", "out of memory: killed"];
+
+/// A class with the lines that show it.
+pub(super) type Evidence = (FailureClass, Range<usize>);
+
+/// What the end of a failed run's log says; absent when it says nothing more than that the run failed.
+pub(super) fn evidence(lines: &[&str]) -> Option<Evidence> {
+    let near = lines.len().saturating_sub(NEAR_END);
+    let raised = exceptions(lines, near);
+    let last = raised.iter().rposition(|raised| !LAUNCHERS.contains(&raised.name)).or(raised.len().checked_sub(1));
+    let Some(last) = last else { return words(lines, 0) };
+    let exception = &raised[last];
+    let class = match exception.class(lines) {
+        FailureClass::Crash => {
+            // A wrapper that says so passes the class of what it wraps on.
+            let cause = last
+                .checked_sub(1)
+                .map(|before| &raised[before])
+                .filter(|cause| lines[cause.at..exception.at].iter().any(|line| line.contains(CAUSED)));
+            match cause.map(|cause| cause.class(lines)) {
+                Some(FailureClass::Oom) => FailureClass::Oom,
+                _ => return words(lines, exception.message.end).or(Some((FailureClass::Crash, exception.shown()))),
+            }
+        }
+        class => class,
+    };
+    Some((class, exception.shown()))
+}
+
+/// What the log says of a run that a signal ended: only that somebody ended it for its memory, or, when the run
+/// ended itself (`own`), that it found none.
+pub(super) fn out_of_memory(lines: &[&str], own: bool) -> Option<Evidence> {
+    let start = lines.len().saturating_sub(LAST_WORDS);
+    (start..lines.len()).rev().find_map(|at| {
+        let line = lines[at].to_lowercase();
+        let found = contains(&line, KILLED_FOR_MEMORY) || (own && contains(&line, OUT_OF_MEMORY));
+        found.then(|| (FailureClass::Oom, at..at + 1))
+    })
+}
+
+/// The end of the run's own output: without the page that a batch system prints behind it.
+pub(super) fn without_report<'a>(lines: &'a [&'a str]) -> &'a [&'a str] {
+    let page = lines.iter().rposition(|line| line.starts_with("Sender: LSF System"));
+    let Some(page) = page else { return lines };
+    let rule = page.checked_sub(1).filter(|&at| lines[at].starts_with("-----"));
+    let own = &lines[..rule.unwrap_or(page)];
+    if own.iter().all(|line| line.trim().is_empty()) { lines } else { own }
+}
+
+/// Words outside a traceback, from line `from` on.
+fn words(lines: &[&str], from: usize) -> Option<Evidence> {
+    let start = from.max(lines.len().saturating_sub(LAST_WORDS));
+    for at in (start..lines.len()).rev() {
+        let line = lines[at].to_lowercase();
+        if contains(&line, OUT_OF_MEMORY) || contains(&line, KILLED_FOR_MEMORY) {
+            return Some((FailureClass::Oom, at..at + 1));
+        }
+        if line.contains("python") && line.contains(": no module named ") {
+            return Some((FailureClass::ImportError, at..at + 1));
+        }
+    }
+    let mut filled = (start..lines.len()).rev().filter(|&at| !lines[at].trim().is_empty()).take(LAST_NUMBERS);
+    filled.find(|&at| says_nan(lines[at])).map(|at| (FailureClass::Nan, at..at + 1))
+}
+
+/// Whether a line holds `nan` as a word of its own, or says that something is not finite.
+fn says_nan(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    lower.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| matches!(word, "nan" | "nans"))
+        || ["non-finite", "not finite", "nonfinite"].iter().any(|words| lower.contains(words))
+}
+
+/// An exception at the end of a traceback.
+struct Raised<'a> {
+    /// Its class without the module.
+    name: &'a str,
+    /// The traceback's first line.
+    header: usize,
+    /// The line with the class.
+    at: usize,
+    message: Range<usize>,
+}
+
+impl Raised<'_> {
+    fn class(&self, lines: &[&str]) -> FailureClass {
+        let message = &lines[self.message.clone()];
+        let says = |test: &dyn Fn(&str) -> bool| message.iter().any(|line| test(line));
+        match self.name {
+            "SyntaxError" | "IndentationError" | "TabError" => FailureClass::SyntaxError,
+            "ImportError" | "ModuleNotFoundError" => FailureClass::ImportError,
+            "MemoryError" | "_ArrayMemoryError" | "OutOfMemoryError" | "ResourceExhaustedError" => FailureClass::Oom,
+            _ if says(&|line| contains(&line.to_lowercase(), OUT_OF_MEMORY)) => FailureClass::Oom,
+            "FloatingPointError" => FailureClass::Nan,
+            _ if says(&says_nan) => FailureClass::Nan,
+            "AssertionError"
+                if lines[..self.at]
+                    .last()
+                    .is_some_and(|line| line.contains("isnan(") || line.contains("isfinite(")) =>
+            {
+                FailureClass::Nan
+            }
+            _ => FailureClass::Crash,
+        }
+    }
+
+    /// The last frame and the message.
+    fn shown(&self) -> Range<usize> {
+        self.at.saturating_sub(4).max(self.header)..self.message.end
+    }
+}
+
+/// The exceptions from line `near` on, in order.
+fn exceptions<'a>(lines: &[&'a str], near: usize) -> Vec<Raised<'a>> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, &str)> = None;
+    for at in near..lines.len() {
+        let line = lines[at];
+        if let Some(column) = line.find(HEADER) {
+            open = Some((at, &line[..column]));
+            continue;
+        }
+        let raised = match open {
+            Some((header, prefix)) => {
+                exception_name(line.strip_prefix(prefix).unwrap_or(line)).map(|name| (header, name))
+            }
+            // A file that cannot be compiled has no traceback when it is the program itself.
+            None => exception_name(line)
+                .filter(|name| matches!(*name, "SyntaxError" | "IndentationError" | "TabError"))
+                .and_then(|name| {
+                    let from = at.saturating_sub(MESSAGE);
+                    let header = lines[from..at].iter().rposition(|line| line.trim_start().starts_with("File \""))?;
+                    Some((from + header, name))
+                }),
+        };
+        if let Some((header, name)) = raised {
+            let limit = lines.len().min(at + MESSAGE);
+            let end = (at + 1..limit).find(|&next| lines[next].trim().is_empty() || lines[next].contains(HEADER));
+            found.push(Raised { name, header, at, message: at..end.unwrap_or(limit) });
+            open = None;
+        }
+    }
+    found
+}
+
+/// The class that a line names as an exception's last line does: `torch.OutOfMemoryError: CUDA out of memory`.
+fn exception_name(line: &str) -> Option<&str> {
+    let path = line.split(':').next()?.trim_end();
+    let identifier = |part: &str| {
+        part.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    if line.starts_with(char::is_whitespace) || !path.split('.').all(identifier) {
+        return None;
+    }
+    path.rsplit('.').next()
+}
+
+fn contains(line: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| line.contains(word))
+}

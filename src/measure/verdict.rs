@@ -1,0 +1,121 @@
+//! What a run amounts to: its number, or the class of its failure.
+
+use serde::{Deserialize, Serialize};
+
+use super::scanner::{Found, LogSummary};
+use super::trace::{Evidence, evidence, out_of_memory, without_report};
+use crate::domain::{Failure, FailureClass, Number};
+
+/// The exit status of `timeout(1)` when it ended its command.
+const TIMEOUT_STATUS: i32 = 124;
+
+/// The highest status by which a shell reports a signal: 128 + 64, the last real-time signal.
+const LAST_SIGNAL_STATUS: i32 = 192;
+
+/// Signals that a process brings upon itself: ILL, TRAP, ABRT, BUS, FPE, SEGV.
+const OWN_SIGNALS: &[i32] = &[4, 5, 6, 7, 8, 11];
+
+/// How many lines of a log an excerpt shows, and how many characters of each.
+const EXCERPT_LINES: usize = 10;
+const EXCERPT_WIDTH: usize = 400;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// Its exit status; absent when a signal ended it.
+    pub exit: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Whether it outlived its deadline.
+    pub timed_out: bool,
+    /// Whether the kernel ended it because memory ran out.
+    pub oom_killed: bool,
+    /// Whether nobody knows how it ended: the machine died under it.
+    pub lost: bool,
+}
+
+impl Ending {
+    /// Reads an exit status as a shell gives it: 129 to 192 are signals.
+    pub fn from_status(status: i32) -> Self {
+        if (129..=LAST_SIGNAL_STATUS).contains(&status) {
+            Ending { signal: Some(status - 128), ..Ending::default() }
+        } else {
+            Ending { exit: Some(status), ..Ending::default() }
+        }
+    }
+
+    /// The signal, also one that a shell in between reported as a status.
+    fn effective_signal(&self) -> Option<i32> {
+        self.signal.or_else(|| self.exit.and_then(|status| Ending::from_status(status).signal))
+    }
+}
+
+/// What a run amounts to: exactly one of the two is there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The number that counts.
+    pub value: Option<Number>,
+    /// Why there is none.
+    pub failure: Option<Failure>,
+}
+
+/// Says what a run amounts to.
+///
+/// A run that failed has no number, whatever its log says. Words in the log are evidence only for a run that failed.
+pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
+    let lines: Vec<&str> = summary.tail.lines().collect();
+    let (class, shown) = match class(summary, ending, &lines) {
+        Ok(number) => return Verdict { value: Some(number), failure: None },
+        Err(evidence) => evidence,
+    };
+    let failure = Failure { class, excerpt: excerpt(&lines, shown) };
+    Verdict { value: None, failure: Some(failure) }
+}
+
+fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number, Evidence> {
+    let own = without_report(lines);
+    let end = own.len().saturating_sub(EXCERPT_LINES)..own.len();
+    let bare = |class| Err((class, end.clone()));
+    let signal = ending.effective_signal();
+    if ending.lost || (ending.exit.is_none() && signal.is_none() && !ending.timed_out && !ending.oom_killed) {
+        return bare(FailureClass::Lost);
+    }
+    if ending.timed_out || ending.exit == Some(TIMEOUT_STATUS) {
+        return bare(FailureClass::Timeout);
+    }
+    if ending.oom_killed {
+        return bare(FailureClass::Oom);
+    }
+    if let Some(signal) = signal {
+        let itself = OWN_SIGNALS.contains(&signal);
+        return Err(out_of_memory(lines, itself).unwrap_or((FailureClass::Killed, end)));
+    }
+    if ending.exit == Some(0) {
+        return match &summary.found {
+            Some(Found::Number(number)) => Ok(number.clone()),
+            Some(Found::NotFinite(_)) => bare(FailureClass::Nan),
+            None if summary.empty => bare(FailureClass::NoOutput),
+            None => bare(FailureClass::NoMetric),
+        };
+    }
+    if summary.empty {
+        return bare(FailureClass::NoOutput);
+    }
+    match evidence(own) {
+        Some(found) => Err(found),
+        None if matches!(summary.found, Some(Found::NotFinite(_))) => bare(FailureClass::Nan),
+        None => bare(FailureClass::Crash),
+    }
+}
+
+/// A few lines as they are, long ones cut.
+fn excerpt(lines: &[&str], shown: std::ops::Range<usize>) -> String {
+    let start = shown.start.max(shown.end.saturating_sub(EXCERPT_LINES));
+    let cut = |line: &&str| line.trim_end().chars().take(EXCERPT_WIDTH).collect::<String>();
+    let text: Vec<String> = lines[start..shown.end].iter().map(cut).collect();
+    text.join("\n").trim_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

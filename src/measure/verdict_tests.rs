@@ -1,0 +1,125 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn summary(tail: &str) -> LogSummary {
+    LogSummary { empty: tail.trim().is_empty(), tail: tail.to_owned(), ..LogSummary::default() }
+}
+
+fn failure(tail: &str, status: i32) -> Failure {
+    judge(&summary(tail), &Ending::from_status(status)).failure.unwrap()
+}
+
+const HEADER: &str = "Traceback (most recent call last):\n  File \"train.py\", line 5, in <module>\n    main()\n";
+
+#[test]
+fn the_final_traceback_decides() {
+    use FailureClass::*;
+    for (last, class) in [
+        ("ModuleNotFoundError: No module named 'x'", ImportError),
+        ("ImportError: cannot import name 'y' from 'z'", ImportError),
+        ("IndentationError: unexpected indent", SyntaxError),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", Oom),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory.", Oom),
+        ("RuntimeError: MPS backend out of memory (MPS allocated: 1 GB)", Oom),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", Oom),
+        ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying", Oom),
+        ("MemoryError", Oom),
+        ("ValueError: loss is NaN, stopping", Nan),
+        ("FloatingPointError: invalid value encountered in multiply", Nan),
+        ("KeyError: 'nano'", Crash),
+        ("RuntimeError: INFO missing", Crash),
+        ("KeyboardInterrupt", Crash),
+    ] {
+        let found = failure(&format!("step 1\n{HEADER}{last}\n"), 1);
+        assert_eq!(found.class, class, "{last}");
+        assert!(found.excerpt.contains(last) && found.excerpt.contains("train.py"), "{}", found.excerpt);
+    }
+    let handled = format!(
+        "{HEADER}torch.OutOfMemoryError: CUDA out of memory.\n\nDuring handling of the above exception, another \
+         exception occurred:\n\n{HEADER}KeyError: 'x'\n"
+    );
+    assert_eq!(failure(&handled, 1).class, Crash);
+    let wrapped = handled.replace(
+        "During handling of the above exception, another exception occurred:",
+        "The above exception was the direct cause of the following exception:",
+    );
+    assert_eq!(failure(&wrapped, 1).class, Oom);
+}
+
+#[test]
+fn prefixes_launchers_and_files_that_do_not_compile_are_seen_through() {
+    let rank = format!("{HEADER}torch.OutOfMemoryError: CUDA out of memory.\n");
+    let rank: String = rank.lines().map(|line| format!("[rank0]: {line}\n")).collect();
+    let launcher = format!("{rank}W0101 agent closing\n{HEADER}torch.distributed.elastic.ChildFailedError: \n====\n");
+    assert_eq!(failure(&launcher, 1).class, FailureClass::Oom);
+    let program = "  File \"train.py\", line 3\n    def f(\n         ^\nSyntaxError: '(' was never closed\n";
+    assert_eq!(failure(program, 1).class, FailureClass::SyntaxError);
+    assert_eq!(failure("SyntaxError: seen by a linter\nbye\n", 1).class, FailureClass::Crash);
+    let glued = format!("step 7 | loss: 1.0    {HEADER}ImportError: x\n");
+    assert_eq!(failure(&glued, 1).class, FailureClass::ImportError);
+}
+
+#[test]
+fn a_batch_systems_page_does_not_hide_the_words() {
+    let page = "\n-----------\nSender: LSF System <x>\nYour job looked like:\nExited with exit code 1.\n";
+    let page = format!("{page}{}", "    CPU time : 1.01 sec.\n".repeat(120));
+    let log = format!("terminate called after throwing an instance of 'std::bad_alloc'\n{page}");
+    assert_eq!(failure(&log, 1).class, FailureClass::Oom);
+    assert!(failure(&log, 1).excerpt.contains("bad_alloc"));
+    assert_eq!(failure(&format!("step 1\n{page}"), 1).class, FailureClass::Crash);
+}
+
+#[test]
+fn a_run_that_stopped_on_nan_is_nan() {
+    assert_eq!(failure("step 1 | loss: 2.0\nstep 2 | loss: nan\nFAIL\n", 1).class, FailureClass::Nan);
+    assert_eq!(failure("NaN detected, aborting\n", 1).class, FailureClass::Nan);
+    assert_eq!(failure("INFO nano banana\nFAIL\n", 1).class, FailureClass::Crash);
+    let early = format!("loss: nan\n{}", "step\n".repeat(50));
+    assert_eq!(failure(&early, 1).class, FailureClass::Crash);
+}
+
+#[test]
+fn how_the_run_ended_comes_before_what_it_said() {
+    use FailureClass::*;
+    let mut good = summary("val_bpb: 1.5\nTraceback (most recent call last):\nCUDA out of memory, retrying\n");
+    good.found = Some(Found::Number("1.5".parse().unwrap()));
+    let verdict = judge(&good, &Ending::from_status(0));
+    assert_eq!((verdict.value.map(|number| number.raw), verdict.failure), (Some("1.5".to_owned()), None));
+    let ended = |change: fn(&mut Ending)| {
+        let mut ending = Ending { exit: Some(0), ..Ending::default() };
+        change(&mut ending);
+        let verdict = judge(&good, &ending);
+        assert_eq!(verdict.value, None);
+        verdict.failure.unwrap().class
+    };
+    assert_eq!(ended(|ending| ending.timed_out = true), Timeout);
+    assert_eq!(ended(|ending| ending.exit = Some(124)), Timeout);
+    assert_eq!(ended(|ending| ending.lost = true), Lost);
+    assert_eq!(ended(|ending| ending.oom_killed = true), Oom);
+    assert_eq!(ended(|ending| ending.exit = Some(137)), Killed);
+    assert_eq!(ended(|ending| *ending = Ending::from_status(143)), Killed);
+    assert_eq!(ended(|ending| *ending = Ending::from_status(134)), Oom);
+    assert_eq!(ended(|ending| *ending = Ending::from_status(255)), Oom);
+    assert_eq!(failure("slurmstepd: error: Detected 1 oom_kill event in StepId=1\n", 137).class, Oom);
+}
+
+#[test]
+fn silence_and_a_missing_metric_are_told_apart() {
+    assert_eq!(failure("", 0).class, FailureClass::NoOutput);
+    assert_eq!(failure("", 1).class, FailureClass::NoOutput);
+    assert_eq!(failure("hello\n", 0).class, FailureClass::NoMetric);
+    assert_eq!(failure("/bin/bash: line 239: uv: command not found\n", 127).class, FailureClass::Crash);
+    assert_eq!(failure("/usr/bin/python3: No module named torchrun\n", 1).class, FailureClass::ImportError);
+    let mut nan = summary("val_bpb: nan\n");
+    nan.found = Some(Found::NotFinite("nan".to_owned()));
+    assert_eq!(judge(&nan, &Ending::from_status(0)).failure.unwrap().class, FailureClass::Nan);
+}
+
+proptest! {
+    #[test]
+    fn any_tail_is_judged(tail in "(Traceback \\(most recent call last\\):|[A-Z]{1,3}Error: |File \"|nan|\n| |:|[a-zµ.]{1,4}){0,40}", status in 0i32..256) {
+        let verdict = judge(&summary(&tail), &Ending::from_status(status));
+        prop_assert!(verdict.value.is_none() && verdict.failure.is_some());
+    }
+}

@@ -1,0 +1,99 @@
+//! The words that decide whether a name in front of a number is the metric's own.
+
+/// Words in front of a name that only say where the line comes from or that the number is final.
+const MARKERS: &[&str] = &[
+    "critical", "current", "debug", "done", "error", "final", "finished", "info", "metric", "metrics", "notice",
+    "result", "results", "summary", "trace", "warn", "warning",
+];
+
+/// Words that make the number that of another time: the best of some earlier night is not this run's number.
+const STALE: &[&str] = &[
+    "baseline",
+    "best",
+    "earlier",
+    "expected",
+    "goal",
+    "highest",
+    "incumbent",
+    "initial",
+    "lowest",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "old",
+    "original",
+    "prev",
+    "previous",
+    "prior",
+    "record",
+    "ref",
+    "reference",
+    "sota",
+    "target",
+    "threshold",
+    "最优",
+    "最佳",
+    "最好",
+    "基线",
+];
+
+/// Words that make the name another metric's: `test loss` is not `loss`.
+const QUALIFIERS: &[&str] = &[
+    "average",
+    "avg",
+    "balanced",
+    "change",
+    "cumulative",
+    "delta",
+    "dev",
+    "diff",
+    "ema",
+    "eval",
+    "evaluation",
+    "holdout",
+    "improvement",
+    "macro",
+    "mean",
+    "median",
+    "micro",
+    "moving",
+    "no",
+    "normalized",
+    "not",
+    "relative",
+    "running",
+    "smoothed",
+    "std",
+    "stddev",
+    "test",
+    "testing",
+    "top",
+    "total",
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validation",
+    "weighted",
+];
+
+/// Whether `word` in front of a name says nothing about the number.
+pub(super) fn is_marker(word: &str) -> bool {
+    contains(MARKERS, word)
+}
+
+/// Whether `word` in front of a name makes the number that of another time.
+pub(super) fn is_stale(word: &str) -> bool {
+    contains(STALE, word)
+}
+
+/// Whether a part of `word` in front of a name makes it another name.
+pub(super) fn qualifies(word: &str) -> bool {
+    word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(QUALIFIERS, part))
+}
+
+fn contains(words: &[&str], word: &str) -> bool {
+    let word = word.to_lowercase();
+    words.contains(&word.as_str())
+}

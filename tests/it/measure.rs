@@ -1,0 +1,55 @@
+//! What `ar` reads out of logs.
+
+use std::path::Path;
+
+use autoresearch::domain::{Direction, FailureClass, MetricSource, MetricSpec};
+use autoresearch::measure::{Ending, LogSummary, Scanner, Verdict, judge};
+
+fn spec(name: &str, pattern: Option<&str>) -> MetricSpec {
+    let source = pattern.map_or(MetricSource::Log, |pattern| MetricSource::Regex(pattern.to_owned()));
+    MetricSpec { name: name.to_owned(), direction: Direction::Lower, source }
+}
+
+fn scan(log: &[u8], spec: &MetricSpec) -> LogSummary {
+    let mut scanner = Scanner::new(spec).unwrap();
+    for chunk in log.chunks(997) {
+        scanner.push(chunk);
+    }
+    scanner.finish()
+}
+
+fn fixture(name: &str, status: i32) -> (LogSummary, Verdict) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/logs").join(name);
+    let summary = scan(&std::fs::read(path).unwrap(), &spec("val_bpb", None));
+    let verdict = judge(&summary, &Ending::from_status(status));
+    (summary, verdict)
+}
+
+#[test]
+fn a_summary_behind_progress_is_read_with_its_digits() {
+    let (summary, verdict) = fixture("progress.log", 0);
+    assert_eq!(verdict.failure, None);
+    assert_eq!(verdict.value.map(|number| number.raw).as_deref(), Some("1.834200"));
+    assert_eq!(summary.memory_gb, Some(14.5));
+    let names: Vec<&str> = summary.metrics.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(names.ends_with(&["val_bpb", "training_seconds", "peak_vram_mb", "num_steps"]), "{names:?}");
+    assert!(!summary.tail.contains("step 00000") && summary.tail.contains("peak_vram_mb"), "{}", summary.tail);
+}
+
+#[test]
+fn the_same_log_is_a_failure_when_the_run_failed() {
+    let (_, verdict) = fixture("progress.log", 1);
+    assert_eq!((verdict.value, verdict.failure.map(|failure| failure.class)), (None, Some(FailureClass::Crash)));
+}
+
+#[test]
+fn a_worker_out_of_memory_is_seen_behind_its_launcher() {
+    let (_, verdict) = fixture("launcher_oom.log", 1);
+    let failure = verdict.failure.unwrap();
+    assert_eq!(failure.class, FailureClass::Oom);
+    assert!(
+        failure.excerpt.contains("CUDA out of memory") && failure.excerpt.contains("loss.backward()"),
+        "{failure:?}"
+    );
+    assert!(!failure.excerpt.contains('\u{1b}'));
+}
