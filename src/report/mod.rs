@@ -1,1 +1,13 @@
-//! report
+//! Records and ledger rows as people and programs want to see them: tables, JSON, CSV, Markdown.
+//!
+//! Everything here turns plain data into text; nothing reads a file or prints.
+
+mod experiments;
+mod found;
+mod grid;
+mod render;
+
+pub use experiments::{experiments_grid, record_grid};
+pub use found::{Counts, Report};
+pub use grid::{Align, Format, Grid};
+pub use render::{render_report, report_grid};

@@ -3,5 +3,6 @@
 
 mod exec;
 mod git;
+mod ledger;
 mod measure;
 mod support;

@@ -1,0 +1,296 @@
+//! The file that a session appends its rows to.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::columns::Columns;
+use super::layout::{Entry, Layout};
+use super::read::number;
+use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
+
+/// How long an append waits for another one; an append takes milliseconds.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Why a ledger cannot be continued.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// It is a folder, a device or the like.
+    #[error("`{0}` is no regular file")]
+    NotAFile(PathBuf),
+    /// Its permissions forbid writing.
+    #[error("`{0}` is read-only")]
+    ReadOnly(PathBuf),
+    /// It cannot be read or written.
+    #[error("cannot {action} `{path}`")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it did not work.
+        #[source]
+        source: io::Error,
+    },
+    /// It is no UTF-8.
+    #[error("`{0}` is not UTF-8 text")]
+    Encoding(PathBuf),
+    /// It belongs to another metric.
+    #[error("`{path}` is a ledger of `{found}`, not of `{metric}`")]
+    OtherMetric {
+        /// The file.
+        path: PathBuf,
+        /// The metric in its header.
+        found: String,
+        /// The session's metric.
+        metric: String,
+    },
+    /// Its first line is no header that rows can be written under.
+    #[error("`{path}` is no ledger that can be continued: {problem}")]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
+    },
+    /// Another process holds its lock.
+    #[error("`{0}` has been locked by another process for {wait} s", wait = LONGEST_WAIT.as_secs())]
+    Locked(PathBuf),
+}
+
+impl LedgerError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let aside = |path: &Path| {
+            let mut old = path.as_os_str().to_owned();
+            old.push(".old");
+            format!("`mv {} {}` puts it aside, and a new one is started", shell_word(path), shell_word(old.as_ref()))
+        };
+        Some(match self {
+            LedgerError::NotAFile(path) | LedgerError::Encoding(path) => aside(path),
+            LedgerError::ReadOnly(path) => format!("`chmod u+w {}` makes it writable", shell_word(path)),
+            LedgerError::OtherMetric { path, found, .. } => {
+                format!("`--metric {found}` continues it; or {}", aside(path))
+            }
+            LedgerError::Header { path, .. } => {
+                format!("`ar report --ledger {}` shows what is in it; {}", shell_word(path), aside(path))
+            }
+            LedgerError::Locked(path) => format!("`fuser {}` names the process", path.display()),
+            LedgerError::Io { path, source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                format!("`ls -l {}` shows whose it is", path.display())
+            }
+            LedgerError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "`df -h .` shows what is left on the disk".to_owned()
+            }
+            LedgerError::Io { .. } => return None,
+        })
+    }
+}
+
+/// A results.tsv that rows are appended to; rows that are there are never touched.
+///
+/// A new file is made with the first row. One that exists is continued in its own columns, words, letter case and
+/// hash length. Several processes can append at the same time.
+#[derive(Debug)]
+pub struct LedgerFile {
+    path: PathBuf,
+    metric: String,
+    dialect: LedgerDialect,
+    /// The columns; absent while the file has no header.
+    layout: Option<Layout>,
+}
+
+impl LedgerFile {
+    /// Looks at the file and changes nothing; `dialect` is for a file that is not there yet or has no header.
+    ///
+    /// # Errors
+    ///
+    /// It is no regular file, unreadable, read-only, of another metric, or has a header without a commit, metric or
+    /// status column.
+    pub fn open(path: &Path, metric: &str, dialect: LedgerDialect) -> Result<Self, LedgerError> {
+        let metric = one_line(metric);
+        let mut ledger = LedgerFile { path: path.to_owned(), metric, dialect, layout: None };
+        let meta = match fs::metadata(path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ledger),
+            Err(error) => return Err(ledger.io("read", error)),
+        };
+        if !meta.is_file() {
+            return Err(LedgerError::NotAFile(path.to_owned()));
+        }
+        if meta.permissions().readonly() {
+            return Err(LedgerError::ReadOnly(path.to_owned()));
+        }
+        let bytes = fs::read(path).map_err(|error| ledger.io("read", error))?;
+        if let Err(error) = OpenOptions::new().append(true).open(path) {
+            return Err(match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    LedgerError::ReadOnly(path.to_owned())
+                }
+                _ => ledger.io("write", error),
+            });
+        }
+        ledger.layout = ledger.layout_of(&bytes)?;
+        Ok(ledger)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The dialect whose words the rows have.
+    pub fn dialect(&self) -> LedgerDialect {
+        self.layout.as_ref().map_or(self.dialect, Layout::dialect)
+    }
+
+    /// The file's length in bytes, 0 when it is not there: what [`has_row`](Self::has_row) may skip later.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be looked at.
+    pub fn length(&self) -> Result<u64, LedgerError> {
+        match fs::metadata(&self.path) {
+            Ok(meta) => Ok(meta.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(self.io("read", error)),
+        }
+    }
+
+    /// Whether a complete row of `commit` stands behind the first `from` bytes.
+    ///
+    /// Other sessions append to the same file, and two sessions can start from the same commit: remember
+    /// [`length`](Self::length) before an append to ask for that very row. A file that is shorter by now is searched whole.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or its header has become one that cannot be continued.
+    pub fn has_row(&self, commit: &CommitId, from: u64) -> Result<bool, LedgerError> {
+        let bytes = match fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(self.io("read", error)),
+        };
+        let Some(layout) = self.layout_of(&bytes)? else { return Ok(false) };
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let behind = if from > bytes.len() { &bytes[..] } else { &bytes[from..] };
+        let complete = behind.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let column = layout.columns.commit.unwrap_or_default();
+        Ok(behind[..complete].split(|&byte| byte == b'\n').any(|line| {
+            let cells: Vec<&[u8]> = line.strip_suffix(b"\r").unwrap_or(line).split(|&byte| byte == b'\t').collect();
+            cells.len() == layout.header.len() && cells[column] == layout.commit(commit).as_bytes()
+        }))
+    }
+
+    /// Appends a row in one write, and the header before the first one; both are on disk when it returns.
+    ///
+    /// Tabs and line breaks in the description become spaces, and `"` becomes `'`, since pandas would read it as the
+    /// start of a quoted cell. A last line without an end is ended first.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written, is locked by another process for too long, or has become one that cannot be
+    /// continued. What a failed write left is taken back.
+    pub fn append(&mut self, entry: &Entry<'_>) -> Result<(), LedgerError> {
+        let created = !self.path.exists();
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.read(true).append(true).create(true).open(&self.path).map_err(|error| self.io("write", error))?;
+        self.lock(&file)?;
+        let length = file.metadata().map_err(|error| self.io("read", error))?.len();
+        let mut text = String::new();
+        let torn = length > 0 && last_byte(&mut file).map_err(|error| self.io("read", error))? != Some(b'\n');
+        if self.layout.is_none() && length > 0 {
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(0))
+                .and_then(|_| file.read_to_end(&mut bytes))
+                .map_err(|error| self.io("read", error))?;
+            self.layout = self.layout_of(&bytes)?;
+        }
+        let missing = self.layout.is_none() || length == 0;
+        let layout = self.layout.get_or_insert_with(|| Layout::new(&self.metric, self.dialect));
+        if torn {
+            text.push_str(layout.line_end);
+        }
+        if missing {
+            text.push_str(&layout.header_line());
+        }
+        text.push_str(&layout.row(entry));
+        if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+            // Under the lock nobody else has written behind it.
+            return Err(match file.set_len(length) {
+                Ok(()) => self.io("write", error),
+                Err(worse) => self.io("take back what was written to", worse),
+            });
+        }
+        if created {
+            self.sync_folder().map_err(|error| self.io("write", error))?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self, file: &File) -> Result<(), LedgerError> {
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) if start.elapsed() < LONGEST_WAIT => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked(self.path.clone())),
+                Err(TryLockError::Error(error)) => return Err(self.io("lock", error)),
+            }
+        }
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+
+    /// The columns of a file with these bytes; absent when it has nothing but blanks and comments.
+    fn layout_of(&self, bytes: &[u8]) -> Result<Option<Layout>, LedgerError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path.clone()))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+        let Some(first) = lines.next() else { return Ok(None) };
+        let header: Vec<&str> = first.split('\t').map(str::trim).collect();
+        let refuse = |problem: &str| LedgerError::Header { path: self.path.clone(), problem: problem.to_owned() };
+        if first.trim_start().starts_with('{') {
+            return Err(refuse("it holds JSON lines"));
+        }
+        if header.iter().any(|cell| number(cell).is_some()) {
+            return Err(refuse("it has no header"));
+        }
+        let columns = Columns::by_name(&header, Some(&self.metric));
+        if columns.commit.is_none() {
+            return Err(refuse("it has no commit column"));
+        }
+        if columns.metric.is_none_or(|column| header[column] != self.metric) {
+            return Err(match header.get(1) {
+                Some(found) if columns.commit == Some(0) && columns.status != Some(1) => LedgerError::OtherMetric {
+                    path: self.path.clone(),
+                    found: (*found).to_owned(),
+                    metric: self.metric.clone(),
+                },
+                _ => refuse(&format!("it has no column `{}`", self.metric)),
+            });
+        }
+        if columns.status.is_none_or(|column| header[column].to_lowercase().starts_with("correct")) {
+            return Err(refuse("it has no status column"));
+        }
+        let crlf = text.split_inclusive('\n').any(|line| line.starts_with(first) && line.ends_with("\r\n"));
+        Ok(Some(Layout::continued(&header, columns, lines, if crlf { "\r\n" } else { "\n" })))
+    }
+
+    fn io(&self, action: &'static str, source: io::Error) -> LedgerError {
+        LedgerError::Io { action, path: self.path.clone(), source }
+    }
+}
+
+fn last_byte(file: &mut File) -> io::Result<Option<u8>> {
+    let mut byte = [0];
+    file.seek(SeekFrom::End(-1))?;
+    Ok((file.read(&mut byte)? == 1).then_some(byte[0]))
+}

@@ -1,0 +1,199 @@
+//! How rows are written into a file: its columns, words and number formats.
+
+use super::columns::{Columns, memory_unit, verdict};
+use super::status::{RowStatus, Verdict, classify};
+use crate::domain::{CommitId, LedgerDialect, Number, Outcome, one_line};
+
+/// What a row says of an experiment.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Its commit.
+    pub commit: &'a CommitId,
+    /// The measured number.
+    pub value: Option<&'a Number>,
+    /// Peak memory in GiB.
+    pub memory_gb: Option<f64>,
+    /// The verdict.
+    pub outcome: Outcome,
+    /// Whether it ran out of memory.
+    pub oom: bool,
+    /// What it tried.
+    pub description: &'a str,
+}
+
+/// The columns of a file and how they are filled.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Layout {
+    pub(super) header: Vec<String>,
+    pub(super) columns: Columns,
+    dialect: LedgerDialect,
+    upper_case: bool,
+    digits: usize,
+    pub(super) line_end: &'static str,
+}
+
+/// How many digits of a commit each dialect writes.
+const fn digits(dialect: LedgerDialect) -> usize {
+    match dialect {
+        LedgerDialect::Ar => 8,
+        LedgerDialect::Karpathy => 7,
+    }
+}
+
+const fn words(dialect: LedgerDialect) -> [&'static str; 3] {
+    match dialect {
+        LedgerDialect::Ar => ["improved", "rejected", "failed"],
+        LedgerDialect::Karpathy => ["keep", "discard", "crash"],
+    }
+}
+
+impl Layout {
+    /// A new file's columns.
+    pub(super) fn new(metric: &str, dialect: LedgerDialect) -> Self {
+        let commit = match dialect {
+            LedgerDialect::Ar => "commit_hash",
+            LedgerDialect::Karpathy => "commit",
+        };
+        Layout {
+            header: [commit, metric, "memory_gb", "status", "description"].map(str::to_owned).to_vec(),
+            columns: Columns {
+                commit: Some(0),
+                metric: Some(1),
+                memory: Some(2),
+                status: Some(3),
+                description: Some(4),
+            },
+            dialect,
+            upper_case: false,
+            digits: digits(dialect),
+            line_end: "\n",
+        }
+    }
+
+    /// The columns of a file that exists, continued as it is; `lines` are those behind the header.
+    ///
+    /// The words, their case and the length of a hash are those of most of its rows, else those of its header.
+    pub(super) fn continued<'a>(
+        header: &[&str],
+        columns: Columns,
+        lines: impl Iterator<Item = &'a str>,
+        line_end: &'static str,
+    ) -> Self {
+        let mut votes = [0usize; 2];
+        let (mut upper, mut lower) = (0usize, 0usize);
+        let mut lengths = [0usize; 65];
+        for line in lines {
+            let cells: Vec<&str> = line.split('\t').collect();
+            if cells.len() != header.len() {
+                continue;
+            }
+            if let Some(status) = columns.status.map(|column| cells[column].trim()) {
+                let folded = status.to_lowercase();
+                for (vote, dialect) in votes.iter_mut().zip([LedgerDialect::Ar, LedgerDialect::Karpathy]) {
+                    *vote += usize::from(words(dialect).contains(&folded.as_str()));
+                }
+                if classify(status, Verdict::Word) != RowStatus::Other {
+                    upper += usize::from(status.to_uppercase() == status);
+                    lower += usize::from(status.to_uppercase() != status);
+                }
+            }
+            if let Some(commit) = columns.commit.map(|column| cells[column].trim())
+                && (4..=64).contains(&commit.len())
+                && commit.chars().all(|c| c.is_ascii_hexdigit())
+            {
+                lengths[commit.len()] += 1;
+            }
+        }
+        let ours = columns.commit.is_some_and(|column| header[column].eq_ignore_ascii_case("commit_hash"));
+        let dialect = if votes[0] > votes[1] || (votes[0] == votes[1] && ours) {
+            LedgerDialect::Ar
+        } else {
+            LedgerDialect::Karpathy
+        };
+        let usual = (4..=64).rev().max_by_key(|&length| lengths[length]).filter(|&length| lengths[length] > 0);
+        Layout {
+            header: header.iter().map(|&name| name.to_owned()).collect(),
+            columns,
+            dialect,
+            upper_case: upper > lower,
+            digits: usual.unwrap_or(digits(dialect)),
+            line_end,
+        }
+    }
+
+    /// The header with its line end.
+    pub(super) fn header_line(&self) -> String {
+        self.header.join("\t") + self.line_end
+    }
+
+    /// The dialect whose words are written.
+    pub(super) fn dialect(&self) -> LedgerDialect {
+        self.dialect
+    }
+
+    /// How a commit stands in its column.
+    pub(super) fn commit<'a>(&self, commit: &'a CommitId) -> &'a str {
+        commit.short(self.digits)
+    }
+
+    /// The row with its line end; cells that nothing is known of are blank.
+    pub(super) fn row(&self, entry: &Entry<'_>) -> String {
+        let mut cells = vec![String::new(); self.header.len()];
+        let mut fill = |column: Option<usize>, text: String| {
+            if let Some(column) = column {
+                cells[column] = text;
+            }
+        };
+        fill(self.columns.commit, self.commit(entry.commit).to_owned());
+        fill(self.columns.metric, self.value(entry));
+        fill(self.columns.memory, self.memory(entry));
+        fill(self.columns.status, self.status(entry.outcome));
+        fill(self.columns.description, unquoted(&one_line(entry.description)));
+        cells.join("\t") + self.line_end
+    }
+
+    fn value(&self, entry: &Entry<'_>) -> String {
+        match (entry.value, self.dialect) {
+            (Some(number), _) => number.raw.clone(),
+            (None, LedgerDialect::Ar) => "nan".to_owned(),
+            (None, LedgerDialect::Karpathy) => "0.000000".to_owned(),
+        }
+    }
+
+    fn memory(&self, entry: &Entry<'_>) -> String {
+        let unit = self.columns.memory.and_then(|column| memory_unit(&self.header[column])).unwrap_or(1.0);
+        match (entry.memory_gb.filter(|memory| memory.is_finite()), self.dialect) {
+            (_, LedgerDialect::Ar) if entry.oom => "oom".to_owned(),
+            (_, LedgerDialect::Karpathy) if entry.value.is_none() => "0.0".to_owned(),
+            (Some(memory), _) => format!("{:.1}", memory * unit),
+            (None, LedgerDialect::Ar) => "nan".to_owned(),
+            (None, LedgerDialect::Karpathy) => "0.0".to_owned(),
+        }
+    }
+
+    fn status(&self, outcome: Outcome) -> String {
+        let flag = self.columns.status.map(|column| self.header[column].to_lowercase());
+        let kept = outcome == Outcome::Keep;
+        match flag.as_deref() {
+            Some(name) if verdict(name) == Verdict::Flag => match name {
+                "kept" => kept.to_string(),
+                _ => u8::from(kept).to_string(),
+            },
+            _ => {
+                let [keep, discard, crash] = words(self.dialect);
+                let word = match outcome {
+                    Outcome::Keep => keep,
+                    Outcome::Discard => discard,
+                    Outcome::Crash => crash,
+                };
+                if self.upper_case { word.to_uppercase() } else { word.to_owned() }
+            }
+        }
+    }
+}
+
+/// A text that starts with a double quote, with single ones in their place: a reader with CSV quoting, as pandas has by
+/// default, would take the first for the start of a quoted cell. Elsewhere in a cell they are harmless.
+fn unquoted(text: &str) -> String {
+    if text.starts_with('"') { text.replace('"', "'") } else { text.to_owned() }
+}
