@@ -1,1 +1,11 @@
-//! agent
+//! The agent: what it is told, how it is called, what it proposes.
+//!
+//! An agent is any program that edits files. Nothing here touches git or decides on a result.
+
+mod launch;
+mod prompt;
+mod proposal;
+
+pub use launch::{Call, ROUND_CAP, variables};
+pub use prompt::{BUILT_IN_PROGRAM, Briefing, prompt, task_spec};
+pub use proposal::{Proposal, last_line};

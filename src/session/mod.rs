@@ -1,1 +1,26 @@
-//! session
+//! The loop: branch, propose, commit, run, measure, decide, record, settle.
+//!
+//! Everything below is wired together here, and nothing here prints: what happens is told as
+//! [`Event`](crate::domain::Event)s to an [`Observer`].
+
+mod aside;
+mod attempt;
+mod baseline;
+mod demo;
+mod error;
+mod open;
+mod plan;
+mod proposing;
+mod reading;
+mod recover;
+mod run_log;
+mod run_loop;
+mod running;
+mod try_one;
+
+pub use demo::{create_demo, demo_terms};
+pub use error::{ErrorKind, SessionError};
+pub use open::{Interrupt, Observer, Session};
+pub use plan::{Asked, Drive, Plan};
+pub use reading::{SessionView, find_session, session_tags};
+pub use try_one::Tried;

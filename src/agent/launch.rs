@@ -1,0 +1,64 @@
+//! How the agent is called.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::domain::{Contract, Number};
+
+/// How long one call of an agent may take: 30 minutes, six times the five-minute training of the protocols that this
+/// tool grew from, and less than an hourly rate limit.
+pub const ROUND_CAP: Duration = Duration::from_secs(30 * 60);
+
+/// One call of the agent: where its files are.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The folder of the experiment's runs.
+    pub folder: PathBuf,
+}
+
+impl Call {
+    /// The prompt, which is also the agent's standard input.
+    pub fn prompt(&self) -> PathBuf {
+        self.folder.join("prompt.md")
+    }
+
+    /// What the agent prints.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("agent.log")
+    }
+
+    /// What the agent says about its change.
+    pub fn proposal(&self) -> PathBuf {
+        self.folder.join("proposal.json")
+    }
+}
+
+/// The variables that an agent gets.
+pub fn variables(
+    contract: &Contract,
+    experiment: u32,
+    base: &str,
+    state: &Path,
+    call: &Call,
+    baseline: Option<&Number>,
+    best: Option<&Number>,
+) -> Vec<(String, String)> {
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let number = |number: Option<&Number>| number.map(Number::to_string).unwrap_or_default();
+    [
+        ("AR_TAG", contract.tag.to_string()),
+        ("AR_EXPERIMENT", experiment.to_string()),
+        ("AR_METRIC", contract.metric.name.clone()),
+        ("AR_DIRECTION", contract.metric.direction.to_string()),
+        ("AR_BEST", number(best)),
+        ("AR_BASELINE", number(baseline)),
+        ("AR_BASE", base.to_owned()),
+        ("AR_STATE_DIR", path(state)),
+        ("AR_RUN_DIR", path(&call.folder)),
+        ("AR_PROMPT", path(&call.prompt())),
+        ("AR_PROPOSAL", path(&call.proposal())),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}

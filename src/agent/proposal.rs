@@ -1,0 +1,123 @@
+//! What the agent says about its change.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::domain::one_line;
+use crate::measure::plain_text;
+use crate::state::read_tail;
+
+/// How many characters of a description are kept: the longest one in public ledgers has 661.
+const MAX_DESCRIPTION: usize = 1000;
+
+/// The content of `$AR_PROPOSAL`; every field is optional, and one of the wrong shape is passed over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proposal {
+    /// What the change is, on one line.
+    pub description: Option<String>,
+    /// The strategy that it belongs to.
+    pub direction: Option<String>,
+    /// Why it should work.
+    pub hypothesis: Option<String>,
+    /// What the number should become.
+    pub expected: Option<String>,
+    /// What the agent learned from earlier experiments.
+    pub findings: Vec<String>,
+    /// What later sessions should know.
+    pub lesson: Option<String>,
+}
+
+impl Proposal {
+    /// Reads the file, if there is one that holds a JSON object.
+    pub fn read(path: &Path) -> Self {
+        let content = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        content.map(|value| Proposal::from_json(&value)).unwrap_or_default()
+    }
+
+    /// What it says beside description and direction, as the record keeps it.
+    pub fn more(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let texts = [("hypothesis", &self.hypothesis), ("expected", &self.expected), ("lesson", &self.lesson)];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                fields.insert(name.into(), text.as_str().into());
+            }
+        }
+        if !self.findings.is_empty() {
+            fields.insert("findings".into(), self.findings.clone().into());
+        }
+        fields
+    }
+
+    /// Takes the known fields of a JSON object.
+    fn from_json(value: &Value) -> Self {
+        let text = |name: &str| value.get(name).and_then(plain);
+        let findings = match value.get("findings") {
+            Some(Value::Array(items)) => items.iter().filter_map(plain).collect(),
+            Some(other) => plain(other).into_iter().collect(),
+            None => Vec::new(),
+        };
+        Proposal {
+            description: text("description"),
+            direction: text("direction"),
+            hypothesis: text("hypothesis"),
+            expected: text("expected"),
+            findings,
+            lesson: text("lesson"),
+        }
+    }
+}
+
+/// A string or a number as one line of text; nothing else, and nothing empty.
+fn plain(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => one_line(text),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    let text: String = text.chars().take(MAX_DESCRIPTION).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The last line of `log` from byte `from` on that says something, without escape sequences.
+pub fn last_line(log: &Path, from: u64) -> Option<String> {
+    let text = plain_text(&read_tail(log, from).ok()?);
+    text.lines().rev().find_map(|line| plain(&Value::String(line.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_what_fits_and_passes_over_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("proposal.json");
+        fs::write(
+            &path,
+            r#"{"description": "warmup\n0.15 ", "direction": ["no"], "expected": 1.25, "findings": "one", "x": 1}"#,
+        )
+        .unwrap();
+        let expected = Proposal {
+            description: Some("warmup 0.15".into()),
+            expected: Some("1.25".into()),
+            findings: vec!["one".into()],
+            ..Proposal::default()
+        };
+        assert_eq!(Proposal::read(&path), expected);
+        fs::write(&path, "not json").unwrap();
+        assert_eq!(Proposal::read(&path), Proposal::default());
+        assert_eq!(Proposal::read(&folder.path().join("absent")), Proposal::default());
+    }
+
+    #[test]
+    fn the_last_line_is_of_this_call_and_without_colour() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.log");
+        fs::write(&path, "old\n\u{1b}[32mraised the rate\u{1b}[0m\n\n  \n").unwrap();
+        assert_eq!(last_line(&path, 4).as_deref(), Some("raised the rate"));
+        assert_eq!(last_line(&path, fs::metadata(&path).unwrap().len()), None);
+    }
+}

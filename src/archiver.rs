@@ -1,0 +1,296 @@
+//! The other `ar`: calls that are meant for the archiver of the system are handed to it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Commands that this program has, or that are set aside for it. Some read as an archiver's letters (`stop` is `s`,
+/// `t`, `o` and `p`).
+const OWN_COMMANDS: &[&str] = &[
+    "brief",
+    "completions",
+    "demo",
+    "diff",
+    "doctor",
+    "export",
+    "extract",
+    "finalize",
+    "help",
+    "idea",
+    "import",
+    "init",
+    "log",
+    "man",
+    "note",
+    "report",
+    "repro",
+    "restore",
+    "resume",
+    "run",
+    "show",
+    "status",
+    "stop",
+    "top",
+    "try",
+];
+
+/// The archiver's operations, of which a call has one. `s` goes with others as well, and `M` reads a script instead.
+const OPERATIONS: &str = "dmpqrtx";
+
+/// The archiver's modifiers, those of GNU and of LLVM together.
+const MODIFIERS: &str = "abcDfilLMNoOPsSTuUvV";
+
+/// Long options of archivers; their values may follow after `=`.
+const LONG_OPTIONS: &[&str] =
+    &["--format", "--output", "--plugin", "--record-libdeps", "--rsp-quoting", "--target", "--thin"];
+
+/// Programs that a call was passed through already, as `device:inode` with spaces between: two copies of this
+/// program on the PATH must not hand a call to one another for ever.
+const PASSED_THROUGH: &str = "AR_ARCHIVER_PASSED_THROUGH";
+
+/// What the first line of this program's own `--version` starts with.
+const OWN_VERSION: &str = "ar (autoresearch)";
+
+/// How long the archiver may take to say its version.
+const VERSION_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why an archiver call cannot be handed on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArchiverError {
+    /// The PATH has no other program of this name.
+    #[error("`ar {first}` reads as a call of the archiver, and there is no other `ar` on the PATH")]
+    Missing {
+        /// The first argument.
+        first: String,
+    },
+    /// The archiver does not start.
+    #[error("cannot start the archiver `{archiver}`")]
+    Exec {
+        /// The executable.
+        archiver: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl ArchiverError {
+    /// What the user can do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            ArchiverError::Missing { .. } => Some(
+                "install binutils or llvm, or name the archiver to your build (`AR=llvm-ar make`); `ar --help` lists \
+                 this program's own commands"
+                    .to_owned(),
+            ),
+            ArchiverError::Exec { .. } => None,
+        }
+    }
+}
+
+/// Whether `first`, a command line's first argument, belongs to this program whatever else it reads as.
+pub(crate) fn is_own(first: &str) -> bool {
+    OWN_COMMANDS.contains(&first) || matches!(first, "-h" | "--help" | "-V" | "--version" | "--")
+}
+
+/// Whether a command line that starts with `first` is meant for the archiver: operation letters with modifiers, a
+/// response file, or an option that only archivers have. What `is_own` claims never is.
+pub(crate) fn is_archiver_call(first: &OsStr, is_own: impl Fn(&str) -> bool) -> bool {
+    // A response file may be named in any encoding; the rest is ASCII.
+    if first.as_encoded_bytes().first() == Some(&b'@') {
+        return first.len() > 1;
+    }
+    let Some(first) = first.to_str().filter(|first| !is_own(first)) else { return false };
+    if first.starts_with("--") {
+        return LONG_OPTIONS.contains(&first.split_once('=').map_or(first, |(option, _)| option));
+    }
+    let letters = first.strip_prefix('-').unwrap_or(first);
+    // AIX: `-X32`, `-X64`, `-X32_64`, `-Xany`.
+    let object_mode = first.strip_prefix("-X");
+    is_operation(letters) || object_mode.is_some_and(|mode| matches!(mode, "32" | "64" | "32_64" | "any"))
+}
+
+fn is_operation(letters: &str) -> bool {
+    let operations = letters.chars().filter(|letter| OPERATIONS.contains(*letter)).count();
+    letters.chars().all(|letter| OPERATIONS.contains(letter) || MODIFIERS.contains(letter))
+        && (operations == 1 || (operations == 0 && letters.contains(['s', 'M'])))
+}
+
+/// Replaces this process with the next `ar` on the PATH, all arguments as they are. Returns only when it cannot.
+pub(crate) fn become_archiver() -> ArchiverError {
+    let Some(archiver) = next_on_path() else {
+        let first = env::args_os().nth(1).unwrap_or_default();
+        return ArchiverError::Missing { first: first.to_string_lossy().into_owned() };
+    };
+    let source = Command::new(&archiver).args(env::args_os().skip(1)).env(PASSED_THROUGH, passed_through()).exec();
+    ArchiverError::Exec { archiver, source }
+}
+
+/// The next `ar` on the PATH that is not this program.
+pub(crate) fn next_on_path() -> Option<PathBuf> {
+    candidates().into_iter().next()
+}
+
+/// The first line of the archiver's `--version`, as build systems look for it; `None` when there is no other `ar`, or
+/// it does not answer in time.
+pub(crate) fn version_line() -> Option<String> {
+    let passed_through = passed_through();
+    let line = |archiver: &PathBuf| {
+        let command = duct::cmd(archiver, ["--version"]).stdin_null().stderr_null().stdout_capture().unchecked();
+        let handle = command.env(PASSED_THROUGH, &passed_through).start().ok()?;
+        let output = handle.wait_timeout(VERSION_PATIENCE);
+        let Ok(Some(output)) = output else {
+            let _ = handle.kill();
+            return None;
+        };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines()
+            .next()
+            .map(|line| line.trim().to_owned())
+            .filter(|line| output.status.success() && !line.is_empty())
+    };
+    // Another copy of this program is not what is looked for.
+    candidates().iter().filter_map(line).find(|line| !line.starts_with(OWN_VERSION))
+}
+
+/// The `ar`s on the PATH that a call was not passed through yet, in order.
+fn candidates() -> Vec<PathBuf> {
+    let passed_through = passed_through();
+    let seen: Vec<&str> = passed_through.to_str().unwrap_or_default().split(' ').collect();
+    env::var_os("PATH").map(|path| on_path(&path, |identity| seen.contains(&identity))).unwrap_or_default()
+}
+
+/// [`PASSED_THROUGH`] with this program added.
+fn passed_through() -> OsString {
+    let before = env::var_os(PASSED_THROUGH).unwrap_or_default();
+    let own = env::current_exe().ok().and_then(|path| identity(&path)).unwrap_or_default();
+    [before.as_os_str(), OsStr::new(&own)].join(OsStr::new(" "))
+}
+
+/// The executable files named `ar` in the folders of `path`, without those that `skip` knows by their identity.
+fn on_path(path: &OsStr, skip: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    env::split_paths(path)
+        .map(|folder| if folder.as_os_str().is_empty() { Path::new(".").join("ar") } else { folder.join("ar") })
+        .filter(|file| {
+            let executable =
+                fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+            executable && identity(file).is_some_and(|identity| !skip(&identity))
+        })
+        .collect()
+}
+
+/// What a file is, whatever it is called: links, hard ones too, have the identity of what they lead to.
+fn identity(path: &Path) -> Option<String> {
+    fs::metadata(path).ok().map(|meta| format!("{}:{}", meta.dev(), meta.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goes_to_archiver(first: &str) -> bool {
+        is_archiver_call(OsStr::new(first), is_own)
+    }
+
+    #[test]
+    fn archiver_calls_are_known_by_their_first_argument() {
+        for first in [
+            "rcs",
+            "cru",
+            "crD",
+            "-crD",
+            "qc",
+            "t",
+            "-M",
+            "M",
+            "s",
+            "x",
+            "d",
+            "p",
+            "-t",
+            "rv",
+            "csr",
+            "csrDT",
+            "cq",
+            "qL",
+            "rcTP",
+            "-rcs",
+            "tO",
+            "ru",
+            "@args.rsp",
+            "--plugin",
+            "--plugin=x.so",
+            "--target=elf64-x86-64",
+            "--output=out",
+            "--thin",
+            "--record-libdeps=-lm",
+            "--format=gnu",
+            "--rsp-quoting=posix",
+            "-X64",
+            "-X32_64",
+        ] {
+            assert!(goes_to_archiver(first), "{first}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_ours() {
+        for first in OWN_COMMANDS.iter().chain(&["-h", "--help", "-V", "--version", "--"]) {
+            assert!(!goes_to_archiver(first), "{first}");
+        }
+        for first in [
+            "",
+            "-",
+            "--",
+            "@",
+            "c",
+            "D",
+            "-v",
+            "stopp",
+            "statsu",
+            "rr",
+            "rt",
+            "repot",
+            "--metric",
+            "--outputs",
+            "-X",
+            "__shim",
+            "--tag=t",
+            "résumé",
+            "xx",
+            "./t",
+            "T",
+        ] {
+            assert!(!goes_to_archiver(first), "{first}");
+        }
+    }
+
+    #[test]
+    fn links_to_a_skipped_program_are_skipped_too() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = root.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            folder
+        };
+        let executable = |path: &Path, mode| {
+            fs::write(path, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let (own, soft, hard, data, other) =
+            (folder("own"), folder("soft"), folder("hard"), folder("data"), folder("other"));
+        executable(&own.join("ar"), 0o755);
+        std::os::unix::fs::symlink(own.join("ar"), soft.join("ar")).unwrap();
+        fs::hard_link(own.join("ar"), hard.join("ar")).unwrap();
+        executable(&data.join("ar"), 0o644);
+        executable(&other.join("ar"), 0o755);
+        let path = env::join_paths([&own, &soft, &hard, &data, &root.path().join("none"), &other]).unwrap();
+        let own = identity(&own.join("ar")).unwrap();
+        assert_eq!(on_path(&path, |identity| identity == own), [other.join("ar")]);
+    }
+}

@@ -1,0 +1,55 @@
+//! Showing the contract and asking once.
+
+use std::io::BufRead;
+
+use autoresearch::domain::{Contract, MetricSource, count_of, duration_text};
+
+use super::output;
+
+/// The contract as lines for a person.
+pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
+    let metric = &contract.metric;
+    let mut lines = vec![
+        format!("session   {} on branch {}", contract.tag, contract.tag.branch()),
+        format!("metric    {}, {} is better", metric.name, metric.direction),
+        format!("command   {}", contract.command),
+        format!("agent     {}", contract.agent.as_deref().unwrap_or("none: an agent drives with `ar try`")),
+        format!("deadline  {} a run", duration_text(contract.timeout)),
+    ];
+    match &metric.source {
+        MetricSource::Log => {}
+        MetricSource::Regex(pattern) => lines.push(format!("pattern   {pattern}")),
+        MetricSource::File { path, pointer } => lines.push(format!("read from {}:{pointer}", path.display())),
+    }
+    if contract.min_delta > 0.0 {
+        lines.push(format!("kept      when better by more than {}", contract.min_delta));
+    }
+    if let Some(goal) = contract.goal {
+        lines.push(format!("goal      {goal}"));
+    }
+    if let Some(limit) = contract.max_experiments {
+        lines.push(format!("at most   {}", count_of(limit, "experiment")));
+    }
+    if let Some(budget) = contract.budget {
+        lines.push(format!("for       {}", duration_text(budget)));
+    }
+    let limited = contract.goal.is_some() || contract.max_experiments.is_some() || contract.budget.is_some();
+    if contract.agent.is_some() && !limited {
+        lines.push("until     no limit: stop it with Ctrl-C".into());
+    }
+    lines
+}
+
+/// Shows the contract and asks whether to start.
+pub(super) fn confirm(contract: &Contract) -> bool {
+    for line in contract_lines(contract) {
+        output::line(&line);
+    }
+    output::text("start? [Y/n] ");
+    let mut answer = String::new();
+    // A terminal that is gone has said no.
+    if std::io::stdin().lock().read_line(&mut answer).unwrap_or(0) == 0 {
+        return false;
+    }
+    matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+}

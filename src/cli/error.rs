@@ -1,0 +1,80 @@
+//! Errors as the user sees them: what is wrong, why, and what to do.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use autoresearch::git::GitError;
+use autoresearch::measure::PatternError;
+use autoresearch::session::SessionError;
+
+use super::{exit, output};
+
+/// An error on its way to the user.
+#[derive(Debug)]
+pub(super) struct CliError {
+    code: u8,
+    source: Box<dyn Error>,
+    /// Lines of a log that show it.
+    excerpt: String,
+    hint: Option<String>,
+}
+
+impl CliError {
+    /// An error of the environment.
+    pub(super) fn new(source: impl Into<Box<dyn Error>>, hint: Option<String>) -> Self {
+        CliError { code: exit::CANNOT_START, source: source.into(), excerpt: String::new(), hint }
+    }
+
+    /// A wrong call.
+    pub(super) fn usage(source: impl Into<Box<dyn Error>>, hint: impl Into<String>) -> Self {
+        CliError { code: exit::USAGE, source: source.into(), excerpt: String::new(), hint: Some(hint.into()) }
+    }
+
+    /// Prints it to standard error and gives its exit code.
+    pub(super) fn print(self) -> ExitCode {
+        let style = anstyle::Style::new().bold();
+        let red = style.fg_color(Some(anstyle::AnsiColor::Red.into()));
+        let cyan = style.fg_color(Some(anstyle::AnsiColor::Cyan.into()));
+        output::note(&format!("{red}error:{red:#} {}", self.source));
+        let mut said = self.source.to_string();
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // A transparent error has the text of its source.
+            if !said.contains(&text) {
+                output::note(&format!("  caused by: {}", text.trim_end().replace('\n', "\n    ")));
+            }
+            said = text;
+            cause = error.source();
+        }
+        for line in self.excerpt.lines() {
+            output::note(&format!("  | {line}"));
+        }
+        if let Some(hint) = self.hint {
+            output::note(&format!("{cyan}hint:{cyan:#} {hint}"));
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<SessionError> for CliError {
+    fn from(error: SessionError) -> Self {
+        let excerpt = match &error {
+            SessionError::BaselineFailed { excerpt, .. } => excerpt.clone(),
+            _ => String::new(),
+        };
+        CliError { code: exit::of_error(error.kind()), hint: error.hint(), excerpt, source: Box::new(error) }
+    }
+}
+
+impl From<GitError> for CliError {
+    fn from(error: GitError) -> Self {
+        SessionError::from(error).into()
+    }
+}
+
+impl From<PatternError> for CliError {
+    fn from(error: PatternError) -> Self {
+        SessionError::from(error).into()
+    }
+}

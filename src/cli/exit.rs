@@ -1,0 +1,49 @@
+//! The exit codes.
+
+use autoresearch::domain::StopReason;
+use autoresearch::session::ErrorKind;
+
+/// Repository, configuration or environment: it cannot start.
+pub(super) const CANNOT_START: u8 = 1;
+/// The command was called wrongly.
+pub(super) const USAGE: u8 = 2;
+/// The baseline failed.
+pub(super) const BASELINE_FAILED: u8 = 3;
+/// Stopped, and needs a person.
+pub(super) const NEEDS_PERSON: u8 = 4;
+/// Another `ar` holds the session.
+pub(super) const HELD: u8 = 5;
+/// Damaged state that `ar` will not repair by guessing.
+pub(super) const DAMAGED: u8 = 6;
+/// `ar try --exit-code`: the experiment was discarded.
+pub(super) const TRY_DISCARD: u8 = 10;
+/// `ar try --exit-code`: the experiment crashed.
+pub(super) const TRY_CRASH: u8 = 20;
+/// `ar try --exit-code`: the time to wait is over, and the run goes on.
+pub(super) const TRY_RUNNING: u8 = 30;
+/// Interrupted.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// The code for a kind of trouble.
+pub(super) fn of_error(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::CannotStart => CANNOT_START,
+        ErrorKind::Usage => USAGE,
+        ErrorKind::BaselineFailed => BASELINE_FAILED,
+        ErrorKind::NeedsPerson => NEEDS_PERSON,
+        ErrorKind::Held => HELD,
+        ErrorKind::Damaged => DAMAGED,
+    }
+}
+
+/// The code for the way a loop ended; cap, budget and goal are done as asked.
+pub(super) fn of_stop(reason: &StopReason) -> u8 {
+    match reason {
+        StopReason::MaxExperiments { .. }
+        | StopReason::Budget { .. }
+        | StopReason::Goal { .. }
+        | StopReason::NoAgent => 0,
+        StopReason::NoChange { .. } | StopReason::Agent { .. } | StopReason::Error { .. } => NEEDS_PERSON,
+        StopReason::Interrupted | StopReason::Detached => INTERRUPTED,
+    }
+}

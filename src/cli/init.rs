@@ -1,0 +1,118 @@
+//! `ar init`.
+
+use std::fmt::Write;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+
+use autoresearch::agent::BUILT_IN_PROGRAM;
+use autoresearch::domain::{Direction, LedgerDialect, MetricSource, duration_text};
+use autoresearch::git::Repo;
+use autoresearch::session::Asked;
+
+use super::args::InitArgs;
+use super::error::CliError;
+use super::run::current_dir;
+use super::settings::SETTINGS_FILE;
+use super::{output, settings};
+
+/// Writes `ar.toml` and `program.md` to start from; a file that is there is left as it is.
+pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
+    let repo = Repo::discover(&current_dir()?)?;
+    let root = repo.worktree().to_owned();
+    let asked = settings::resolve(args.settings, &root)?;
+    let settings_written = write_new(&root.join(SETTINGS_FILE), &settings_text(&asked, &root))?;
+    let program_written = write_new(&root.join("program.md"), BUILT_IN_PROGRAM)?;
+    for (name, written) in [(SETTINGS_FILE, settings_written), ("program.md", program_written)] {
+        let what = if written { "wrote" } else { "left as it is:" };
+        output::line(&format!("{what} {name}"));
+    }
+    output::line("next: look at both, commit them, then `ar run`");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file that is not there yet; whether it was written.
+fn write_new(path: &Path, content: &str) -> Result<bool, CliError> {
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, content.as_bytes()));
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(CliError::new(format!("cannot write {}: {error}", path.display()), None)),
+    }
+}
+
+/// The settings file: what was asked, else what the repository's files suggest, else a comment.
+fn settings_text(asked: &Asked, root: &Path) -> String {
+    let has = |name: &str| root.join(name).exists();
+    let command = asked.command.clone().or_else(|| {
+        // Karpathy's layout: the agent edits train.py, prepare.py has the evaluation, uv runs it.
+        match (has("train.py"), has("uv.lock") || has("pyproject.toml")) {
+            (true, true) => Some("uv run train.py".into()),
+            (true, false) => Some("python train.py".into()),
+            (false, _) => has("train.sh").then(|| "sh train.sh".into()),
+        }
+    });
+    let metric = asked.metric.clone().or_else(|| (has("train.py") && has("prepare.py")).then(|| "val_bpb".into()));
+    let mut text =
+        String::from("# The terms of an ar session. A flag or a variable such as AR_METRIC comes before them.\n");
+    let mut set = |comment: &str, key: &str, value: Option<String>, example: &str| {
+        let _ = match value {
+            Some(value) => writeln!(text, "\n# {comment}\n{key} = {value}"),
+            None => writeln!(text, "\n# {comment}\n# {key} = {example}"),
+        };
+    };
+    let quoted = |text: String| toml::Value::String(text).to_string();
+    set(
+        "The number to improve, by the name that the log prints it under.",
+        "metric",
+        metric.map(quoted),
+        "\"val_bpb\"",
+    );
+    let yes = Some("true".to_owned());
+    match asked.direction {
+        Some(Direction::Lower) => set("Less of it is better.", "lower", yes, ""),
+        Some(Direction::Higher) => set("More of it is better.", "higher", yes, ""),
+        None => set("More of it is better; without this, less is.", "higher", None, "true"),
+    }
+    set("The command that trains and measures.", "cmd", command.map(quoted), "\"uv run train.py\"");
+    let agent = asked.agent.clone().map(quoted);
+    set(
+        "The command that changes the code once and exits; the prompt is its standard input.",
+        "agent",
+        agent,
+        "\"./agent.sh\"",
+    );
+    let time = |duration| quoted(duration_text(duration));
+    set("A run's deadline.", "timeout", asked.timeout.map(time), "\"10m\"");
+    set("How long a process has to end by itself before it is killed.", "grace", asked.grace.map(time), "\"10s\"");
+    let number = |number: f64| toml::Value::Float(number).to_string();
+    let min_delta = asked.min_delta.map(number);
+    set("How much better than the best one a number must be to be kept.", "min-delta", min_delta, "0.0");
+    let limit = asked.max_experiments.map(|limit| limit.to_string());
+    set("How many experiments a session may have.", "max-experiments", limit, "100");
+    set("How long one call of `ar run` may go on.", "for", asked.budget.map(time), "\"8h\"");
+    set("Stop when the metric reaches this value.", "goal", asked.goal.map(number), "0.95");
+    if let Some(tag) = &asked.tag {
+        set("The session's name.", "tag", Some(quoted(tag.to_string())), "");
+    }
+    if let Some(ledger) = asked.ledger {
+        let dialect = match ledger {
+            LedgerDialect::Ar => "ar",
+            LedgerDialect::Karpathy => "karpathy",
+        };
+        set("The dialect of a new results.tsv.", "ledger", Some(quoted(dialect.into())), "");
+    }
+    if let Some(MetricSource::Regex(pattern)) = &asked.source {
+        set("The pattern whose one group is the number.", "metric-regex", Some(quoted(pattern.clone())), "");
+    }
+    if let Some(MetricSource::File { path, pointer }) = &asked.source {
+        let file = quoted(format!("{}:{pointer}", path.display()));
+        set("The JSON file that holds the number.", "metric-file", Some(file), "");
+    }
+    text
+}

@@ -1,0 +1,30 @@
+//! `ar log`.
+
+use std::process::ExitCode;
+
+use autoresearch::domain::FORMAT_VERSION;
+use autoresearch::report::{Format, experiments_grid};
+use autoresearch::session::SessionView;
+use serde_json::json;
+
+use super::args::LogArgs;
+use super::error::CliError;
+use super::output;
+use super::run::current_dir;
+
+/// Prints the experiments of a session as a table.
+pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
+    let view = SessionView::open(&current_dir()?, args.tag)?;
+    let grid = experiments_grid(&view.history);
+    match Format::from(args.format) {
+        Format::Table => output::text(&grid.to_table(output::width())),
+        Format::Csv => output::text(&grid.to_csv()),
+        Format::Markdown => output::text(&grid.to_markdown()),
+        Format::Json => output::json(&json!({
+            "version": FORMAT_VERSION,
+            "tag": view.tag,
+            "experiments": view.history.records(),
+        })),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,85 @@
+//! The command line: arguments, one file per command, errors and exit codes. The only part that prints.
+
+mod args;
+mod confirm;
+mod demo;
+mod error;
+mod exit;
+mod extract;
+mod init;
+mod log;
+mod output;
+mod progress;
+mod report;
+mod run;
+mod settings;
+mod show;
+mod signals;
+mod try_one;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use autoresearch::domain::TagError;
+use autoresearch::session::SessionError;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::archiver;
+use args::{Cli, Command};
+use error::CliError;
+
+/// Parses the arguments, runs the command, prints what went wrong, and gives the exit code.
+pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.collect();
+    // Of a subcommand's help nobody expects to learn about the archiver.
+    let own_option = args.get(1).is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => return clap_exit(&error, own_option),
+    };
+    let command = match Cli::from_arg_matches(&matches) {
+        Ok(Cli { command }) => command,
+        Err(error) => return clap_exit(&error, own_option),
+    };
+    match dispatch(command) {
+        Ok(code) => code,
+        Err(error) => error.print(),
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, CliError> {
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Try(args) => try_one::run(args),
+        Command::Resume(args) => run::resume(args),
+        Command::Report(args) => report::run(args),
+        Command::Log(args) => log::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Extract(args) => extract::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Demo(args) => demo::run(args),
+    }
+}
+
+/// Prints help, version or a usage error as clap words it. Help and version of the program itself also name the archiver
+/// that shares its name, because build systems look for it there.
+fn clap_exit(error: &clap::Error, own_option: bool) -> ExitCode {
+    let _ = error.print();
+    if !error.use_stderr() {
+        if own_option
+            && matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp)
+            && let Some(version) = archiver::version_line()
+        {
+            output::line(&format!("archiver calls go to: {version}"));
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(error) = error.source().and_then(|source| source.downcast_ref::<TagError>())
+        && let Some(hint) = SessionError::from(error.clone()).hint()
+    {
+        output::note(&format!("hint: {hint}"));
+    }
+    ExitCode::from(exit::USAGE)
+}

@@ -1,0 +1,274 @@
+//! What a loop prints: lines and a live line on a terminal, or events as NDJSON.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use autoresearch::agent::Call;
+use autoresearch::domain::{
+    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, StopReason, Tag, count_of, duration_text, shell_word,
+};
+use autoresearch::state::SessionFolder;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use super::args::StreamFormat;
+use super::output;
+
+/// Consumes the events of a loop.
+pub(super) struct Progress {
+    format: StreamFormat,
+    clock: Clock,
+    live: Option<ProgressBar>,
+    /// What the live line says before the time.
+    doing: String,
+    deadline: Option<f64>,
+    incumbent: Option<Number>,
+    /// Whether standard output is left to somebody else's answer.
+    aside: bool,
+    /// Where the files of the sessions are.
+    main_worktree: PathBuf,
+    tag: Option<Tag>,
+    idle: Option<IdleCall>,
+}
+
+/// A call of the agent that came to nothing, and that was printed.
+struct IdleCall {
+    line: String,
+    /// How many calls after it came to the same.
+    again: u32,
+}
+
+impl Progress {
+    /// Prepares printing beside an answer: all lines go to standard error, and only the baseline gets one.
+    pub(super) fn aside(clock: Clock, main_worktree: PathBuf) -> Self {
+        let mut progress = Progress::new(StreamFormat::Table, clock, main_worktree);
+        progress.aside = true;
+        progress
+    }
+
+    /// Prepares printing; the live line appears only where standard error is a terminal.
+    pub(super) fn new(format: StreamFormat, clock: Clock, main_worktree: PathBuf) -> Self {
+        let live = (format == StreamFormat::Table && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
+            bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar
+        });
+        Progress {
+            format,
+            clock,
+            live,
+            doing: String::new(),
+            deadline: None,
+            incumbent: None,
+            aside: false,
+            main_worktree,
+            tag: None,
+            idle: None,
+        }
+    }
+
+    /// Prints what belongs to an event.
+    pub(super) fn show(&mut self, event: &Event) {
+        match self.format {
+            StreamFormat::Json => self.show_json(event),
+            StreamFormat::Table => self.show_line(event),
+        }
+    }
+
+    fn show_json(&self, event: &Event) {
+        let mut line = json!({"version": FORMAT_VERSION, "ts": self.clock.now()});
+        if let (Some(line), Ok(serde_json::Value::Object(fields))) = (line.as_object_mut(), serde_json::to_value(event))
+        {
+            line.extend(fields);
+        }
+        output::json_line(&line);
+    }
+
+    fn show_line(&mut self, event: &Event) {
+        match event {
+            Event::SessionStarted { tag, experiments, continued, .. } => {
+                let what = if *continued { "continuing" } else { "starting" };
+                let so_far =
+                    if *continued { format!(" after {}", count_of(*experiments, "experiment")) } else { String::new() };
+                self.tag = Some(tag.clone());
+                self.print(&format!("{what} {}{so_far}", tag.branch()));
+            }
+            Event::Notice { detail } => self.print_note(&format!("note: {detail}")),
+            Event::ChangesSaved { reference, paths } => {
+                self.print_note(&format!("saved: uncommitted changes to {} are in {reference}", paths.join(", ")));
+            }
+            Event::AgentStarted { id } => {
+                self.doing = format!("experiment {id}: the agent is at work");
+                self.deadline = None;
+                self.draw(None, None);
+            }
+            Event::AgentFinished { changed: true, .. } => self.end_idle(),
+            Event::AgentFinished { id, exit, said, .. } => self.show_idle(*id, *exit, said),
+            Event::RunStarted { id, description, timeout, incumbent, .. } => {
+                self.doing = format!("experiment {id}: {description}");
+                self.deadline = Some(*timeout);
+                self.incumbent.clone_from(incumbent);
+                self.draw(Some(0.0), None);
+            }
+            Event::RunProgress { elapsed, last, .. } => self.draw(Some(*elapsed), last.as_ref()),
+            Event::ExperimentFinished { record, .. } => {
+                self.clear();
+                if !self.aside || record.id == 0 {
+                    self.print_fitting(&experiment_line(record));
+                }
+            }
+            Event::SessionStopped { reason, .. } => {
+                self.clear();
+                self.end_idle();
+                self.print(&format!("stopped: {}", stop_sentence(reason)));
+            }
+        }
+    }
+
+    /// Prints what the agent came to that changed nothing; once for calls in a row that came to the same.
+    fn show_idle(&mut self, id: u32, exit: Option<i32>, said: &str) {
+        let what = match exit {
+            Some(0) => "the agent changed nothing".to_owned(),
+            Some(status) => format!("the agent failed with exit {status} and changed nothing"),
+            None => "the agent was ended by a signal and changed nothing".to_owned(),
+        };
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        let line = format!("{id:>4}  {:<8} {what}{said}", "-");
+        if let Some(idle) = self.idle.as_mut().filter(|idle| idle.line == line) {
+            idle.again += 1;
+            return;
+        }
+        self.end_idle();
+        self.print_fitting(&line);
+        if let Some(tag) = self.tag.as_ref().filter(|_| exit != Some(0)) {
+            let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
+            let here = std::env::current_dir().unwrap_or_default();
+            self.print(&format!("      | {}", shell_word(log.strip_prefix(here).unwrap_or(&log))));
+        }
+        self.idle = Some(IdleCall { line, again: 0 });
+    }
+
+    /// Says how often the last idle call came to the same again.
+    fn end_idle(&mut self) {
+        if let Some(idle) = self.idle.take()
+            && idle.again > 0
+        {
+            self.print(&format!("      | and the same {} more", count_of(idle.again, "time")));
+        }
+    }
+
+    /// Prints a line above the live one, cut to the width of a terminal.
+    fn print_fitting(&self, line: &str) {
+        self.print(&output::fit(line, if self.aside { output::note_width() } else { output::width() }));
+    }
+
+    /// Prints a line above the live one.
+    fn print(&self, line: &str) {
+        if self.aside {
+            return self.print_note(line);
+        }
+        self.suspended(|| output::line(line));
+    }
+
+    fn print_note(&self, line: &str) {
+        self.suspended(|| output::note(line));
+    }
+
+    fn suspended(&self, print: impl FnOnce()) {
+        match &self.live {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
+    fn draw(&self, elapsed: Option<f64>, last: Option<&Number>) {
+        let Some(bar) = &self.live else { return };
+        let mut facts = String::new();
+        if let (Some(elapsed), Some(deadline)) = (elapsed, self.deadline) {
+            facts += &format!("  {} of {}", clock_time(elapsed), clock_time(deadline));
+        }
+        if let Some(last) = last {
+            facts += &format!("  now {last}");
+        }
+        if let Some(best) = &self.incumbent {
+            facts += &format!("  to beat {best}");
+        }
+        // The description gives way to the numbers.
+        let width = output::note_width();
+        let room = width.map(|width| width.saturating_sub(u16::try_from(output::columns(&facts)).unwrap_or(u16::MAX)));
+        let doing = output::fit(&self.doing, room);
+        bar.set_message(output::fit(&(doing + &facts), width));
+        bar.tick();
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.live {
+            bar.set_message("");
+            bar.tick();
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.live {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// One finished experiment: number, outcome, what it was, and why it ended so.
+pub(super) fn experiment_line(record: &Record) -> String {
+    let color = match record.outcome {
+        Outcome::Keep => AnsiColor::Green,
+        Outcome::Discard => AnsiColor::Yellow,
+        Outcome::Crash => AnsiColor::Red,
+    };
+    let style = Style::new().fg_color(Some(color.into()));
+    let outcome = record.outcome;
+    let mut line = format!("{:>4}  {style}{outcome:<8}{style:#} {}: {}", record.id, record.description, record.reason);
+    if let Some(failure) = &record.failure {
+        line += &format!(" [{}]", failure.class);
+    }
+    line
+}
+
+/// Why a loop ended, in words.
+pub(super) fn stop_sentence(reason: &StopReason) -> String {
+    match reason {
+        StopReason::MaxExperiments { limit } => format!("the session has its {}", count_of(*limit, "experiment")),
+        StopReason::Budget { seconds } => {
+            format!("{} are over", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
+        }
+        StopReason::Goal { goal } => format!("the goal of {goal} is reached"),
+        StopReason::NoAgent => "the baseline is measured, and there is no agent to call".into(),
+        StopReason::NoChange { calls } => format!("the agent changed nothing in {} in a row", count_of(*calls, "call")),
+        StopReason::Agent { detail } => format!("the agent does not start ({detail})"),
+        StopReason::Interrupted => "interrupted".into(),
+        StopReason::Error { detail } => detail.clone(),
+        StopReason::Detached => "the terminal is gone; `ar resume` goes on".into(),
+    }
+}
+
+/// Seconds as people read them: `45s`, `9m05s`, `2h03m`.
+pub(super) fn clock_time(seconds: f64) -> String {
+    let whole = Duration::from_secs_f64(seconds.max(0.0)).as_secs();
+    match whole {
+        0..60 => format!("{whole}s"),
+        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock_time;
+
+    #[test]
+    fn times_read_as_people_say_them() {
+        let shown: Vec<_> = [0.4, 59.9, 60.0, 605.0, 3600.0, 30_180.0].into_iter().map(clock_time).collect();
+        assert_eq!(shown, ["0s", "59s", "1m00s", "10m05s", "1h00m", "8h23m"]);
+    }
+}

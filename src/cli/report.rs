@@ -1,0 +1,47 @@
+//! `ar report`.
+
+use std::fs;
+use std::process::ExitCode;
+
+use autoresearch::domain::Direction;
+use autoresearch::ledger;
+use autoresearch::report::{Format, Report, render_report};
+use autoresearch::session::{SessionError, SessionView};
+
+use super::args::{OutputFormat, ReportArgs};
+use super::error::CliError;
+use super::output;
+use super::run::current_dir;
+
+/// Prints what a session, or a ledger from anywhere, found.
+pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
+    let Some(path) = args.ledger else {
+        print_session(&SessionView::open(&current_dir()?, args.tag)?, args.format)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let direction = match (args.lower, args.higher) {
+        (true, _) => Some(Direction::Lower),
+        (false, true) => Some(Direction::Higher),
+        (false, false) => None,
+    };
+    let bytes = fs::read(&path).map_err(|source| SessionError::Io { action: "read", path: path.clone(), source })?;
+    let ledger = ledger::read(&bytes, args.metric.as_deref(), direction);
+    print(&Report::of_ledger(&ledger), args.format);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the report of a session.
+pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<(), CliError> {
+    let (metric, direction) = match (&view.contract, view.history.records().first()) {
+        (Some(contract), _) => (contract.metric.name.clone(), contract.metric.direction),
+        (None, Some(record)) => (record.metric.name.clone(), record.metric.direction),
+        (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
+    };
+    print(&Report::of_session(view.tag.as_str(), &metric, direction, &view.history), format);
+    Ok(())
+}
+
+fn print(report: &Report, format: OutputFormat) {
+    let format = Format::from(format);
+    output::text(&render_report(report, format, output::width()));
+}

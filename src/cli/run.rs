@@ -1,0 +1,70 @@
+//! `ar run`.
+
+use std::process::ExitCode;
+
+use autoresearch::domain::StopReason;
+use autoresearch::git::Repo;
+use autoresearch::session::{Asked, Drive, Plan, Session, SessionError, find_session};
+
+use super::args::{ResumeArgs, RunArgs, StreamFormat};
+use super::error::CliError;
+use super::progress::Progress;
+use super::{confirm, exit, output, settings, signals};
+
+/// Starts or continues a session and loops.
+pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
+    let clock = settings::clock()?;
+    let repo = Repo::discover(&current_dir()?)?;
+    let asked = settings::resolve(args.settings, repo.worktree())?;
+    let drive = Drive::Loop { adopt: args.adopt };
+    let main_worktree = repo.main_worktree();
+    let plan = Plan::new(repo, &asked, drive, clock)?;
+    let must_ask = !args.yes && !plan.continued() && args.format == StreamFormat::Table && output::is_interactive();
+    if must_ask && !confirm::confirm(plan.contract()) {
+        output::note("not started; nothing was changed");
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
+    if reason == StopReason::NoAgent && args.format == StreamFormat::Table {
+        output::line(
+            "go on with `ar run --agent COMMAND`, or from inside an agent: edit, then `ar try -m \"what it changes\"`",
+        );
+    }
+    Ok(ExitCode::from(exit::of_stop(&reason)))
+}
+
+/// Continues a session by its stored terms.
+pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
+    let clock = settings::clock()?;
+    let repo = Repo::discover(&current_dir()?)?;
+    let asked = settings::resolve(args.settings, repo.worktree())?;
+    let tag = find_session(&repo, args.session.or_else(|| asked.tag.clone()))?;
+    let drive = Drive::Loop { adopt: false };
+    let main_worktree = repo.main_worktree();
+    let plan = Plan::new(repo, &Asked { tag: Some(tag), ..asked }, drive, clock)?;
+    let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
+    Ok(ExitCode::from(exit::of_stop(&reason)))
+}
+
+/// Opens the session of a plan and runs its loop to the end.
+pub(super) fn drive_loop(plan: Plan, drive: Drive, mut progress: Progress) -> Result<StopReason, CliError> {
+    runtime()?.block_on(async {
+        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        let mut session = Session::open(plan, Box::new(|event| progress.show(event)), interrupts)?;
+        Ok(session.run(drive).await?)
+    })
+}
+
+/// The runtime that waits for processes, timers and signals, on this thread.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)
+}
+
+pub(super) fn no_runtime(error: std::io::Error) -> CliError {
+    CliError::new(format!("cannot wait for processes and signals: {error}"), None)
+}
+
+/// The folder that the command was called in.
+pub(super) fn current_dir() -> Result<std::path::PathBuf, SessionError> {
+    std::env::current_dir().map_err(|source| SessionError::Io { action: "find", path: ".".into(), source })
+}

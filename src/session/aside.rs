@@ -1,0 +1,103 @@
+//! Changes that are taken out of the working tree as commits, and back in.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use super::attempt::Attempted;
+use super::error::SessionError;
+use super::open::{Session, remove_file};
+use super::proposing::{Texts, describe};
+use super::running::Deadline;
+use crate::domain::{CommitId, Phase};
+use crate::git::{Proposal as Change, Untracked};
+use crate::state::{Aside, OpenExperiment, write_atomic};
+
+impl Session<'_> {
+    /// Takes the uncommitted change out of the working tree until the baseline is measured; then it is the first
+    /// experiment.
+    pub(super) fn set_aside(&mut self, description: Option<String>) -> Result<(), SessionError> {
+        if self.journal.aside.is_some() {
+            return Ok(());
+        }
+        let base = self.tip();
+        let known = self.known_untracked()?;
+        let change = self.repo.propose(&base, &known)?;
+        if let Some(file) = change.too_large().first() {
+            return Err(SessionError::TooLarge { path: file.path.clone(), size: file.size });
+        }
+        if change.is_empty() {
+            return Err(SessionError::NothingToTry);
+        }
+        let stat = self.repo.proposal_stat(&base, &change)?;
+        let texts = Texts { own: description, fallback: None };
+        let description = texts.choose(None, || describe(&change, stat));
+        write_atomic(&self.index_before(), &self.repo.index_bytes()?)?;
+        let (commit, reference) = self.keep_change(change, &base, &description)?;
+        self.journal.aside = Some(Aside { commit: commit.clone(), description, reference });
+        self.write_journal()?;
+        self.put_back(&base, &commit)
+    }
+
+    /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it; nothing
+    /// else remains.
+    pub(super) fn take_out(&mut self) -> Result<(), SessionError> {
+        if let Some(aside) = self.journal.aside.take() {
+            let start = self.contract.start.clone();
+            self.put_back(&aside.commit, &start)?;
+            if let Some(kept) = self.repo.branch(&aside.reference)? {
+                self.repo.delete_branch(&aside.reference, &kept)?;
+            }
+        }
+        let path = self.index_before();
+        match fs::read(&path) {
+            Ok(index) => self.repo.put_index_back(&index)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(SessionError::Io { action: "read", path, source }),
+        }
+        remove_file(&path)
+    }
+
+    /// The index as it was when a change was set aside.
+    fn index_before(&self) -> PathBuf {
+        self.folder.state().join("index.before")
+    }
+
+    /// Makes the change that was set aside, if there is one, the next experiment.
+    pub(super) async fn attempt_aside(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
+        let Some(Aside { commit, description, .. }) = self.journal.aside.take() else { return Ok(Attempted::Recorded) };
+        let open = OpenExperiment {
+            description,
+            commit: Some(commit),
+            ..OpenExperiment::new(self.history.next_id(), self.tip(), self.now())
+        };
+        self.journal.iteration += 1;
+        remove_file(&self.index_before())?;
+        self.enter(Phase::Committing, open.clone())?;
+        self.check_out(&open)?;
+        self.attempt(open, deadline).await
+    }
+
+    /// Commits a change that is in the working tree, and keeps the commit under a saved ref; gives both. The index is at
+    /// the commit then.
+    pub(super) fn keep_change(
+        &mut self,
+        mut change: Change,
+        base: &CommitId,
+        message: &str,
+    ) -> Result<(CommitId, String), SessionError> {
+        let commit = self.repo.commit(&change, base, message)?;
+        let reference = self.repo.save_commit(&self.save_as(base), &commit)?;
+        self.repo.adopt_index(&mut change)?;
+        Ok((commit, reference))
+    }
+
+    /// The untracked files that are no part of the change in the working tree: those that were there when the last
+    /// experiment was settled or the agent was called, or, in a session that has neither, all of them.
+    pub(super) fn known_untracked(&self) -> Result<Untracked, SessionError> {
+        match self.remembered_untracked()? {
+            Some(known) => Ok(known),
+            None => Ok(self.repo.untracked(&Untracked::default())?),
+        }
+    }
+}

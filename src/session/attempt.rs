@@ -1,0 +1,240 @@
+//! One experiment from its commit to its row: advance, run, measure, decide, record, settle.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::error::SessionError;
+use super::open::Session;
+use super::reading::record_message;
+use super::recover::commit_of;
+use super::running::{Deadline, Ended, Measured};
+use crate::domain::{
+    AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, FailureClass, MetricValue, Outcome, Phase, Record, Run,
+};
+use crate::ledger::Entry;
+use crate::rules::{LOST_RETRIES, Verdict, decide, describe_failure};
+use crate::state::{Iteration, OpenExperiment};
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Attempted {
+    /// It was recorded and settled.
+    Recorded,
+    /// It was interrupted and rolled back; nothing was recorded.
+    RolledBack,
+    /// Its run goes on, and the caller did not want to wait longer.
+    StillRunning,
+}
+
+impl Session<'_> {
+    /// Moves the branch to `to`, whatever happened to it and to HEAD meanwhile. A commit at its tip that is none of
+    /// `known` is somebody's, and is kept under a saved ref.
+    pub(super) fn move_branch(&mut self, to: &CommitId, known: &[&CommitId], why: &str) -> Result<(), SessionError> {
+        let tip = self.reclaim_branch(to)?;
+        if tip == *to {
+            return Ok(());
+        }
+        if !known.contains(&&tip) {
+            let reference = self.repo.save_commit(&self.save_as(&tip), &tip)?;
+            let detail = format!("the branch had moved to {}; that commit is kept in {reference}", tip.short(8));
+            self.emit(Event::Notice { detail })?;
+        }
+        let branch = self.contract.tag.branch_ref();
+        Ok(self.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
+    }
+
+    /// Starts a run again that was lost with its machine or its shim.
+    pub(super) fn run_again(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
+        let detail = format!("the run of experiment {} was lost; it is started again", open.id);
+        self.emit(Event::Notice { detail })?;
+        self.prepare_run(open)
+    }
+
+    /// Runs, measures, records and settles the open experiment, whose commit is made and checked out.
+    pub(super) async fn attempt(
+        &mut self,
+        open: OpenExperiment,
+        deadline: Deadline,
+    ) -> Result<Attempted, SessionError> {
+        let open = self.prepare_run(open)?;
+        self.finish_attempt(open, deadline).await
+    }
+
+    /// Waits for the run of the open experiment, which is started if it was not, and brings the experiment to its end.
+    /// A run that is lost with its machine or its shim says nothing about the idea, and is started again.
+    pub(super) async fn finish_attempt(
+        &mut self,
+        mut open: OpenExperiment,
+        deadline: Deadline,
+    ) -> Result<Attempted, SessionError> {
+        if let Some(failure) = open.refused.clone() {
+            let record = self.judge(&open, Measured::refused(failure))?;
+            self.record_and_settle(open, record)?;
+            return Ok(Attempted::Recorded);
+        }
+        loop {
+            let running = self.take_run(&open)?;
+            let measured = match self.watch_run(running, &open, deadline).await? {
+                Ended::StillRunning => return Ok(Attempted::StillRunning),
+                Ended::Interrupted => {
+                    self.roll_back(&open)?;
+                    return Ok(Attempted::RolledBack);
+                }
+                Ended::Lost if open.runs <= LOST_RETRIES => {
+                    open = self.run_again(open)?;
+                    continue;
+                }
+                Ended::Lost => Measured::lost(open.runs),
+                Ended::Over(measured) => *measured,
+            };
+            let record = self.judge(&open, measured)?;
+            self.record_and_settle(open, record)?;
+            return Ok(Attempted::Recorded);
+        }
+    }
+
+    /// Reaches the verdict on a measured run and writes it up.
+    pub(super) fn judge(&self, open: &OpenExperiment, measured: Measured) -> Result<Record, SessionError> {
+        let commit = &commit_of(open)?;
+        let metric = &self.contract.metric;
+        let verdict = match (&measured.value, &measured.failure) {
+            (Some(value), None) => {
+                let best = self.history.best();
+                let incumbent = best.as_ref().map(|(id, number)| (*id, number));
+                decide(metric, value, incumbent, self.contract.min_delta)
+            }
+            (_, Some(failure)) => {
+                Verdict { outcome: Outcome::Crash, reason: describe_failure(failure, &metric.name, &measured.ended) }
+            }
+            (None, None) => unreachable!("a run has a number or a failure"),
+        };
+        let diff = self.diff_stat(open, commit)?;
+        let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
+        Ok(Record {
+            version: FORMAT_VERSION,
+            id: open.id,
+            tag: self.contract.tag.clone(),
+            commit: commit.clone(),
+            base: open.base.clone(),
+            description: open.description.clone(),
+            direction: open.direction.clone(),
+            outcome: verdict.outcome,
+            failure: measured.failure,
+            reason: verdict.reason,
+            metric: MetricValue {
+                name: metric.name.clone(),
+                direction: metric.direction,
+                value: value.map(|number| number.value),
+                raw: value.map(|number| number.raw.clone()),
+            },
+            metrics: measured.metrics,
+            memory_gb: measured.memory_gb,
+            runs: measured.run.map(|run| Run { value: value.map(|number| number.value), ..run }).into_iter().collect(),
+            guards: Vec::new(),
+            diff,
+            environment: self.environment.clone(),
+            started: open.started,
+            finished: self.now(),
+            agent: open.agent.clone(),
+            more: proposal_field(open),
+        })
+    }
+
+    fn diff_stat(&self, open: &OpenExperiment, commit: &CommitId) -> Result<DiffStat, SessionError> {
+        if open.base == *commit {
+            return Ok(DiffStat::default());
+        }
+        Ok(self.repo.diff_stat(&open.base, commit)?)
+    }
+
+    /// Makes the experiment count, its ref first, and settles it.
+    pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
+        self.enter(Phase::Recording, open.clone())?;
+        let reference = self.contract.tag.record_ref(record.id);
+        let message = record_message(&record)
+            .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
+        self.repo.write_record(&reference, &record.commit, &message)?;
+        self.settle(&open, &record)?;
+        self.enter_idle()
+    }
+
+    /// Follows a record that stands: the row, then the branch and the working tree, then the memory files.
+    pub(super) fn settle(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
+        // Before this step is in the journal there is no row; a row of the same commit is another session's.
+        let has_row = self.journal.phase == Phase::Settling && self.ledger.has_row(&record.commit, open.rows_from)?;
+        if !has_row {
+            let rows_from = self.ledger.length()?;
+            self.enter(Phase::Settling, OpenExperiment { rows_from, ..open.clone() })?;
+            self.ledger.append(&Entry {
+                commit: &record.commit,
+                value: record.metric.number().as_ref(),
+                memory_gb: record.memory_gb,
+                outcome: record.outcome,
+                oom: record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Oom),
+                description: &record.description,
+            })?;
+        }
+        let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
+        let why = format!("{} experiment {}", record.outcome, record.id);
+        self.move_branch(target, &[&record.commit, &record.base], &why)?;
+        self.put_back(target, &record.commit)?;
+        self.remember(record)?;
+        self.history.push(record.clone());
+        let incumbent = self.history.best();
+        self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })
+    }
+
+    /// Updates the memory files and the counters with an experiment that is over.
+    fn remember(&mut self, record: &Record) -> Result<(), SessionError> {
+        if record.id == 0 {
+            return Ok(());
+        }
+        self.journal.idle_calls = 0;
+        self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
+        if let Some(direction) = &record.direction {
+            self.memory.add_direction(direction, record.id)?;
+        }
+        Ok(self.memory.log_iteration(&Iteration {
+            ts: record.finished,
+            iteration: self.journal.iteration,
+            experiment: Some(record.id),
+            outcome: Some(record.outcome),
+            description: &record.description,
+            stale_count: self.journal.stale_count,
+        })?)
+    }
+
+    /// Takes an interrupted experiment back: its commit is kept under a saved ref, the branch and the working tree are
+    /// as before it.
+    pub(super) fn roll_back(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        let commit = commit_of(open)?;
+        if commit != open.base {
+            let reference = self.repo.save_commit(&self.save_as(&open.base), &commit)?;
+            let detail = format!("experiment {} was interrupted; its change is in {reference}", open.id);
+            self.emit(Event::Notice { detail })?;
+        }
+        self.move_branch(&open.base, &[&commit], "interrupted")?;
+        self.put_back(&open.base, &commit)?;
+        self.enter_idle()
+    }
+
+    /// The folder of the open experiment's runs.
+    pub(super) fn run_folder(&self, id: u32) -> Result<PathBuf, SessionError> {
+        Ok(self.folder.create_run(id)?)
+    }
+
+    /// The agent's call that made a change.
+    pub(super) fn agent_call(&self, seconds: f64) -> Option<AgentCall> {
+        self.contract.agent.clone().map(|command| AgentCall { command, seconds })
+    }
+}
+
+/// What the agent said about its change, as a field of the record.
+fn proposal_field(open: &OpenExperiment) -> Map<String, Value> {
+    let mut fields = Map::new();
+    if !open.proposal.is_empty() {
+        fields.insert("proposal".into(), open.proposal.clone().into());
+    }
+    fields
+}

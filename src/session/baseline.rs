@@ -1,0 +1,74 @@
+//! Experiment 0: the starting commit as it is.
+
+use serde_json::json;
+
+use super::attempt::Attempted;
+use super::error::SessionError;
+use super::open::Session;
+use super::recover::run_found;
+use super::running::{Deadline, Ended, Measured};
+use crate::domain::{FailureClass, Outcome};
+use crate::rules::{LOST_RETRIES, RunFound};
+use crate::state::OpenExperiment;
+
+impl Session<'_> {
+    /// Measures the baseline, or goes on measuring it. A baseline without a number takes the session back: a metric that
+    /// is misspelt must not become part of an approved contract.
+    pub(super) async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
+        let start = self.contract.start.clone();
+        let mut open = match self.journal.open.clone() {
+            Some(open) => open,
+            None => OpenExperiment {
+                commit: Some(start.clone()),
+                description: "baseline".into(),
+                ..OpenExperiment::new(0, start.clone(), self.now())
+            },
+        };
+        if open.runs == 0 || run_found(&self.folder.run(0)) == RunFound::Gone {
+            open = self.prepare_run(open)?;
+        }
+        let measured = loop {
+            let running = self.take_run(&open)?;
+            match self.watch_run(running, &open, deadline).await? {
+                Ended::Over(measured) => break *measured,
+                Ended::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
+                Ended::Lost => break Measured::lost(open.runs),
+                Ended::StillRunning => return Ok(Attempted::StillRunning),
+                Ended::Interrupted => {
+                    self.take_back()?;
+                    return Ok(Attempted::RolledBack);
+                }
+            }
+        };
+        // Of a run that failed, what looks like a number is a part of its complaint.
+        let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
+        let printed = if misnamed { measured.metrics.keys().cloned().collect() } else { Vec::new() };
+        let mut record = self.judge(&open, measured)?;
+        if record.outcome == Outcome::Crash {
+            self.take_back()?;
+            return Err(SessionError::BaselineFailed {
+                class: record.failure.as_ref().map(|failure| failure.class),
+                reason: record.reason,
+                printed,
+                log: self.folder.run(0).join("run.log"),
+                excerpt: record.failure.map(|failure| failure.excerpt).unwrap_or_default(),
+            });
+        }
+        // Whoever has the refs has the terms.
+        record.more.insert("contract".into(), json!(self.contract));
+        self.record_and_settle(open, record)?;
+        Ok(Attempted::Recorded)
+    }
+
+    /// Takes the opening of the session back, with everything as it was before: also a change that was taken out of the
+    /// working tree is there again, staged.
+    pub(super) fn take_back(&mut self) -> Result<(), SessionError> {
+        let start = self.contract.start.clone();
+        // Without a run nobody but the user has touched the working tree.
+        if self.journal.open.is_some() {
+            self.put_back(&start, &start)?;
+        }
+        self.take_out()?;
+        self.abandon()
+    }
+}

@@ -1,0 +1,204 @@
+//! What can stop a session from starting or going on.
+
+use std::path::PathBuf;
+
+use crate::domain::{FORMAT_VERSION, FailureClass, TagError, count_of, shell_word};
+use crate::exec::ExecError;
+use crate::git::GitError;
+use crate::ledger::LedgerError;
+use crate::measure::PatternError;
+use crate::state::StateError;
+
+/// What kind of trouble it is; the command line makes an exit code of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The repository, the configuration or the environment is not as it must be.
+    CannotStart,
+    /// The command was called wrongly.
+    Usage,
+    /// The baseline has no number.
+    BaselineFailed,
+    /// The loop stopped and cannot go on without a person.
+    NeedsPerson,
+    /// Another process holds the session.
+    Held,
+    /// Files or refs are damaged, and to mend them would be a guess.
+    Damaged,
+}
+
+/// Why a session cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum SessionError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Tag(#[from] TagError),
+    #[error("a new session needs {0}")]
+    Missing(&'static str),
+    #[error("`{0}` reads as a metric of which more is better, and nothing says which way it goes")]
+    DirectionUnclear(String),
+    #[error("the working tree has uncommitted changes: {}", list(.0))]
+    Dirty(Vec<PathBuf>),
+    #[error("there is no uncommitted change to adopt")]
+    NothingToAdopt,
+    #[error("the branch {0} is there and no session of ar's belongs to it")]
+    ForeignBranch(String),
+    #[error("the branch {blocking} leaves git no room for a branch {branch}")]
+    BranchInTheWay { blocking: String, branch: String },
+    #[error("the session {tag} was approved with {field} `{stored}`, and now `{asked}` is asked for")]
+    Drift { tag: String, field: &'static str, stored: String, asked: String },
+    #[error("the {what} does not start: there is no `{word}`")]
+    NoCommand { what: &'static str, word: String },
+    #[error("{0} is tracked by git; ar keeps it outside, or a reset would take back what is written there")]
+    Tracked(&'static str),
+    #[error("the branch {branch} is checked out in {}", worktree.display())]
+    CheckedOutElsewhere { branch: String, worktree: PathBuf },
+    #[error("the branch {branch} is at {tip}, which is no experiment: {subject}")]
+    UnrecordedTip { branch: String, tip: String, subject: String, base: String },
+    #[error("there is no session{}", .0.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
+    NoSession(Option<String>),
+    #[error("there are several sessions: {0}")]
+    WhichSession(String),
+    #[error("session {tag} has no experiment {id}")]
+    NoExperiment { tag: String, id: u32 },
+    #[error("the record {reference} cannot be read")]
+    BadRecord { reference: String, source: serde_json::Error },
+    #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
+    NewerRecord { reference: String, found: u64 },
+    #[error("the baseline failed: {reason}")]
+    BaselineFailed { class: Option<FailureClass>, reason: String, printed: Vec<String>, log: PathBuf, excerpt: String },
+    #[error("nothing to try: the working tree is the same as the incumbent")]
+    NothingToTry,
+    #[error("experiment {0} of this session is still open")]
+    StillOpen(u32),
+    #[error("experiment {id} of session {tag} is still open in this working tree")]
+    OtherOpen { tag: String, id: u32 },
+    #[error("{} has {} MiB, which is too large for a commit", path.display(), size / (1024 * 1024))]
+    TooLarge { path: PathBuf, size: u64 },
+    #[error("the session has its {}", count_of(*.0, "experiment"))]
+    AtCap(u32),
+    #[error("the loop stopped: {0}")]
+    Stopped(#[source] Box<SessionError>),
+    #[error("the journal names no commit for experiment {0}")]
+    NoCommit(u32),
+    #[error("no experiment is waiting to be continued")]
+    NothingOpen,
+    #[error("{0} has no contract, and its records hold none")]
+    NoContract(PathBuf),
+    #[error("{} is not empty", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("cannot {action} {}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    cut(&names).join(", ")
+}
+
+/// A few names, and how many more there are.
+fn cut(names: &[String]) -> Vec<String> {
+    const SHOWN: usize = 10;
+    let mut shown = names[..names.len().min(SHOWN)].to_vec();
+    if names.len() > SHOWN {
+        shown.push(format!("and {} more", names.len() - SHOWN));
+    }
+    shown
+}
+
+impl SessionError {
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            SessionError::Missing(_) | SessionError::DirectionUnclear(_) | SessionError::Tag(_) => ErrorKind::Usage,
+            SessionError::Pattern(_) => ErrorKind::Usage,
+            SessionError::BaselineFailed { .. } => ErrorKind::BaselineFailed,
+            SessionError::Stopped(_) => ErrorKind::NeedsPerson,
+            SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
+            SessionError::State(StateError::Json { .. })
+            | SessionError::BadRecord { .. }
+            | SessionError::NoContract(_)
+            | SessionError::NoCommit(_) => ErrorKind::Damaged,
+            _ => ErrorKind::CannotStart,
+        }
+    }
+
+    /// The next command to type, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            SessionError::Git(error) => return error.hint(),
+            SessionError::State(error) => return error.hint(),
+            SessionError::Ledger(error) => return error.hint(),
+            SessionError::Exec(error) => return error.hint(),
+            SessionError::Pattern(error) => return error.hint(),
+            SessionError::Tag(_) => "name it like `--tag nov20-lr`".into(),
+            SessionError::Missing(_) => {
+                "ar run --metric val_bpb --cmd \"uv run train.py\", or `ar init` for an ar.toml".into()
+            }
+            SessionError::DirectionUnclear(_) => "say --higher or --lower".into(),
+            SessionError::Dirty(_) => "commit or stash them, or make them the first experiment with --adopt".into(),
+            SessionError::NothingToAdopt => "leave --adopt out".into(),
+            SessionError::ForeignBranch(branch) => {
+                format!("choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME")
+            }
+            SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
+            SessionError::Drift { field, .. } => {
+                format!("leave the {field} out to continue, or start another session with --tag")
+            }
+            SessionError::NoCommand { what, word } => {
+                format!("`command -v {word}` must find it in the repository's root; or name another {what}")
+            }
+            SessionError::Tracked(path) => {
+                format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
+            }
+            SessionError::CheckedOutElsewhere { worktree, .. } => {
+                format!("continue it there: cd {}; or start another session here with --tag", shell_word(worktree))
+            }
+            SessionError::UnrecordedTip { base, .. } => {
+                format!(
+                    "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {base}"
+                )
+            }
+            SessionError::NoSession(_) => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
+            SessionError::WhichSession(_) => "name one of them".into(),
+            SessionError::NoExperiment { .. } => "`ar log` lists them".into(),
+            SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
+                "if the run only needs longer, allow it with --timeout, as in --timeout 1h; its log is {}",
+                shell_word(log)
+            ),
+            SessionError::BaselineFailed { printed, log, .. } if printed.is_empty() => {
+                format!("look at {0}; `ar extract --metric NAME {0}` tries a metric on it", shell_word(log))
+            }
+            SessionError::BaselineFailed { printed, .. } => {
+                format!("name one of the numbers that the log has with --metric: {}", cut(printed).join(", "))
+            }
+            SessionError::NewerRecord { .. } => "continue this session with the newer ar that wrote it".into(),
+            SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),
+            SessionError::StillOpen(_) => "ar try --continue".into(),
+            SessionError::OtherOpen { tag, .. } => format!("ar resume {tag}"),
+            SessionError::TooLarge { path, .. } => {
+                format!("keep it out of the change: git stash push -- {}", shell_word(path))
+            }
+            SessionError::AtCap(_) => "stop here; only a person may raise it, with --max-experiments".into(),
+            SessionError::Stopped(error) => match error.hint() {
+                Some(hint) => format!("{hint}; then `ar resume` goes on"),
+                None => "`ar resume` goes on where it stopped".into(),
+            },
+            SessionError::NotEmpty(_) => "name a folder that is not there yet".into(),
+            SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
+            SessionError::BadRecord { .. }
+            | SessionError::NoContract(_)
+            | SessionError::NoCommit(_)
+            | SessionError::Io { .. } => return None,
+        })
+    }
+}

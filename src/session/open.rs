@@ -1,0 +1,318 @@
+//! An open session: everything that the loop holds in its hands.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::error::SessionError;
+use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
+use super::reading::read_history;
+use crate::agent::task_spec;
+use crate::domain::{Clock, CommitId, Contract, Environment, Event, Number, Phase, StopReason};
+use crate::exec;
+use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
+use crate::ledger::LedgerFile;
+use crate::rules::History;
+use crate::state::{
+    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, write_json,
+};
+
+/// Whoever watches the loop.
+pub type Observer<'a> = Box<dyn FnMut(&Event) + 'a>;
+
+/// What a person asked of a loop that is going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Interrupt {
+    /// Nothing.
+    #[default]
+    None,
+    /// To finish the experiment that is open and then stop.
+    AfterExperiment,
+    /// To leave the run going and exit: the terminal is gone.
+    Detach,
+    /// To end the run, roll back and stop.
+    Now,
+}
+
+/// An open session.
+pub struct Session<'a> {
+    pub(super) repo: Repo,
+    pub(super) folder: SessionFolder,
+    pub(super) contract: Contract,
+    pub(super) history: History,
+    pub(super) journal: Journal,
+    pub(super) log: EventLog,
+    pub(super) memory: Memory,
+    pub(super) ledger: LedgerFile,
+    pub(super) clock: Clock,
+    pub(super) environment: Environment,
+    pub(super) interrupt: watch::Receiver<Interrupt>,
+    observer: Observer<'a>,
+    _lock: OwnerLock,
+}
+
+impl<'a> Session<'a> {
+    /// Opens the session of a plan: its files, its branch, its lock.
+    pub fn open(
+        plan: Plan,
+        observer: Observer<'a>,
+        interrupt: watch::Receiver<Interrupt>,
+    ) -> Result<Self, SessionError> {
+        let Plan { repo, folder, contract, ledger, clock, drive, continued, notices } = plan;
+        repo.exclude(OWN_FILES)?;
+        folder.create()?;
+        let lock = folder.lock(repo.git_dir())?;
+        let history = read_history(&repo, &contract.tag)?;
+        let state = folder.state();
+        let journal = Journal::read(&state)?.filter(|_| continued);
+        let memory = Memory::new(&state);
+        memory.create()?;
+        folder.store_contract(&contract, &task_spec(&contract))?;
+        let log = EventLog::new(&folder.logs());
+        let environment = exec::environment(repo.worktree());
+        let mut session = Session {
+            journal: journal.unwrap_or_else(|| Journal::new(repo.worktree(), clock.now())),
+            repo,
+            folder,
+            contract,
+            history,
+            log,
+            memory,
+            ledger,
+            clock,
+            environment,
+            interrupt,
+            observer,
+            _lock: lock,
+        };
+        if let Err(error) = session.take_over(drive) {
+            if !continued {
+                // The first error is the one that has to be mended.
+                let _ = session.abandon();
+            }
+            return Err(error);
+        }
+        let tip = session.tip();
+        session.emit(Event::SessionStarted {
+            tag: session.contract.tag.clone(),
+            tip,
+            experiments: session.history.experiments(),
+            continued,
+        })?;
+        for detail in notices {
+            session.emit(Event::Notice { detail })?;
+        }
+        Ok(session)
+    }
+
+    fn take_over(&mut self, drive: Drive) -> Result<(), SessionError> {
+        self.take_branch(drive)?;
+        self.journal.worktree = self.repo.worktree().to_owned();
+        self.journal.status = Status::Running;
+        self.write_journal()?;
+        Ok(self.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
+    }
+
+    /// The terms.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// The experiments so far.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The incumbent's number with its experiment.
+    pub fn best(&self) -> Option<(u32, Number)> {
+        self.history.best()
+    }
+
+    /// The commit that the branch should be at between two experiments.
+    pub(super) fn tip(&self) -> CommitId {
+        expected_tip(&self.contract, self.history.incumbent().map(|record| &record.commit))
+    }
+
+    /// Makes HEAD the session's branch, and the branch if it is not there. With an experiment open that is a matter of
+    /// its recovery.
+    fn take_branch(&mut self, drive: Drive) -> Result<(), SessionError> {
+        if self.journal.open.as_ref().is_some_and(|open| open.id != 0) {
+            return Ok(());
+        }
+        let branch = self.contract.tag.branch_ref();
+        let tip = self.tip();
+        match self.repo.branch(&branch)? {
+            None => self.repo.create_branch(&branch, &tip, "autoresearch: start")?,
+            // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
+            Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) => {
+                let subject = self.repo.subject(&found)?;
+                return Err(SessionError::UnrecordedTip {
+                    branch: self.contract.tag.branch(),
+                    tip: found.short(8).to_owned(),
+                    subject,
+                    base: tip.short(12).to_owned(),
+                });
+            }
+            Some(_) => {}
+        }
+        match self.repo.head()? {
+            Head::Branch { name, .. } if name == branch => {}
+            Head::Branch { commit, .. } | Head::Detached { commit } if commit == tip => {
+                self.repo.point_head(&HeadTarget::Branch(branch))?;
+            }
+            Head::Branch { commit, .. } | Head::Detached { commit } => {
+                self.put_back(&tip, &commit)?;
+                self.repo.point_head(&HeadTarget::Branch(branch))?;
+            }
+            Head::Unborn { .. } => self.repo.point_head(&HeadTarget::Branch(branch))?,
+        }
+        Ok(())
+    }
+
+    /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
+    pub(super) fn put_back(&mut self, target: &CommitId, expected: &CommitId) -> Result<(), SessionError> {
+        let save = self.save_as(expected);
+        let known = self.remembered_untracked()?.unwrap_or_default();
+        let restored = self.repo.restore(target, &save, &known)?;
+        self.tell_saved(restored.saved)
+    }
+
+    /// Under which name uncommitted changes relative to `expected` are saved.
+    pub(super) fn save_as(&self, expected: &CommitId) -> SaveAs {
+        SaveAs {
+            prefix: self.contract.tag.ref_prefix(),
+            expected: expected.clone(),
+            subject: "uncommitted changes, saved before the working tree was put back".into(),
+        }
+    }
+
+    /// Says that changes were saved, if they were.
+    pub(super) fn tell_saved(&mut self, saved: Option<Saved>) -> Result<(), SessionError> {
+        let Some(saved) = saved else { return Ok(()) };
+        let paths = saved.paths.iter().map(|path| path.display().to_string()).collect();
+        self.emit(Event::ChangesSaved { reference: saved.reference, paths })
+    }
+
+    /// Tells the observer and the event logs what happened.
+    pub(super) fn emit(&mut self, event: Event) -> Result<(), SessionError> {
+        (self.observer)(&event);
+        let (level, decision) = match &event {
+            Event::RunProgress { .. } => return Ok(()),
+            Event::ChangesSaved { .. } => (Level::Warn, false),
+            Event::ExperimentFinished { .. } | Event::SessionStopped { .. } => (Level::Info, true),
+            _ => (Level::Info, false),
+        };
+        let now = self.now();
+        let detail = event_detail(&event);
+        self.log.work(now, level, event.name(), &detail)?;
+        if decision {
+            self.log.decision(now, event.name(), &detail)?;
+        }
+        Ok(())
+    }
+
+    /// The time of day.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Writes the journal as it is.
+    pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
+        let now = self.clock.now();
+        Ok(self.journal.write(&self.folder.state(), now)?)
+    }
+
+    /// Moves the journal to a step of the open experiment.
+    pub(super) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
+        self.journal.phase = phase;
+        self.journal.open = Some(open);
+        self.write_journal()
+    }
+
+    /// Closes the open experiment in the journal and notes which untracked files are there.
+    pub(super) fn enter_idle(&mut self) -> Result<(), SessionError> {
+        self.remember_untracked()?;
+        self.journal.phase = Phase::Idle;
+        self.journal.open = None;
+        self.write_journal()
+    }
+
+    /// Notes that nobody is at work any more, and why.
+    pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
+        self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        self.write_journal()?;
+        let experiments = self.history.experiments();
+        self.emit(Event::SessionStopped { reason, experiments })
+    }
+
+    /// Notes the untracked files of now as no part of the next change.
+    pub(super) fn remember_untracked(&self) -> Result<(), SessionError> {
+        let before = self.remembered_untracked()?.unwrap_or_default();
+        Ok(write_json(&self.untracked_path(), &self.repo.untracked(&before)?)?)
+    }
+
+    /// The untracked files as they were when the last experiment was settled.
+    pub(super) fn remembered_untracked(&self) -> Result<Option<Untracked>, SessionError> {
+        Ok(read_json(&self.untracked_path())?)
+    }
+
+    fn untracked_path(&self) -> PathBuf {
+        self.folder.state().join("untracked.json")
+    }
+
+    /// Whether the opening of the session was taken back.
+    pub(super) fn is_taken_back(&self) -> bool {
+        !self.folder.state().join("contract.json").exists()
+    }
+
+    /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.
+    pub(super) fn abandon(&mut self) -> Result<(), SessionError> {
+        let start = self.contract.start.clone();
+        let before = match &self.contract.started_from {
+            Some(branch) => HeadTarget::Branch(branch.clone()),
+            None => HeadTarget::Detached(start.clone()),
+        };
+        self.repo.point_head(&before)?;
+        let branch = self.contract.tag.branch_ref();
+        if self.repo.branch(&branch)?.is_some() {
+            self.repo.delete_branch(&branch, &start)?;
+        }
+        for name in ["contract.json", "progress.json", "untracked.json", "task_spec.md"] {
+            let path = self.folder.state().join(name);
+            remove_file(&path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes one of `ar`'s own files, if it is there.
+pub(super) fn remove_file(path: &Path) -> Result<(), SessionError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(SessionError::Io { action: "remove", path: path.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An event for the logs: without its name, and a record cut down to what a line of a log is read for.
+fn event_detail(event: &Event) -> Value {
+    if let Event::ExperimentFinished { record, .. } = event {
+        return json!({
+            "experiment": record.id,
+            "commit": record.commit,
+            "outcome": record.outcome,
+            "value": record.metric.value,
+            "failure": record.failure.as_ref().map(|failure| failure.class),
+            "reason": record.reason,
+        });
+    }
+    let mut value = json!(event);
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("event");
+    }
+    value
+}

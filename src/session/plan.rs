@@ -1,0 +1,337 @@
+//! What a call of `ar run` or `ar try` is going to do, worked out before anything is changed on disk.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Map;
+
+use super::error::SessionError;
+use super::reading::{find_session, is_session, session_of_head, session_tags, stored_contract};
+use crate::domain::{
+    Clock, CommitId, Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, Direction, FORMAT_VERSION, LedgerDialect, MetricSource,
+    MetricSpec, Tag,
+};
+use crate::git::{Changes, Head, Repo};
+use crate::ledger::LedgerFile;
+use crate::measure::Scanner;
+use crate::state::{Journal, SessionFolder, refuse_held};
+
+/// The files that `ar` keeps in the repository's root and out of git.
+pub(super) const OWN_FILES: &[&str] = &["/.autoresearch/", "/results.tsv", "/run.log", "/autoresearch-lessons.md"];
+
+/// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Asked {
+    pub tag: Option<Tag>,
+    pub metric: Option<String>,
+    pub direction: Option<Direction>,
+    pub source: Option<MetricSource>,
+    pub command: Option<String>,
+    pub agent: Option<String>,
+    pub min_delta: Option<f64>,
+    pub goal: Option<f64>,
+    pub timeout: Option<Duration>,
+    pub grace: Option<Duration>,
+    pub max_experiments: Option<u32>,
+    pub budget: Option<Duration>,
+    pub ledger: Option<LedgerDialect>,
+}
+
+/// Who makes the changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drive {
+    /// The loop calls the agent; the working tree must be clean, or its change be adopted as the first experiment.
+    Loop {
+        /// Whether it is adopted.
+        adopt: bool,
+    },
+    /// The change is in the working tree, or was and its run is waited for.
+    WorkingTree {
+        /// Whether a run is waited for.
+        resume: bool,
+    },
+}
+
+/// A session that can be started or continued; nothing has been changed on disk yet.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) repo: Repo,
+    pub(super) folder: SessionFolder,
+    pub(super) contract: Contract,
+    pub(super) ledger: LedgerFile,
+    pub(super) clock: Clock,
+    pub(super) drive: Drive,
+    pub(super) continued: bool,
+    pub(super) notices: Vec<String>,
+}
+
+impl Plan {
+    /// Looks at the repository and at what is asked, and refuses what cannot work.
+    pub fn new(repo: Repo, asked: &Asked, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
+        refuse_held(repo.git_dir())?;
+        repo.ready()?;
+        let head = repo.head()?;
+        let tag = match &asked.tag {
+            Some(tag) => Some(tag.clone()),
+            None => session_of_head(&head),
+        };
+        // Who gives no terms means a session that has some.
+        let tag = match tag {
+            None if asked.metric.is_none() && asked.command.is_none() => only_session(&repo)?,
+            tag => tag,
+        };
+        let known = match &tag {
+            Some(tag) => {
+                SessionFolder::new(&repo.main_worktree(), tag).refuse_held()?;
+                stored_contract(&repo, tag)?
+            }
+            None => None,
+        };
+        let continued = known.is_some();
+        let contract = match known {
+            Some(stored) => continue_contract(stored, asked)?,
+            None if drive == (Drive::WorkingTree { resume: true }) => return Err(SessionError::NothingOpen),
+            None => new_contract(&repo, tag, asked, &head, clock)?,
+        };
+        // A pattern that cannot work is refused before anything starts.
+        Scanner::new(&contract.metric)?;
+        let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
+        refuse_others(&repo, &contract.tag)?;
+        let journal = Journal::read(&folder.state())?.filter(|_| continued);
+        let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));
+        // A change that waits for its baseline is an experiment that is open.
+        let open = open.or_else(|| journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| 1)));
+        if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {
+            return Err(SessionError::StillOpen(id));
+        }
+        for path in ["results.tsv", ".autoresearch"] {
+            if repo.is_tracked(Path::new(path))? {
+                return Err(SessionError::Tracked(path));
+            }
+        }
+        if let Some(worktree) = repo.checked_out_elsewhere(&contract.tag.branch_ref())? {
+            return Err(SessionError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree });
+        }
+        let ledger =
+            LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)?;
+        let changes = repo.changes()?;
+        // With an experiment open the working tree is somewhere in between and an agent may still be ending; its
+        // recovery sees to that.
+        if open.is_none() {
+            repo.index_is_free()?;
+            check_working_tree(&changes, drive, &head, &contract)?;
+        }
+        if !continued && matches!(drive, Drive::WorkingTree { .. }) && changes.tracked.is_empty() {
+            return Err(SessionError::NothingToTry);
+        }
+        check_command("command", &contract.command, repo.worktree())?;
+        if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
+            check_command("agent", agent, repo.worktree())?;
+        }
+        let mut notices = Vec::new();
+        if !continued && repo.identity_is_fallback() {
+            notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
+        }
+        if !continued {
+            notices.extend(untracked_notice(&changes));
+        }
+        Ok(Plan { repo, folder, contract, ledger, clock, drive, continued, notices })
+    }
+
+    /// The terms.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// Whether the session was there before.
+    pub fn continued(&self) -> bool {
+        self.continued
+    }
+}
+
+fn new_contract(
+    repo: &Repo,
+    tag: Option<Tag>,
+    asked: &Asked,
+    head: &Head,
+    clock: Clock,
+) -> Result<Contract, SessionError> {
+    let name = asked.metric.clone().ok_or(SessionError::Missing("--metric"))?;
+    let command = asked.command.clone().filter(|line| !line.trim().is_empty()).ok_or(SessionError::Missing("--cmd"))?;
+    let direction = match asked.direction {
+        Some(direction) => direction,
+        None if Direction::is_unclear_for(&name) => return Err(SessionError::DirectionUnclear(name)),
+        None => Direction::Lower,
+    };
+    let tag = match tag {
+        Some(tag) => tag,
+        None => {
+            let mut trouble = None;
+            let tag = Tag::for_day(clock.today(), |tag| {
+                is_taken(repo, tag).unwrap_or_else(|error| {
+                    trouble = Some(error);
+                    false
+                })
+            });
+            trouble.map_or(Ok(tag), Err)?
+        }
+    };
+    if repo.branch(&tag.branch_ref())?.is_some() {
+        return Err(SessionError::ForeignBranch(tag.branch()));
+    }
+    if let Some(blocking) = branch_in_the_way(repo, &tag)? {
+        return Err(SessionError::BranchInTheWay { blocking, branch: tag.branch() });
+    }
+    let (start, started_from) = match head {
+        Head::Branch { name, commit } => (commit.clone(), Some(name.clone())),
+        Head::Detached { commit } => (commit.clone(), None),
+        Head::Unborn { .. } => (repo.resolve("HEAD")?, None),
+    };
+    Ok(Contract {
+        version: FORMAT_VERSION,
+        tag,
+        metric: MetricSpec { name, direction, source: asked.source.clone().unwrap_or_default() },
+        command,
+        agent: asked.agent.clone(),
+        min_delta: asked.min_delta.unwrap_or(0.0),
+        goal: asked.goal,
+        timeout: asked.timeout.unwrap_or(DEFAULT_TIMEOUT),
+        grace: asked.grace.unwrap_or(DEFAULT_GRACE),
+        max_experiments: asked.max_experiments,
+        budget: asked.budget,
+        ledger: asked.ledger.unwrap_or_default(),
+        start,
+        started_from,
+        created: clock.now(),
+        more: Map::new(),
+    })
+}
+
+fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
+    Ok(repo.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
+}
+
+/// A branch that keeps the session's from being made, as git stores a branch `a` as the file and `a/b` in the folder `a`.
+fn branch_in_the_way(repo: &Repo, tag: &Tag) -> Result<Option<String>, SessionError> {
+    const PARENT: &str = "autoresearch";
+    if repo.branch(&format!("refs/heads/{PARENT}"))?.is_some() {
+        return Ok(Some(PARENT.to_owned()));
+    }
+    let below = repo.refs_under(&tag.branch_ref())?;
+    Ok(below.first().map(|(name, _)| name.trim_start_matches("refs/heads/").to_owned()))
+}
+
+/// The only session there is; [`SessionError::WhichSession`] when there are several.
+fn only_session(repo: &Repo) -> Result<Option<Tag>, SessionError> {
+    match find_session(repo, None) {
+        Ok(tag) => Ok(Some(tag)),
+        Err(SessionError::NoSession(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses to touch a working tree in which another session has an experiment open: its run may still read the files.
+fn refuse_others(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
+    for other in session_tags(repo)? {
+        if other == *tag {
+            continue;
+        }
+        let state = SessionFolder::new(&repo.main_worktree(), &other).state();
+        if let Some(journal) = Journal::read(&state)?
+            && let Some(open) = journal.open
+            && journal.worktree == repo.worktree()
+        {
+            return Err(SessionError::OtherOpen { tag: other.to_string(), id: open.id });
+        }
+    }
+    Ok(())
+}
+
+/// The stored terms with what is asked anew; what the numbers of a session rest on may not change.
+fn continue_contract(mut stored: Contract, asked: &Asked) -> Result<Contract, SessionError> {
+    let tag = stored.tag.to_string();
+    let same = |field: &'static str, stored: String, asked: Option<String>| match asked {
+        Some(asked) if asked != stored => Err(SessionError::Drift { tag: tag.clone(), field, stored, asked }),
+        _ => Ok(()),
+    };
+    same("metric", stored.metric.name.clone(), asked.metric.clone())?;
+    same("direction", stored.metric.direction.to_string(), asked.direction.map(|d| d.to_string()))?;
+    same("command", stored.command.clone(), asked.command.clone())?;
+    same("metric source", source_text(&stored.metric.source), asked.source.as_ref().map(source_text))?;
+    stored.agent = asked.agent.clone().or(stored.agent);
+    stored.min_delta = asked.min_delta.unwrap_or(stored.min_delta);
+    stored.goal = asked.goal.or(stored.goal);
+    stored.timeout = asked.timeout.unwrap_or(stored.timeout);
+    stored.grace = asked.grace.unwrap_or(stored.grace);
+    stored.max_experiments = asked.max_experiments.or(stored.max_experiments);
+    stored.budget = asked.budget.or(stored.budget);
+    Ok(stored)
+}
+
+fn source_text(source: &MetricSource) -> String {
+    match source {
+        MetricSource::Log => "the log".into(),
+        MetricSource::Regex(pattern) => pattern.clone(),
+        MetricSource::File { path, pointer } => format!("{}:{pointer}", path.display()),
+    }
+}
+
+fn check_working_tree(changes: &Changes, drive: Drive, head: &Head, contract: &Contract) -> Result<(), SessionError> {
+    let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
+    match drive {
+        Drive::Loop { adopt: true } if dirty.is_empty() => Err(SessionError::NothingToAdopt),
+        Drive::Loop { adopt: false } if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
+        // The change would have to move to another branch.
+        _ if !dirty.is_empty() && is_elsewhere(head, contract) => Err(SessionError::Dirty(dirty)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether HEAD is neither where the session is nor where it starts.
+fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
+    match head {
+        Head::Branch { name, commit } => *name != contract.tag.branch_ref() && *commit != contract.start,
+        Head::Detached { commit } => *commit != contract.start,
+        Head::Unborn { .. } => false,
+    }
+}
+
+fn untracked_notice(changes: &Changes) -> Option<String> {
+    const SHOWN: usize = 5;
+    let own = |path: &Path| OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')));
+    let paths: Vec<_> = changes.untracked.paths().filter(|path| !own(path)).collect();
+    let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
+    let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
+    (!paths.is_empty()).then(|| {
+        format!("untracked files are no part of any experiment until they are added: {}{more}", names.join(", "))
+    })
+}
+
+/// Refuses a command line whose first word is no program. A word that the shell would expand is left to the shell.
+fn check_command(what: &'static str, line: &str, root: &Path) -> Result<(), SessionError> {
+    let is_plain = |word: &str| {
+        word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '=' | ':' | '@' | ','))
+    };
+    let Some(word) = line.split_whitespace().find(|word| !(is_plain(word) && word.contains('='))) else {
+        return Err(SessionError::NoCommand { what, word: line.trim().to_owned() });
+    };
+    if !is_plain(word) {
+        return Ok(());
+    }
+    let found = Command::new("sh")
+        .args(["-c", "command -v -- \"$1\"", "sh", word])
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|source| SessionError::Io { action: "start", path: "sh".into(), source })?;
+    if found.success() { Ok(()) } else { Err(SessionError::NoCommand { what, word: word.to_owned() }) }
+}
+
+/// The commit that a session's branch should be at: its incumbent's, or where it started.
+pub(super) fn expected_tip(contract: &Contract, incumbent: Option<&CommitId>) -> CommitId {
+    incumbent.unwrap_or(&contract.start).clone()
+}

@@ -1,0 +1,298 @@
+//! From a working tree that somebody edited to a commit on the session's branch.
+
+use std::fs;
+use std::time::Duration;
+
+use super::error::SessionError;
+use super::open::{Interrupt, Session, remove_file};
+use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
+use crate::domain::{CommitId, DiffStat, Event, Failure, FailureClass, Outcome, Phase, one_line};
+use crate::exec::{self, ExecError, Job};
+use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
+use crate::state::{Iteration, OpenExperiment, write_atomic};
+
+/// What a call of the agent came to.
+pub(super) enum Proposed {
+    /// A commit on the branch, ready to run.
+    Change(Box<OpenExperiment>),
+    /// Nothing changed.
+    Nothing {
+        /// The agent's last words.
+        said: String,
+        /// Its exit status, where it has one.
+        exit: Option<i32>,
+    },
+    /// A person asked to stop; what the agent had done is saved.
+    Interrupted,
+    /// This process is to leave at once; the agent ends with it.
+    Detached,
+    /// The agent's shim died under it; what the agent had done is saved.
+    Lost,
+}
+
+/// How one call of the agent ended.
+enum Called {
+    /// It exited, or was ended on request.
+    Over(exec::Exit),
+    /// This process is to leave at once; the agent ends with it.
+    Detached,
+    /// Its shim died under it.
+    Lost,
+}
+
+impl Called {
+    fn of(exit: Result<exec::Exit, ExecError>) -> Result<Called, SessionError> {
+        match exit {
+            Err(ExecError::Lost { .. }) => Ok(Called::Lost),
+            exit => Ok(Called::Over(exit?)),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Calls the agent once and commits what it changed.
+    pub(super) async fn propose(&mut self) -> Result<Proposed, SessionError> {
+        let id = self.history.next_id();
+        let base = self.tip();
+        let mut open = OpenExperiment::new(id, base.clone(), self.now());
+        self.remember_untracked()?;
+        self.journal.iteration += 1;
+        self.enter(Phase::Proposing, open.clone())?;
+        let call = Call { folder: self.run_folder(id)? };
+        let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
+        let exit = self.call_agent(&call, id, &base).await?;
+        let exit = match exit {
+            Called::Over(exit) => exit,
+            Called::Detached => return Ok(Proposed::Detached),
+            Called::Lost => {
+                self.unlock_index(id)?;
+                self.reset_to(&base, id)?;
+                self.enter_idle()?;
+                return Ok(Proposed::Lost);
+            }
+        };
+        if exit.stopped || exit.timed_out {
+            self.unlock_index(id)?;
+        }
+        if exit.stopped {
+            self.reset_to(&base, id)?;
+            self.enter_idle()?;
+            return Ok(Proposed::Interrupted);
+        }
+        let proposal = Proposal::read(&call.proposal());
+        let said = agent::last_line(&call.log(), log_from);
+        open.direction = proposal.direction.clone();
+        open.proposal = proposal.more();
+        open.agent = self.agent_call(exit.seconds);
+        let texts = Texts { own: proposal.description.clone(), fallback: said.clone() };
+        let known = self.known_untracked()?;
+        let committed = self.commit_change(&mut open, &known, texts)?;
+        self.emit(Event::AgentFinished {
+            id,
+            seconds: exit.seconds,
+            changed: committed.is_some(),
+            exit: exit.exit,
+            said: said.clone().unwrap_or_default(),
+        })?;
+        for finding in &proposal.findings {
+            self.memory.add_finding(self.now(), id, finding)?;
+            self.journal.total_findings += 1;
+        }
+        match committed {
+            Some(_) => Ok(Proposed::Change(Box::new(open))),
+            None => {
+                let said = said.unwrap_or_default();
+                self.note_idle_call(&said)?;
+                Ok(Proposed::Nothing { said, exit: exit.exit })
+            }
+        }
+    }
+
+    /// Calls the agent and waits for it.
+    async fn call_agent(&mut self, call: &Call, id: u32, base: &CommitId) -> Result<Called, SessionError> {
+        let contract = self.contract.clone();
+        let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
+        let root = self.repo.worktree().to_owned();
+        let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
+        let briefing = Briefing {
+            program: &program,
+            contract: &contract,
+            history: &self.history,
+            experiment: id,
+            idle_calls: self.journal.idle_calls,
+        };
+        remove_file(&call.proposal())?;
+        write_atomic(&call.prompt(), agent::prompt(&briefing).as_bytes())?;
+        let baseline = self.history.baseline().and_then(|record| record.metric.number());
+        let best = self.history.best().map(|(_, number)| number);
+        let env = agent::variables(
+            &contract,
+            id,
+            base.as_str(),
+            &self.folder.state(),
+            call,
+            baseline.as_ref(),
+            best.as_ref(),
+        );
+        self.emit(Event::AgentStarted { id })?;
+        let mut job = exec::start(&Job {
+            name: "agent".into(),
+            command,
+            cwd: root,
+            folder: call.folder.clone(),
+            log: call.log(),
+            stdin: Some(call.prompt()),
+            env,
+            timeout: ROUND_CAP,
+            grace: contract.grace,
+            tied: true,
+        })?;
+        let mut interrupt = self.interrupt.clone();
+        loop {
+            match *interrupt.borrow_and_update() {
+                Interrupt::Now => {
+                    job.stop()?;
+                    return Called::of(job.wait().await);
+                }
+                Interrupt::Detach => return Ok(Called::Detached),
+                _ => {}
+            }
+            tokio::select! {
+                exit = job.wait() => return Called::of(exit),
+                Ok(()) = interrupt.changed() => {}
+            }
+        }
+    }
+
+    /// Commits the change in the working tree on `open.base`, whatever happened to HEAD, the branch and the index
+    /// meanwhile, and moves the branch to it. `None` when nothing changed; branch, index and working tree are then at
+    /// the base.
+    pub(super) fn commit_change(
+        &mut self,
+        open: &mut OpenExperiment,
+        known: &Untracked,
+        texts: Texts,
+    ) -> Result<Option<CommitId>, SessionError> {
+        let tip = self.reclaim_branch(&open.base)?;
+        let mut change = self.repo.propose(&open.base, known)?;
+        open.refused = refusal(&change);
+        if change.is_empty() && open.refused.is_none() {
+            self.move_branch(&open.base, &[], "nothing changed")?;
+            self.repo.adopt_index(&mut change)?;
+            self.enter_idle()?;
+            return Ok(None);
+        }
+        let made_by_agent = tip != open.base
+            && self.repo.parents(&tip)? == [open.base.clone()]
+            && self.repo.tree_of(&tip)? == change.tree();
+        let subject = if tip == open.base { None } else { Some(self.repo.subject(&tip)?) };
+        let stat = self.repo.proposal_stat(&open.base, &change)?;
+        open.description = texts.choose(subject, || describe(&change, stat));
+        self.enter(Phase::Committing, open.clone())?;
+        let commit =
+            if made_by_agent { tip.clone() } else { self.repo.commit(&change, &open.base, &open.description)? };
+        open.commit = Some(commit.clone());
+        self.enter(Phase::Committing, open.clone())?;
+        self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
+        self.repo.adopt_index(&mut change)?;
+        Ok(Some(commit))
+    }
+
+    /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; returns its tip.
+    pub(super) fn reclaim_branch(&mut self, base: &CommitId) -> Result<CommitId, SessionError> {
+        self.clear_operation()?;
+        let branch = self.contract.tag.branch_ref();
+        let tip = match self.repo.branch(&branch)? {
+            Some(tip) => tip,
+            None => {
+                self.repo.create_branch(&branch, base, "autoresearch: put back")?;
+                let detail = format!("the branch {} was gone; it is put back", self.contract.tag.branch());
+                self.emit(Event::Notice { detail })?;
+                base.clone()
+            }
+        };
+        match self.repo.head()? {
+            Head::Branch { name, .. } if name == branch => {}
+            _ => {
+                self.repo.point_head(&HeadTarget::Branch(branch))?;
+                let detail = format!("HEAD had left {}; it is put back", self.contract.tag.branch());
+                self.emit(Event::Notice { detail })?;
+            }
+        }
+        Ok(tip)
+    }
+
+    /// Ends what somebody left half done of a merge, a rebase or the like; the commits that only it names are kept.
+    fn clear_operation(&mut self) -> Result<(), SessionError> {
+        let Some(operation) = self.repo.operation()? else { return Ok(()) };
+        for commit in &operation.commits {
+            self.repo.save_commit(&self.save_as(commit), commit)?;
+        }
+        self.repo.clear_operation()?;
+        let detail = format!("a {} was left half done; it is ended, and its commits are kept", operation.name);
+        self.emit(Event::Notice { detail })
+    }
+
+    fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
+        self.journal.idle_calls += 1;
+        self.journal.stale_count += 1;
+        self.write_journal()?;
+        Ok(self.memory.log_iteration(&Iteration {
+            ts: self.now(),
+            iteration: self.journal.iteration,
+            experiment: None,
+            outcome: None::<Outcome>,
+            description: said,
+            stale_count: self.journal.stale_count,
+        })?)
+    }
+
+    /// Waits before an agent that failed is called again; growing, at most a minute. Ends early on an interrupt.
+    pub(super) async fn pause(&self) {
+        let wait = Duration::from_millis(100 << self.journal.idle_calls.min(9)).min(Duration::from_secs(60));
+        let mut interrupt = self.interrupt.clone();
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = interrupt.wait_for(|asked| *asked != Interrupt::None) => {}
+        }
+    }
+}
+
+/// Where the description of a change may come from.
+pub(super) struct Texts {
+    /// What the proposal file or the user says.
+    pub(super) own: Option<String>,
+    /// The agent's last line of output.
+    pub(super) fallback: Option<String>,
+}
+
+impl Texts {
+    /// The proposal's words, else the subject of a commit that the agent made, else its last line of output, else the
+    /// size of the change.
+    pub(super) fn choose(self, subject: Option<String>, describe: impl FnOnce() -> String) -> String {
+        let given = [self.own, subject, self.fallback].into_iter().flatten();
+        given.map(|text| one_line(&text)).find(|text| !text.is_empty()).unwrap_or_else(describe)
+    }
+}
+
+/// Why a change is not run: files so large that they are left out of its commit.
+fn refusal(change: &Change) -> Option<Failure> {
+    let lines: Vec<_> = change
+        .too_large()
+        .iter()
+        .map(|file| format!("{} has {} MiB", file.path.display(), file.size / (1024 * 1024)))
+        .collect();
+    (!lines.is_empty()).then(|| Failure { class: FailureClass::TooLarge, excerpt: lines.join("\n") })
+}
+
+/// The change where nobody has words for it: its files, and how much of them.
+pub(super) fn describe(change: &Change, stat: DiffStat) -> String {
+    const SHOWN: usize = 3;
+    let paths = change.paths();
+    let mut text =
+        paths.iter().take(SHOWN).map(|changed| changed.path.display().to_string()).collect::<Vec<_>>().join(", ");
+    if paths.len() > SHOWN {
+        text += &format!(" and {} more", paths.len() - SHOWN);
+    }
+    one_line(&format!("{text}: {stat}"))
+}

@@ -1,0 +1,176 @@
+//! Finding sessions and reading what they hold, without moving anything.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::domain::{Contract, FORMAT_VERSION, Record, Tag};
+use crate::git::{Head, Repo};
+use crate::measure::plain_text;
+use crate::rules::History;
+use crate::state::{SessionFolder, read_tail};
+
+use super::error::SessionError;
+
+/// A session as a reader sees it.
+#[derive(Debug)]
+pub struct SessionView {
+    /// The repository.
+    pub repo: Repo,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its folder.
+    pub folder: SessionFolder,
+    /// Its terms, where they are stored.
+    pub contract: Option<Contract>,
+    /// Its experiments.
+    pub history: History,
+}
+
+impl SessionView {
+    /// Reads the session that `tag` names, or else the one of HEAD's branch, or else the only one there is.
+    pub fn open(dir: &Path, tag: Option<Tag>) -> Result<Self, SessionError> {
+        let repo = Repo::discover(dir)?;
+        let tag = find_session(&repo, tag)?;
+        let history = read_history(&repo, &tag)?;
+        let contract = stored_contract(&repo, &tag)?;
+        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+        Ok(SessionView { repo, tag, folder, contract, history })
+    }
+
+    /// The change of an experiment as a unified diff; empty for the baseline.
+    pub fn diff(&self, record: &Record) -> Result<Vec<u8>, SessionError> {
+        if record.base == record.commit {
+            return Ok(Vec::new());
+        }
+        Ok(self.repo.diff_text(&record.base, &record.commit)?)
+    }
+
+    /// Where the log of an experiment's newest run is.
+    pub fn run_log(&self, id: u32) -> PathBuf {
+        self.folder.run(id).join("run.log")
+    }
+
+    /// The last lines of that log, without escape sequences; empty where there is no log.
+    pub fn log_tail(&self, id: u32) -> Result<String, SessionError> {
+        const LINES: usize = 20;
+        let text = plain_text(&read_tail(&self.run_log(id), 0)?);
+        let lines: Vec<_> = text.lines().collect();
+        Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("{line}\n")).collect())
+    }
+
+    /// The record of experiment `id`.
+    pub fn record(&self, id: u32) -> Result<&Record, SessionError> {
+        self.history.get(id).ok_or_else(|| SessionError::NoExperiment { tag: self.tag.to_string(), id })
+    }
+}
+
+/// The tags of all sessions of a repository, sorted.
+pub fn session_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
+    let mut tags: Vec<Tag> = repo
+        .refs_under("refs/autoresearch")?
+        .iter()
+        .filter_map(|(name, _)| {
+            let (tag, experiment) = name.strip_prefix("refs/autoresearch/")?.split_once('/')?;
+            experiment.parse::<u32>().ok()?;
+            tag.parse().ok()
+        })
+        .collect();
+    for (name, _) in repo.refs_under("refs/heads/autoresearch")? {
+        if let Some(Ok(tag)) = name.strip_prefix("refs/heads/autoresearch/").map(str::parse::<Tag>)
+            && is_session(repo, &tag)?
+        {
+            tags.push(tag);
+        }
+    }
+    tags.sort();
+    tags.dedup();
+    Ok(tags)
+}
+
+/// The session that a command is about: the one named, or that of HEAD's branch, or the only one there is.
+pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> {
+    if let Some(tag) = tag {
+        return if is_session(repo, &tag)? { Ok(tag) } else { Err(SessionError::NoSession(Some(tag.to_string()))) };
+    }
+    if let Some(tag) = session_of_head(&repo.head()?)
+        && is_session(repo, &tag)?
+    {
+        return Ok(tag);
+    }
+    let mut tags = session_tags(repo)?;
+    match tags.len() {
+        0 => Err(SessionError::NoSession(None)),
+        1 => Ok(tags.remove(0)),
+        _ => Err(SessionError::WhichSession(tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", "))),
+    }
+}
+
+/// The tag in the name of HEAD's branch.
+pub(super) fn session_of_head(head: &Head) -> Option<Tag> {
+    match head {
+        Head::Branch { name, .. } | Head::Unborn { name } => {
+            name.strip_prefix("refs/heads/autoresearch/")?.parse().ok()
+        }
+        Head::Detached { .. } => None,
+    }
+}
+
+/// Whether a session of that tag is there: it has a contract, or a record of its baseline.
+pub(super) fn is_session(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    Ok(folder.contract()?.is_some() || repo.record(&tag.record_ref(0))?.is_some())
+}
+
+/// The terms of a session, from its folder or else from the record of its baseline; `None` when there is no session.
+pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>, SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    if let Some(contract) = folder.contract()? {
+        return Ok(Some(contract));
+    }
+    let Some(baseline) = repo.record(&tag.record_ref(0))? else { return Ok(None) };
+    let record = parse_record(&baseline.name, &baseline.message)?;
+    let Some(contract) = record.more.get("contract") else {
+        return Err(SessionError::NoContract(folder.root().to_owned()));
+    };
+    serde_json::from_value(contract.clone())
+        .map(Some)
+        .map_err(|source| SessionError::BadRecord { reference: baseline.name, source })
+}
+
+/// Reads all records of a session.
+pub(super) fn read_history(repo: &Repo, tag: &Tag) -> Result<History, SessionError> {
+    let records = repo
+        .records(&tag.ref_prefix())?
+        .into_iter()
+        .filter(|object| object.name.rsplit('/').next().is_some_and(|id| id.parse::<u32>().is_ok()))
+        .map(|object| parse_record(&object.name, &object.message))
+        .collect::<Result<_, _>>()?;
+    Ok(History::new(records))
+}
+
+/// The message of a record's tag object: one subject line, a blank line, the record as JSON.
+pub(super) fn record_message(record: &Record) -> Result<String, serde_json::Error> {
+    let subject = if record.description.is_empty() { "(no description)" } else { &record.description };
+    Ok(format!("{subject}\n\n{}\n", serde_json::to_string(record)?))
+}
+
+fn parse_record(reference: &str, message: &str) -> Result<Record, SessionError> {
+    let body = message.split_once("\n\n").map_or("", |(_, body)| body);
+    // A signature may follow the JSON document.
+    let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();
+    match documents.next() {
+        Some(Ok(document)) => match document.get("version").and_then(Value::as_u64) {
+            Some(found) if found > u64::from(FORMAT_VERSION) => {
+                Err(SessionError::NewerRecord { reference: reference.to_owned(), found })
+            }
+            _ => serde_json::from_value(document)
+                .map_err(|source| SessionError::BadRecord { reference: reference.to_owned(), source }),
+        },
+        Some(Err(source)) => Err(SessionError::BadRecord { reference: reference.to_owned(), source }),
+        None => Err(SessionError::BadRecord {
+            reference: reference.to_owned(),
+            source: serde::de::Error::custom("the tag's message has no body"),
+        }),
+    }
+}

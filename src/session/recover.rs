@@ -1,0 +1,136 @@
+//! Finishing what somebody left open: carrying out the steps that [`rules::recover`](crate::rules::recover) lists.
+
+use std::fs;
+
+use super::attempt::Attempted;
+use super::error::SessionError;
+use super::open::Session;
+use super::proposing::Texts;
+use super::running::{Deadline, Measured};
+use crate::domain::{CommitId, Event};
+use crate::exec;
+use crate::rules::{Found, RunFound, Step, recover};
+use crate::state::OpenExperiment;
+
+/// The jobs of an experiment, by name.
+pub(super) const JOBS: [&str; 2] = ["agent", super::running::RUN];
+
+impl Session<'_> {
+    /// Finishes the open experiment, if there is one. A baseline that is not recorded yet is left to
+    /// [`Session::measure_baseline`].
+    pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
+        let Some(mut open) = self.journal.open.clone() else { return Ok(None) };
+        let found = self.found(&open)?;
+        if open.id == 0 && !found.recorded {
+            return Ok(None);
+        }
+        let mut attempted = None;
+        for step in recover(found) {
+            match step {
+                Step::EndJobs => self.end_jobs(open.id).await?,
+                Step::Reset => self.reset_to(&open.base.clone(), open.id)?,
+                Step::Commit => {
+                    let known = self.known_untracked()?;
+                    let texts = Texts { own: Some(open.description.clone()), fallback: None };
+                    if self.commit_change(&mut open, &known, texts)?.is_none() {
+                        return Ok(None);
+                    }
+                }
+                Step::CheckOut => self.check_out(&open)?,
+                Step::Run => open = self.prepare_run(open)?,
+                Step::Finish => attempted = Some(self.finish_attempt(open.clone(), deadline).await?),
+                Step::RecordLost => {
+                    let record = self.judge(&open, Measured::lost(open.runs))?;
+                    self.record_and_settle(open.clone(), record)?;
+                    attempted = Some(Attempted::Recorded);
+                }
+                Step::Settle => {
+                    let record = self.history.get(open.id).cloned();
+                    let record =
+                        record.ok_or(SessionError::NoExperiment { tag: self.contract.tag.to_string(), id: open.id })?;
+                    self.settle(&open, &record)?;
+                    attempted = Some(Attempted::Recorded);
+                }
+                Step::Close => self.enter_idle()?,
+            }
+        }
+        Ok(attempted)
+    }
+
+    /// What the journal says of the open experiment, and what is really there.
+    fn found(&self, open: &OpenExperiment) -> Result<Found, SessionError> {
+        let folder = self.folder.run(open.id);
+        Ok(Found {
+            phase: self.journal.phase,
+            has_commit: open.commit.is_some(),
+            recorded: self.history.get(open.id).is_some(),
+            run: run_found(&folder),
+            runs: open.runs,
+        })
+    }
+
+    /// Ends what is left of an experiment's jobs, and waits until it is gone.
+    async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
+        let folder = self.folder.run(id);
+        for name in JOBS {
+            // A job that was never started has nothing to end.
+            if let Ok(mut job) = exec::attach(&folder, name) {
+                job.stop()?;
+                match job.wait().await {
+                    Ok(_) | Err(exec::ExecError::Lost { .. } | exec::ExecError::Command { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        self.unlock_index(id)
+    }
+
+    /// Removes the lock of the index that a git process of the agent's left behind when the agent was ended.
+    pub(super) fn unlock_index(&mut self, id: u32) -> Result<(), SessionError> {
+        let started = fs::metadata(self.folder.run(id).join("agent.job.json")).and_then(|meta| meta.modified());
+        if let Ok(started) = started
+            && self.repo.unlock_index(started)?
+        {
+            self.emit(Event::Notice { detail: "the agent's git left the index locked; the lock is removed".into() })?;
+        }
+        Ok(())
+    }
+
+    /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.
+    pub(super) fn reset_to(&mut self, base: &CommitId, id: u32) -> Result<(), SessionError> {
+        self.reclaim_branch(base)?;
+        let known = self.known_untracked()?;
+        let change = self.repo.propose(base, &known)?;
+        if !change.is_empty() {
+            let (commit, reference) = self.keep_change(change, base, &format!("unfinished experiment {id}"))?;
+            self.emit(Event::Notice { detail: format!("the unfinished change of experiment {id} is in {reference}") })?;
+            self.put_back(base, &commit)?;
+        } else {
+            self.put_back(base, base)?;
+        }
+        self.move_branch(base, &[], "unfinished")
+    }
+
+    /// Brings branch and working tree to the commit of the open experiment.
+    pub(super) fn check_out(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        let commit = commit_of(open)?;
+        self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
+        self.put_back(&commit, &open.base)
+    }
+}
+
+/// The commit of an open experiment that must have one.
+pub(super) fn commit_of(open: &OpenExperiment) -> Result<CommitId, SessionError> {
+    open.commit.clone().ok_or(SessionError::NoCommit(open.id))
+}
+
+/// What there is of the run in a folder.
+pub(super) fn run_found(folder: &std::path::Path) -> RunFound {
+    if exec::is_held(folder) {
+        RunFound::Going
+    } else if folder.join("exit.json").exists() {
+        RunFound::Over
+    } else {
+        RunFound::Gone
+    }
+}

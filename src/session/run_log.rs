@@ -1,0 +1,64 @@
+//! `run.log` in the root of the working tree: a link to the log of the newest run.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::error::SessionError;
+use crate::state::SessionFolder;
+
+/// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved into the session's folder, or left
+/// alone when git tracks it; both are said in the returned sentence.
+pub(super) fn point_run_log(
+    root: &Path,
+    tracked: bool,
+    log: &Path,
+    folder: &SessionFolder,
+) -> Result<Option<String>, SessionError> {
+    let link = root.join("run.log");
+    if tracked {
+        return Ok(None);
+    }
+    let mut notice = None;
+    match fs::symlink_metadata(&link) {
+        Ok(meta) if meta.is_symlink() && is_ours(&link) => {}
+        Ok(_) => {
+            let kept = free_name(folder.root());
+            fs::rename(&link, &kept).map_err(|source| SessionError::Io {
+                action: "move",
+                path: link.clone(),
+                source,
+            })?;
+            notice = Some(format!("run.log was there before; it is now {}", kept.display()));
+        }
+        Err(_) => {}
+    }
+    let target = log.strip_prefix(root).unwrap_or(log);
+    let fresh = folder.root().join("run.log.link");
+    super::open::remove_file(&fresh)?;
+    symlink(target, &fresh).and_then(|()| fs::rename(&fresh, &link)).map_err(|source| SessionError::Io {
+        action: "link",
+        path: link,
+        source,
+    })?;
+    Ok(notice)
+}
+
+/// Whether a link leads into a run folder of `ar`'s.
+fn is_ours(link: &Path) -> bool {
+    fs::read_link(link).is_ok_and(|target| {
+        target.file_name().is_some_and(|name| name == "run.log")
+            && target.components().any(|part| part.as_os_str() == ".autoresearch")
+    })
+}
+
+fn free_name(folder: &Path) -> PathBuf {
+    let mut candidate = folder.join("run.log.before");
+    for n in 2.. {
+        if fs::symlink_metadata(&candidate).is_err() {
+            break;
+        }
+        candidate = folder.join(format!("run.log.before-{n}"));
+    }
+    candidate
+}

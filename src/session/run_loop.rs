@@ -1,0 +1,109 @@
+//! `ar run`: the loop.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::attempt::Attempted;
+use super::error::SessionError;
+use super::open::{Interrupt, Session};
+use super::plan::Drive;
+use super::proposing::Proposed;
+use crate::domain::StopReason;
+use crate::rules::{LOST_RETRIES, stop_before_next};
+use crate::state::Level;
+
+/// Exit statuses of a shell that found no program, or one that it may not execute.
+const NOT_STARTED: [i32; 2] = [126, 127];
+
+impl Session<'_> {
+    /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
+    /// until something ends the loop.
+    pub async fn run(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
+        let began = Instant::now();
+        let begun = self.begin(drive).await;
+        let reason = match self.or_take_back(begun)? {
+            Attempted::Recorded => match self.turn(began).await {
+                Ok(reason) => reason,
+                Err(error) => return Err(self.stopped_by(error)),
+            },
+            Attempted::StillRunning => StopReason::Detached,
+            Attempted::RolledBack => StopReason::Interrupted,
+        };
+        if !self.is_taken_back() {
+            self.stop(reason.clone())?;
+        }
+        Ok(reason)
+    }
+
+    /// What comes before the first call of the agent.
+    async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
+        if let Some(attempted) = self.recover(None).await?
+            && attempted != Attempted::Recorded
+        {
+            return Ok(attempted);
+        }
+        if drive == (Drive::Loop { adopt: true }) {
+            self.set_aside(None)?;
+        }
+        if self.history.baseline().is_none() {
+            let measured = self.measure_baseline(None).await?;
+            if measured != Attempted::Recorded {
+                return Ok(measured);
+            }
+        }
+        self.attempt_aside(None).await
+    }
+
+    /// Takes a session back that fails before it has a baseline: nothing of it may stay.
+    pub(super) fn or_take_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
+        if result.is_err() && self.history.baseline().is_none() && !self.is_taken_back() {
+            // The first error is the one that has to be mended.
+            let _ = self.take_back();
+        }
+        result
+    }
+
+    /// Notes what stopped the loop, as far as that can still be written.
+    fn stopped_by(&mut self, error: SessionError) -> SessionError {
+        let detail = error.to_string();
+        let _ = self.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
+        let _ = self.stop(StopReason::Error { detail });
+        SessionError::Stopped(Box::new(error))
+    }
+
+    async fn turn(&mut self, began: Instant) -> Result<StopReason, SessionError> {
+        let mut lost = 0;
+        loop {
+            match *self.interrupt.borrow() {
+                Interrupt::None => {}
+                Interrupt::Detach => return Ok(StopReason::Detached),
+                Interrupt::AfterExperiment | Interrupt::Now => return Ok(StopReason::Interrupted),
+            }
+            let idle = self.journal.idle_calls;
+            if let Some(reason) = stop_before_next(&self.contract, &self.history, began.elapsed(), idle) {
+                self.journal.idle_calls = 0;
+                return Ok(reason);
+            }
+            if self.contract.agent.is_none() {
+                return Ok(StopReason::NoAgent);
+            }
+            match self.propose().await? {
+                Proposed::Interrupted => return Ok(StopReason::Interrupted),
+                Proposed::Detached => return Ok(StopReason::Detached),
+                Proposed::Lost if lost < LOST_RETRIES => lost += 1,
+                Proposed::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
+                Proposed::Nothing { said, exit: Some(code) } if NOT_STARTED.contains(&code) => {
+                    return Ok(StopReason::Agent { detail: format!("exit {code}: {said}") });
+                }
+                Proposed::Nothing { exit: Some(0), .. } => {}
+                Proposed::Nothing { .. } => self.pause().await,
+                Proposed::Change(open) => match self.attempt(*open, None).await? {
+                    Attempted::Recorded => lost = 0,
+                    Attempted::RolledBack => return Ok(StopReason::Interrupted),
+                    Attempted::StillRunning => return Ok(StopReason::Detached),
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! One execution of the measuring command: started, watched, measured.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::error::SessionError;
+use super::open::{Interrupt, Session, remove_file};
+use super::recover::{commit_of, run_found};
+use super::run_log::point_run_log;
+use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run};
+use crate::exec::{self, ExecError, Exit, Job, Running, Started};
+use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
+use crate::rules::RunFound;
+use crate::state::{OpenExperiment, read_json};
+
+/// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the job of the measuring command is called.
+pub(super) const RUN: &str = "run";
+
+/// Until when a run is waited for; for ever when absent.
+pub(super) type Deadline = Option<Instant>;
+
+/// How often a sign of life is written.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// How the waiting for a run ended.
+pub(super) enum Ended {
+    /// The run is over and measured.
+    Over(Box<Measured>),
+    /// The run was ended because a person asked for it.
+    Interrupted,
+    /// The run goes on.
+    StillRunning,
+    /// The machine, or the shim, died under it.
+    Lost,
+}
+
+/// What a run that is over gave.
+pub(super) struct Measured {
+    /// The metric's number, where there is one.
+    pub(super) value: Option<Number>,
+    /// Why there is no number that counts.
+    pub(super) failure: Option<Failure>,
+    /// Every number that the log's summary gives.
+    pub(super) metrics: Map<String, Value>,
+    /// Peak memory in GiB.
+    pub(super) memory_gb: Option<f64>,
+    /// The run itself, where there was one; its value is not filled in.
+    pub(super) run: Option<Run>,
+    /// How it ended, in words.
+    pub(super) ended: String,
+}
+
+impl Measured {
+    /// An experiment that was refused before it ran.
+    pub(super) fn refused(failure: Failure) -> Measured {
+        let ended = failure.excerpt.replace('\n', ", ");
+        Measured::without_run(failure, ended)
+    }
+
+    /// A run that was lost more often than it is started again.
+    pub(super) fn lost(times: u32) -> Measured {
+        Measured::without_run(Failure { class: FailureClass::Lost, excerpt: String::new() }, format!("{times} times"))
+    }
+
+    fn without_run(failure: Failure, ended: String) -> Measured {
+        Measured { value: None, failure: Some(failure), metrics: Map::new(), memory_gb: None, run: None, ended }
+    }
+}
+
+/// A run that is going on.
+pub(super) struct RunWatch {
+    job: Running,
+    log: LogFollower,
+    /// How long it had been going on when this process began to watch.
+    before: Duration,
+    began: Instant,
+}
+
+/// Reads a log as it grows.
+struct LogFollower {
+    path: PathBuf,
+    spec: MetricSpec,
+    file: Option<File>,
+    /// How much of the file was read.
+    taken: u64,
+    /// Its first bytes, by which a log that was begun anew is known.
+    head: Vec<u8>,
+    scanner: Scanner,
+    buffer: Vec<u8>,
+}
+
+impl LogFollower {
+    /// How much is read of a log in one go.
+    const CHUNK: usize = 256 * 1024;
+    /// How many of its first bytes a log is known by.
+    const HEAD: usize = 4096;
+    /// How many bytes one look takes at most, so that a flood cannot hold up the waiting.
+    const LOOK: u64 = 256 * 1024 * 1024;
+
+    fn new(path: PathBuf, spec: &MetricSpec) -> Result<Self, PatternError> {
+        let scanner = Scanner::new(spec)?;
+        Ok(LogFollower {
+            path,
+            spec: spec.clone(),
+            file: None,
+            taken: 0,
+            head: Vec::new(),
+            scanner,
+            buffer: vec![0; Self::CHUNK],
+        })
+    }
+
+    /// Reads what has been added; whether the end was reached.
+    fn look(&mut self) -> Result<bool, SessionError> {
+        let failed = |source| SessionError::Io { action: "read", path: self.path.clone(), source };
+        if self.file.is_none() {
+            match File::open(&self.path) {
+                Ok(file) => self.file = Some(file),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let Some(file) = &mut self.file else { return Ok(true) };
+        // A command that redirects into run.log by itself begins the log anew; what it said before does not count.
+        let mut head = vec![0; self.head.len()];
+        let is_new = match file.read_exact_at(&mut head, 0) {
+            Ok(()) => head != self.head || file.metadata().map_err(failed)?.len() < self.taken,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => true,
+            Err(error) => return Err(failed(error)),
+        };
+        if is_new {
+            file.rewind().map_err(failed)?;
+            self.scanner = Scanner::new(&self.spec)?;
+            self.taken = 0;
+            self.head.clear();
+        }
+        let end = self.taken + Self::LOOK;
+        while self.taken < end {
+            let count = file.read(&mut self.buffer).map_err(failed)?;
+            if count == 0 {
+                return Ok(true);
+            }
+            let read = &self.buffer[..count];
+            let missing = Self::HEAD.saturating_sub(self.head.len()).min(count);
+            if self.taken == self.head.len() as u64 {
+                self.head.extend_from_slice(&read[..missing]);
+            }
+            self.scanner.push(read);
+            self.taken += count as u64;
+        }
+        Ok(false)
+    }
+}
+
+impl Session<'_> {
+    /// Clears away what is left of an earlier run of the open experiment, and enters the step in the journal: from here
+    /// on an `exit.json` is that of this run.
+    pub(super) fn prepare_run(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
+        if open.refused.is_some() {
+            return Ok(open);
+        }
+        let folder = self.run_folder(open.id)?;
+        for name in ["run.log", "exit.json", "started.json"] {
+            remove_file(&folder.join(name))?;
+        }
+        let metric_file = match &self.contract.metric.source {
+            MetricSource::File { path, .. } => stamp(&self.repo.worktree().join(path)),
+            _ => None,
+        };
+        let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
+        self.enter(Phase::Running, open.clone())?;
+        Ok(open)
+    }
+
+    /// Picks up the run of the open experiment, or starts it if there is none.
+    pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
+        match run_found(&self.folder.run(open.id)) {
+            RunFound::Going | RunFound::Over => self.attach_run(open),
+            RunFound::Gone => self.start_run(open),
+        }
+    }
+
+    fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
+        let commit = commit_of(open)?;
+        let folder = self.run_folder(open.id)?;
+        let log = folder.join("run.log");
+        let root = self.repo.worktree().to_owned();
+        if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
+            self.emit(Event::Notice { detail })?;
+        }
+        let contract = &self.contract;
+        let job = exec::start(&Job {
+            name: RUN.into(),
+            command: contract.command.clone(),
+            cwd: root,
+            env: vec![
+                ("AR_TAG".into(), contract.tag.to_string()),
+                ("AR_EXPERIMENT".into(), open.id.to_string()),
+                ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
+            ],
+            folder,
+            log: log.clone(),
+            stdin: None,
+            timeout: contract.timeout,
+            grace: contract.grace,
+            tied: false,
+        })?;
+        let timeout = contract.timeout.as_secs_f64();
+        self.emit(Event::RunStarted {
+            id: open.id,
+            commit,
+            description: open.description.clone(),
+            log: log.clone(),
+            timeout,
+            incumbent: self.history.best().map(|(_, number)| number),
+        })?;
+        let log = LogFollower::new(log, &self.contract.metric)?;
+        Ok(RunWatch { job, log, before: Duration::ZERO, began: Instant::now() })
+    }
+
+    /// Picks up a run that another process started.
+    fn attach_run(&self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
+        let folder = self.folder.run(open.id);
+        let job = exec::attach(&folder, RUN)?;
+        let log = LogFollower::new(folder.join("run.log"), &self.contract.metric)?;
+        let started: Option<Started> = read_json(&folder.join("started.json"))?;
+        let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
+        Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
+    }
+
+    /// Waits for a run, at most until `deadline`, and measures it.
+    pub(super) async fn watch_run(
+        &mut self,
+        mut run: RunWatch,
+        open: &OpenExperiment,
+        deadline: Deadline,
+    ) -> Result<Ended, SessionError> {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last_beat = Instant::now();
+        let mut interrupt = self.interrupt.clone();
+        let mut stopping = false;
+        let exit = loop {
+            match *interrupt.borrow_and_update() {
+                Interrupt::Now if !stopping => {
+                    run.job.stop()?;
+                    stopping = true;
+                }
+                Interrupt::Detach => return Ok(Ended::StillRunning),
+                _ => {}
+            }
+            tokio::select! {
+                exit = run.job.wait() => break match exit {
+                    Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
+                    exit => exit?,
+                },
+                _ = ticks.tick() => {
+                    run.log.look()?;
+                    let elapsed = run.before + run.began.elapsed();
+                    self.emit(Event::RunProgress {
+                        id: open.id,
+                        elapsed: elapsed.as_secs_f64(),
+                        last: run.log.scanner.last().cloned(),
+                    })?;
+                    if last_beat.elapsed() >= HEARTBEAT {
+                        last_beat = Instant::now();
+                        let detail = json!({"experiment": open.id, "elapsed": elapsed.as_secs()});
+                        self.log.heartbeat(self.now(), &detail)?;
+                        self.write_journal()?;
+                    }
+                }
+                Ok(()) = interrupt.changed() => {}
+                () = async { sleep_until(deadline.unwrap_or_else(Instant::now)).await },
+                    if deadline.is_some() && !stopping => return Ok(Ended::StillRunning),
+            }
+        };
+        if exit.stopped {
+            return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
+        }
+        while !run.log.look()? {}
+        Ok(Ended::Over(Box::new(self.measure(run, open, &exit))))
+    }
+
+    /// Makes a number, or the reason why there is none, of a run that is over.
+    fn measure(&self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Measured {
+        let mut summary = run.log.scanner.finish();
+        if let MetricSource::File { path, pointer } = &self.contract.metric.source {
+            summary.found = read_metric_file(&self.repo.worktree().join(path), pointer, open.metric_file.as_deref());
+        }
+        let ending = Ending {
+            exit: exit.exit,
+            signal: exit.signal,
+            timed_out: exit.timed_out,
+            oom_killed: exit.oom_killed,
+            lost: false,
+        };
+        let verdict = judge(&summary, &ending);
+        let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), json!(number.value))).collect();
+        let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
+        Measured {
+            value: verdict.value,
+            failure: verdict.failure,
+            metrics,
+            memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
+            run: Some(Run {
+                command: self.contract.command.clone(),
+                seed: None,
+                started: exit.started,
+                seconds: exit.seconds,
+                exit: exit.exit,
+                signal: exit.signal,
+                value: None,
+            }),
+            ended: ended_in_words(exit),
+        }
+    }
+}
+
+/// Bytes as GiB, rounded to the MiB; `None` for none.
+fn gibibytes(bytes: u64) -> Option<f64> {
+    const MIB: f64 = 1024.0 * 1024.0;
+    (bytes > 0).then(|| ((bytes as f64 / MIB).round() / 1024.0 * 1e6).round() / 1e6)
+}
+
+fn ended_in_words(exit: &Exit) -> String {
+    let after = format!("after {:.1} s", exit.seconds);
+    match (exit.timed_out, exit.signal, exit.exit) {
+        (true, _, _) => format!("ended by ar {after}"),
+        (false, Some(signal), _) => format!("signal {signal} {after}"),
+        (false, None, Some(code)) => format!("exit {code} {after}"),
+        (false, None, None) => after,
+    }
+}
+
+/// What the file system says of a file: changes whenever the file is written.
+fn stamp(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+    Some(format!("{}:{}:{}:{times:?}", meta.dev(), meta.ino(), meta.len()))
+}
+
+/// The number in a JSON file, if this run wrote the file: one that looks as it did before the run is of an earlier one.
+fn read_metric_file(path: &Path, pointer: &str, before: Option<&str>) -> Option<Found> {
+    if stamp(path).as_deref() == before {
+        return None;
+    }
+    metric_file(&fs::read(path).ok()?, pointer).ok()
+}

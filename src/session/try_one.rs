@@ -1,0 +1,100 @@
+//! `ar try`: one experiment from the working tree.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::attempt::Attempted;
+use super::error::SessionError;
+use super::open::Session;
+use super::proposing::Texts;
+use super::running::Deadline;
+use crate::state::{OpenExperiment, Status};
+
+/// What became of one `ar try`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tried {
+    /// The experiment of this number was recorded.
+    Recorded(u32),
+    /// Its run goes on; `ar try --continue` waits on.
+    StillRunning(u32),
+    /// It was interrupted and rolled back.
+    RolledBack,
+}
+
+impl Session<'_> {
+    /// Makes the change in the working tree the next experiment; measures the baseline first if there is none. Waits for
+    /// at most `wait`.
+    pub async fn try_once(
+        &mut self,
+        description: Option<String>,
+        wait: Option<Duration>,
+    ) -> Result<Tried, SessionError> {
+        let deadline = wait.map(|wait| Instant::now() + wait);
+        if let Some(limit) = self.contract.max_experiments
+            && self.history.experiments() >= limit
+        {
+            return self.or_take_back(Err(SessionError::AtCap(limit)));
+        }
+        let attempted = if self.history.baseline().is_some() {
+            let open = self.commit_working_tree(description)?;
+            self.attempt(open, deadline).await?
+        } else {
+            let first = match self.set_aside(description) {
+                Ok(()) => self.first_try(deadline).await,
+                Err(error) => Err(error),
+            };
+            self.or_take_back(first)?
+        };
+        self.tried(attempted)
+    }
+
+    /// Waits on for the experiment that an earlier call left open.
+    pub async fn try_continue(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
+        let deadline = wait.map(|wait| Instant::now() + wait);
+        let attempted = match self.recover(deadline).await? {
+            Some(attempted) => attempted,
+            None if self.history.baseline().is_none() || self.journal.aside.is_some() => {
+                let first = self.first_try(deadline).await;
+                self.or_take_back(first)?
+            }
+            None => return Err(SessionError::NothingOpen),
+        };
+        self.tried(attempted)
+    }
+
+    /// The baseline, and then the change that was set aside for it.
+    async fn first_try(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
+        if self.history.baseline().is_none() {
+            let measured = self.measure_baseline(deadline).await?;
+            if measured != Attempted::Recorded {
+                return Ok(measured);
+            }
+        }
+        self.attempt_aside(deadline).await
+    }
+
+    /// Commits the change in the working tree as the next experiment.
+    fn commit_working_tree(&mut self, description: Option<String>) -> Result<OpenExperiment, SessionError> {
+        let mut open = OpenExperiment::new(self.history.next_id(), self.tip(), self.now());
+        let known = self.known_untracked()?;
+        self.journal.iteration += 1;
+        let texts = Texts { own: description, fallback: None };
+        self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        Ok(open)
+    }
+
+    fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
+        if !self.is_taken_back() {
+            let goes_on = attempted == Attempted::StillRunning;
+            self.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
+            self.write_journal()?;
+        }
+        let last = self.history.records().last().map_or(0, |record| record.id);
+        Ok(match attempted {
+            Attempted::Recorded => Tried::Recorded(last),
+            Attempted::StillRunning => Tried::StillRunning(self.journal.open.as_ref().map_or(0, |open| open.id)),
+            Attempted::RolledBack => Tried::RolledBack,
+        })
+    }
+}

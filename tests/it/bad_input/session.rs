@@ -1,0 +1,160 @@
+//! Sessions, ledgers and names that cannot be used.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::harness::{
+    RUN, TRY, assert_says, both_refused, both_refused_with_change, refused, start, training_repo, wait_for,
+};
+use crate::support::{Called, ar, ar_command};
+
+#[test]
+fn a_ledger_that_cannot_be_continued() {
+    const HEADER: &str = "commit_hash\tval_bpb\tmemory_gb\tstatus\tdescription\n";
+    let repo = training_repo();
+    fs::create_dir(repo.file("results.tsv")).unwrap();
+    both_refused(&repo, &["results.tsv` is no regular file", "hint: `mv "]);
+    fs::remove_dir(repo.file("results.tsv")).unwrap();
+
+    repo.write("results.tsv", HEADER.replace("val_bpb", "val_loss"));
+    refused(&repo, RUN, 1, &["a ledger of `val_loss`, not of `val_bpb`", "`--metric val_loss` continues it"]);
+    repo.write("results.tsv", "hello\n");
+    refused(&repo, RUN, 1, &["no ledger that can be continued", "hint: `ar report --ledger"]);
+
+    repo.write("results.tsv", HEADER);
+    fs::set_permissions(repo.file("results.tsv"), fs::Permissions::from_mode(0o444)).unwrap();
+    refused(&repo, RUN, 1, &["results.tsv` is read-only", "hint: `chmod u+w "]);
+    fs::set_permissions(repo.file("results.tsv"), fs::Permissions::from_mode(0o644)).unwrap();
+
+    repo.commit_all("tracked");
+    both_refused(&repo, &["results.tsv is tracked", "hint: git rm -r --quiet --cached results.tsv"]);
+}
+
+#[test]
+fn a_tag_that_is_none_and_a_branch_that_is_not_ars() {
+    let repo = training_repo();
+    for tag in ["Nov20", "a/b", "a b", "ä", "", ".a", "a..b", "a.lock", "a."] {
+        let tag = format!("--tag={tag}");
+        refused(&repo, &["run", "--metric", "m", "--cmd", "true", &tag], 2, &["is not a tag", "hint: name it like"]);
+    }
+    repo.git(["branch", "autoresearch/t1"]);
+    let rename = "git branch -m autoresearch/t1 ";
+    both_refused_with_change(&repo, &["the branch autoresearch/t1 is there", "--tag", rename]);
+    repo.git(["checkout", "--quiet", "autoresearch/t1"]);
+    refused(&repo, &RUN[..5], 1, &["no session of ar's belongs to it"]);
+    repo.git(["checkout", "--quiet", "main"]);
+
+    repo.git(["branch", "-m", "autoresearch/t1", "autoresearch/t1/x"]);
+    refused(&repo, RUN, 1, &["autoresearch/t1/x leaves git no room", "hint: git branch -m autoresearch/t1/x "]);
+    repo.git(["branch", "-m", "autoresearch/t1/x", "autoresearch"]);
+    refused(&repo, RUN, 1, &["autoresearch leaves git no room", "hint: git branch -m autoresearch "]);
+}
+
+#[test]
+fn a_session_of_a_newer_format() {
+    let repo = training_repo();
+    ar(&repo, RUN).ok();
+    repo.write("README.md", "changed\n");
+    let newer = |file: &str| {
+        let old = repo.read(file);
+        repo.write(file, old.replacen("\"version\": 1", "\"version\": 2", 1));
+        old
+    };
+    for file in ["contract.json", "progress.json"] {
+        let file = format!(".autoresearch/t1/state/{file}");
+        let old = newer(&file);
+        let new = repo.read(&file);
+        let refs = repo.git(["for-each-ref"]);
+        for args in [&["run", "--adopt"][..], &["try", "-m", "x"], TRY] {
+            assert_says(&ar(&repo, args).exits(1), &[&file, "format version 2", "newer ar"]);
+        }
+        assert_eq!((repo.read(&file), repo.git(["for-each-ref"])), (new, refs));
+        assert_eq!(repo.read("README.md"), "changed\n");
+        repo.write(&file, old);
+    }
+
+    let reference = "refs/autoresearch/t1/00000";
+    let message = repo.git(["for-each-ref", "--format=%(contents)", reference]);
+    let message = message.replacen("\"version\":1", "\"version\":2", 1);
+    repo.git(["tag", "--annotate", "--message", &message, "newer", "HEAD"]);
+    repo.git(["update-ref", reference, "newer"]);
+    for args in [&["try", "-m", "x"][..], &["report"], &["log"], &["show", "0"]] {
+        assert_says(&ar(&repo, args).exits(1), &[reference, "format version 2", "newer ar"]);
+    }
+}
+
+#[test]
+fn other_terms_than_those_that_were_approved() {
+    let repo = training_repo();
+    ar(&repo, RUN).ok();
+    let drift = |args: &[&str], field: &str| {
+        refused(&repo, &[&["run"], args].concat(), 1, &["t1 was approved with", field, "another session with --tag"]);
+    };
+    drift(&["--metric", "loss"], "metric `val_bpb`, and now `loss`");
+    drift(&["--higher"], "direction `lower`, and now `higher`");
+    drift(&["--cmd", "true"], "command `sh train.sh`, and now `true`");
+    drift(&["--metric-regex", "x(.)"], "metric source");
+    ar(&repo, RUN).ok();
+}
+
+#[test]
+fn a_second_call_while_one_is_going_on() {
+    let repo = training_repo();
+    let (there, go) = (repo.outside().join("there"), repo.outside().join("go"));
+    let wait = "touch ../there; while [ ! -e ../go ]; do sleep 0.02; done";
+    repo.write("train.sh", format!("{wait}; echo val_bpb: 1.0\n"));
+    repo.commit_all("waits");
+    let first = start(&repo, RUN);
+    wait_for(&there);
+    let holder = format!("process {} with session t1", first.id());
+    let held = [holder.as_str(), "hint: wait for it to end"];
+    refused(&repo, RUN, 5, &held);
+    // Another session would move HEAD under the run.
+    refused(&repo, &[&RUN[..5], &["--tag", "t2"]].concat(), 5, &held);
+    fs::write(&go, "").unwrap();
+    Called::from(first.wait_with_output().unwrap()).ok();
+
+    // What the agent is just changing is no dirty working tree.
+    fs::remove_file(&there).unwrap();
+    fs::remove_file(&go).unwrap();
+    let agent = format!("echo changed > README.md; {wait}");
+    let second = start(&repo, &["run", "--max-experiments", "1", "--agent", &agent]);
+    wait_for(&there);
+    let holder = format!("process {} with session t1", second.id());
+    for args in [&["run"][..], &["run", "--adopt"], &["try", "-m", "x"]] {
+        refused(&repo, args, 5, &[&holder]);
+    }
+    fs::write(&go, "").unwrap();
+    Called::from(second.wait_with_output().unwrap()).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+}
+
+#[test]
+fn a_session_that_is_at_home_in_another_working_tree() {
+    let repo = training_repo();
+    let there = repo.outside().join("linked tree");
+    repo.git(["worktree", "add", "--quiet", "--detach", there.to_str().unwrap()]);
+    Called::from(ar_command(&repo, &there, RUN).output().unwrap()).ok();
+    refused(&repo, RUN, 1, &["autoresearch/t1 is checked out in ", "hint: continue it there: cd '", "--tag"]);
+    ar(&repo, [&RUN[..5], &["--tag", "t2"]].concat()).ok();
+    Called::from(ar_command(&repo, &there, ["run"]).output().unwrap()).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3, "both in the main working tree's");
+}
+
+#[test]
+fn reading_what_is_not_there() {
+    let repo = training_repo();
+    for args in [&["report"][..], &["log"], &["show", "0"]] {
+        refused(&repo, args, 1, &["there is no session", "hint: start one with `ar run"]);
+    }
+    refused(&repo, &["report", "t9"], 1, &["there is no session `t9`"]);
+    ar(&repo, RUN).ok();
+    refused(&repo, &["show", "99"], 1, &["session t1 has no experiment 99", "hint: `ar log` lists them"]);
+    refused(&repo, &["report", "t9"], 1, &["there is no session `t9`"]);
+    let called = ar(&repo, ["report", "--ledger", "nope.tsv"]).exits(1);
+    assert!(called.stderr.starts_with("error: cannot read nope.tsv\n  caused by: "), "{called:?}");
+    repo.git(["checkout", "--quiet", "main"]);
+    ar(&repo, ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t2"]).ok();
+    repo.git(["checkout", "--quiet", "main"]);
+    refused(&repo, &["log"], 1, &["several sessions: t1, t2", "hint: "]);
+}

@@ -1,0 +1,135 @@
+//! What the command line says: help, hints, and lines about what happened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::run_loop::training_repo;
+use crate::support::{Called, ar, ar_command};
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+}
+
+/// The words after `start` in a text, as far as they look like commands; bytes of a file format are none.
+fn commands_after<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(start).filter(|(at, _)| !text[..*at].ends_with('b')).filter_map(move |(at, _)| {
+        let word = text[at + start.len()..].split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default();
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+#[test]
+fn no_hint_and_no_page_names_a_command_that_is_not_there() {
+    let repo = training_repo();
+    let help = ar(&repo, ["--help"]).ok().stdout;
+    let list = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let mut known: Vec<_> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(known.contains(&"run") && known.contains(&"resume"), "{help}");
+    // A call of the archiver, as pages quote it.
+    known.push("rcs");
+    let root = Path::new(SOURCES).parent().unwrap();
+    let mut pages = sources(Path::new(SOURCES));
+    pages.extend(["README.md", "program.md"].map(|page| root.join(page)));
+    let mut found = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for command in commands_after(&text, "`ar ").chain(commands_after(&text, "\"ar ")) {
+            found += 1;
+            assert!(known.contains(&command), "{} names `ar {command}`", page.display());
+        }
+    }
+    assert!(found > 20, "only {found} found");
+}
+
+#[test]
+fn only_the_programs_own_help_names_the_archiver() {
+    let repo = training_repo();
+    let names_it = |args: &[&str]| ar(&repo, args).ok().stdout.contains("archiver calls go to:");
+    assert!(names_it(&["--help"]) && names_it(&["--version"]));
+    for command in ["run", "try", "report", "init"] {
+        assert!(!names_it(&[command, "--help"]), "{command}");
+    }
+}
+
+#[test]
+fn the_help_of_try_speaks_of_one_experiment() {
+    let repo = training_repo();
+    let help = ar(&repo, ["try", "--help"]).ok().stdout;
+    assert!(!help.contains("each event") && help.contains("as one JSON document on one line"), "{help}");
+}
+
+#[test]
+fn an_agent_that_fails_is_reported_once_with_its_status_its_last_words_and_its_log() {
+    let repo = training_repo();
+    let agent = "echo call >> ../calls; echo no API key; [ $(wc -l < ../calls) -gt 3 ] || exit 3; touch new";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    let called = ar(&repo, [&args[..], &["--max-experiments", "1"]].concat()).ok();
+    let line = "   1  -        the agent failed with exit 3 and changed nothing: no API key\n      \
+                | .autoresearch/t/runs/00001/agent.log\n      | and the same 2 times more\n   1  discard";
+    assert!(called.stdout.contains(line), "{called:#?}");
+    assert_eq!(called.stdout.matches("the agent failed").count(), 1, "{called:#?}");
+    assert!(repo.read(".autoresearch/t/runs/00001/agent.log").contains("no API key\n"));
+}
+
+#[test]
+fn events_have_the_status_and_the_last_words_of_the_agent() {
+    let repo = training_repo();
+    let mut command = ar_command(&repo, &repo.path(), ["run", "--metric", "val_bpb", "--cmd", "sh train.sh"]);
+    let agent = "echo looks good; echo VAL_BPB=1.5 >> train.sh; echo said; exit 2";
+    let output = command.args(["--agent", agent, "--max-experiments", "1", "--format", "json"]).output().unwrap();
+    let events = Called::from(output).ok().json_lines();
+    let finished = events.iter().find(|event| event["event"] == "agent_finished").unwrap();
+    assert_eq!((&finished["exit"], &finished["said"]), (&2.into(), &"said".into()));
+}
+
+#[test]
+fn lines_in_a_pipe_are_never_cut() {
+    let repo = training_repo();
+    let description = "a long description ".repeat(30);
+    repo.write("train.sh", "echo val_bpb: 1.0\n");
+    let args = ["try", "-m", &description, "--metric", "val_bpb", "--cmd", "sh train.sh"];
+    let mut command = ar_command(&repo, &repo.path(), args);
+    let called = Called::from(command.env("COLUMNS", "40").output().unwrap()).ok();
+    assert!(called.stdout.contains(description.trim_end()) && !called.stdout.contains('…'), "{called:?}");
+}
+
+#[test]
+fn numbers_and_counts_read_as_people_write_them() {
+    let repo = training_repo();
+    repo.write("train.sh", "echo steps: 6785; echo lr: 1.5e-7\n");
+    repo.commit_all("scientific");
+    let agent = "echo 'echo steps: 6785; echo lr: 1.25e-7' > train.sh";
+    let args = ["run", "--metric", "lr", "--cmd", "sh train.sh", "--agent", agent, "--max-experiments", "1"];
+    let called = ar(&repo, args).ok();
+    assert!(
+        called.stdout.contains("lr 1.25e-7 is better than 1.5e-7 of experiment 0 by 0.000000025 (17 %)"),
+        "{called:?}"
+    );
+    assert!(called.stdout.contains("stopped: the session has its 1 experiment\n"), "{called:?}");
+    assert!(ar(&repo, ["log"]).ok().stdout.contains("+0.000000025"));
+    let shown = ar(&repo, ["show", "1"]).ok().stdout;
+    assert!(shown.lines().any(|line| line.split_whitespace().eq(["steps", "6785"])), "{shown}");
+    let report = ar(&repo, ["report"]).ok().stdout;
+    assert!(!report.contains("per hour"), "nothing to say of a session of a moment: {report}");
+    let called = ar(&repo, ["run", "--max-experiments", "2"]).exits(4);
+    assert!(called.stdout.starts_with("continuing autoresearch/nov20 after 1 experiment\n"), "{called:?}");
+}
+
+#[test]
+fn a_baseline_that_fails_says_what_to_do_about_it() {
+    let repo = training_repo();
+    let run = |cmd: &str, more: &[&str]| {
+        let args = [&["run", "--metric", "val_bpb", "--cmd", cmd, "--tag", "t"], more].concat();
+        ar(&repo, args).exits(3).stderr
+    };
+    let said = run("echo starting; sleep 60", &["--timeout", "300ms"]);
+    assert!(said.contains("the deadline passed") && said.contains("hint: ") && said.contains("--timeout 1h"), "{said}");
+    let said = run("exit 7", &[]);
+    assert!(
+        said.starts_with("error: the baseline failed: exit 7 after ") && said.contains("printed nothing"),
+        "{said}"
+    );
+}

@@ -1,0 +1,78 @@
+//! `ar demo`, and the commands that read what it left.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Called, TestRepo, ar_command};
+
+#[test]
+fn the_demo_keeps_discards_and_crashes_and_can_be_read_in_every_format() {
+    let home = TestRepo::empty();
+    let dir = home.outside().join("demo");
+    let at = |folder, args: &[&str]| Called::from(ar_command(&home, folder, args).output().unwrap());
+    let shown = at(home.outside(), &["demo", dir.to_str().unwrap()]).ok().stdout;
+    for outcome in
+        ["keep     context of 3 bytes: val_bpb 2.410447 is better", "discard  smoothing 40", "[crash]", "[nan]"]
+    {
+        assert!(shown.contains(outcome), "{outcome} in {shown}");
+    }
+    assert!(shown.contains("best         2.220630  experiment 10"), "{shown}");
+    let again = at(home.outside(), &["demo", dir.to_str().unwrap()]).exits(1);
+    assert!(again.stderr.contains("is not empty"), "{again:?}");
+
+    let report = at(&dir, &["report", "--format", "json"]).ok().json();
+    assert_eq!(report["version"], 1);
+    assert_eq!(
+        report["counts"],
+        serde_json::json!({"total": 11, "keep": 6, "discard": 3, "crash": 2, "other": 0, "malformed": 0})
+    );
+    assert_eq!((&report["best"]["id"], &report["best"]["value"]), (&10.into(), &2.22063.into()));
+    assert_eq!(report["baseline"]["value"], 2.642837);
+    assert_eq!(report["experiments"].as_array().map(Vec::len), Some(11));
+    assert_eq!(report["failures"], serde_json::json!({"nan": 1, "crash": 1}));
+
+    let ledger =
+        at(&dir, &["report", "--ledger", "results.tsv", "--metric", "val_bpb", "--format", "json"]).ok().json();
+    assert_eq!(ledger["counts"], report["counts"]);
+    assert_eq!(ledger["best"]["value"], report["best"]["value"]);
+
+    let log = at(&dir, &["log", "--format", "csv"]).ok().stdout;
+    assert_eq!(log.lines().count(), 12);
+    let show: Value = at(&dir, &["show", "4", "--format", "json"]).ok().json();
+    assert_eq!((&show["version"], &show["outcome"]), (&1.into(), &"crash".into()));
+    let shown = at(&dir, &["show", "4"]).ok().stdout;
+    assert!(shown.contains("diff --git a/train.sh b/train.sh") && shown.contains("the end of "), "{shown}");
+    for format in ["table", "csv", "md", "json"] {
+        for command in [&["report"][..], &["log"], &["show", "1"], &["extract", "run.log", "--metric", "val_bpb"]] {
+            let called = at(&dir, &[command, &["--format", format]].concat()).ok();
+            assert!(called.stdout.contains("val_bpb"), "{command:?} {format}: {called:?}");
+        }
+    }
+    let mut git = Command::new("git");
+    home.environment(&mut git);
+    let status = git.args(["status", "--porcelain"]).current_dir(&dir).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&status.stdout), "");
+}
+
+/// Hashes and times as signs, so that the rest can be compared to the letter.
+fn without_chance(text: &str) -> String {
+    let hash = regex::Regex::new(r"\b[0-9a-f]{8}\b").unwrap();
+    let seconds = regex::Regex::new(r"after \d+\.\d s").unwrap();
+    let time = regex::Regex::new(r"(?m)^time .*$").unwrap();
+    let text = hash.replace_all(text, "########");
+    let text = seconds.replace_all(&text, "after # s");
+    time.replace_all(&text, "time         #").into_owned()
+}
+
+#[test]
+fn the_demo_reads_well() {
+    let home = TestRepo::empty();
+    let dir = home.outside().join("demo");
+    let called =
+        Called::from(ar_command(&home, home.outside(), ["demo", dir.to_str().unwrap()]).output().unwrap()).ok();
+    let shown = without_chance(&called.stdout.replace(dir.to_str().unwrap(), "DIR"));
+    // An awk says for itself by which status it refuses a program.
+    let shown = shown.replace("exit 2 after", "exit 1 after");
+    insta::assert_snapshot!(shown);
+}

@@ -1,0 +1,92 @@
+//! Killed at any moment, a session goes on as if nothing had been.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::run_loop::{agent, training_repo};
+use crate::support::{TestRepo, ar, ar_command};
+
+const STEPS: &str = "better worse new-better crash delete-worse commit-better nan rename-better space-worse equal";
+
+/// Everything about a session that must not depend on how often it was killed.
+fn outcome(repo: &TestRepo) -> String {
+    let mut text = String::new();
+    for reference in repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/"]).lines() {
+        if reference.contains("/saved/") {
+            continue;
+        }
+        let body = repo.git(["for-each-ref", "--format=%(contents:body)", reference]);
+        let record: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let tree = repo.git(["rev-parse", &format!("{reference}^{{tree}}")]);
+        text += &format!(
+            "{reference} {tree} {} {} {} {}\n",
+            record["outcome"], record["metric"]["raw"], record["failure"]["class"], record["description"]
+        );
+    }
+    for row in repo.read("results.tsv").lines() {
+        text += &format!("{}\n", row.split_once('\t').unwrap().1);
+    }
+    text += &repo.git(["log", "--format=%T %s", "autoresearch/t"]);
+    text += &format!("\n{}\n{}\n", repo.git(["symbolic-ref", "HEAD"]), repo.status());
+    text
+}
+
+fn first_call(repo: &TestRepo) -> Vec<String> {
+    let count = STEPS.split_whitespace().count();
+    let args = format!("run --yes --metric val_bpb --tag t --max-experiments {count} --cmd");
+    let mut args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
+    let train = format!("echo run >> {}; sh train.sh", repo.outside().join("runs").display());
+    args.extend([train, "--agent".into(), agent(STEPS)]);
+    args
+}
+
+/// How many kills the test makes at least; `AR_SOAK` asks for more.
+fn kills_wanted() -> u64 {
+    std::env::var("AR_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(25)
+}
+
+#[test]
+fn random_kills_change_nothing_about_a_session() {
+    let whole = training_repo();
+    ar(&whole, first_call(&whole)).ok();
+    let expected = outcome(&whole);
+    let mut kills = 0;
+    while kills < kills_wanted() {
+        let repo = training_repo();
+        kills += run_and_kill(&repo, kills);
+        assert_eq!(outcome(&repo), expected);
+    }
+}
+
+/// Brings a session to its end, killing whoever is at work on it again and again; gives the number of kills. The moments
+/// are spread over an experiment, otherwise for each `salt`, and come later while nothing gets done between them.
+fn run_and_kill(repo: &TestRepo, salt: u64) -> u64 {
+    let journal = || fs::read(repo.file(".autoresearch/t/state/progress.json")).unwrap_or_default();
+    let (mut kills, mut stuck) = (0, 0);
+    loop {
+        assert!(kills < 400, "it does not come to an end");
+        let before = journal();
+        let begun = repo.exists(".autoresearch/t/state/contract.json");
+        let args = if begun { vec!["resume".to_owned(), "t".to_owned()] } else { first_call(repo) };
+        let mut child = ar_command(repo, &repo.path(), args)
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(repo.outside().join("stderr")).unwrap())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(5 + (salt + kills) * 37 % 71 + stuck * stuck * 15));
+        match child.try_wait().unwrap() {
+            Some(status) if status.success() => return kills,
+            Some(status) => {
+                let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
+                panic!("after {kills} kills: {status}: {said}");
+            }
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                kills += 1;
+                stuck = if journal() == before { stuck + 1 } else { 0 };
+            }
+        }
+    }
+}

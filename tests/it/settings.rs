@@ -1,0 +1,69 @@
+//! Settings: flag, then variable, then `ar.toml`, then default; and `ar init`.
+
+use crate::run_loop::training_repo;
+use crate::support::{Called, ar, ar_command};
+
+#[test]
+fn a_settings_file_is_enough_and_flags_and_variables_come_before_it() {
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\ntag = \"file\"\nmax_experiments = 0\n");
+    repo.commit_all("settings");
+    let mut command = ar_command(&repo, &repo.path(), ["run", "--max-experiments", "2"]);
+    command.env("AR_TAG", "variable").env("AR_MAX_EXPERIMENTS", "1").env("AR_AGENT", "echo VAL_BPB=1 >> train.sh");
+    Called::from(command.output().unwrap()).ok();
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/variable");
+    assert_eq!(repo.read("results.tsv").lines().count(), 4, "header, baseline and two experiments");
+}
+
+#[test]
+fn init_writes_a_file_that_run_takes_and_leaves_what_is_there() {
+    let repo = training_repo();
+    repo.write("program.md", "mine\n");
+    let called = ar(&repo, ["init", "--metric", "val_bpb", "--lower", "--timeout", "5m", "--min-delta", "0.5"]).ok();
+    assert!(
+        called.stdout.contains("wrote ar.toml") && called.stdout.contains("left as it is: program.md"),
+        "{called:?}"
+    );
+    assert_eq!(repo.read("program.md"), "mine\n");
+    let text = repo.read("ar.toml");
+    assert!(text.contains("\ncmd = \"sh train.sh\"\n"), "found in the repository: {text}");
+    repo.commit_all("settings");
+    ar(&repo, ["run"]).ok();
+    let contract: serde_json::Value =
+        serde_json::from_str(&repo.read(".autoresearch/nov20/state/contract.json")).unwrap();
+    assert_eq!((&contract["timeout"], &contract["min_delta"]), (&300.0.into(), &0.5.into()));
+}
+
+#[test]
+fn init_writes_every_setting_that_was_given_as_a_user_would() {
+    let settings = [
+        ("--metric", "val_bpb", "metric = \"val_bpb\""),
+        ("--cmd", "sh train.sh", "cmd = \"sh train.sh\""),
+        ("--agent", "./agent.sh", "agent = \"./agent.sh\""),
+        ("--tag", "lr", "tag = \"lr\""),
+        ("--min-delta", "0.25", "min-delta = 0.25"),
+        ("--timeout", "90s", "timeout = \"90s\""),
+        ("--grace", "1m", "grace = \"1m\""),
+        ("--max-experiments", "7", "max-experiments = 7"),
+        ("--for", "8h", "for = \"8h\""),
+        ("--goal", "1.5", "goal = 1.5"),
+        ("--metric-regex", "bpb=([0-9.]+)", "metric-regex = \"bpb=([0-9.]+)\""),
+        ("--ledger", "karpathy", "ledger = \"karpathy\""),
+    ];
+    let repo = training_repo();
+    ar(&repo, ["init", "--higher"].into_iter().chain(settings.iter().flat_map(|(flag, value, _)| [*flag, *value])))
+        .ok();
+    let text = repo.read("ar.toml");
+    for (_, _, line) in settings {
+        assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line} in {text}");
+    }
+    assert!(text.contains("\nhigher = true\n"), "{text}");
+    repo.rm("ar.toml");
+
+    let args = ["init", "--metric-file", "out/m.json:/a/b", "--for", "1h30m", "--timeout", "500ms"];
+    ar(&repo, args).ok();
+    let text = repo.read("ar.toml");
+    for line in ["metric-file = \"out/m.json:/a/b\"", "for = \"1h30m\"", "timeout = \"500ms\""] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+}

@@ -1,0 +1,75 @@
+//! Running the real binary.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::TestRepo;
+
+/// The binary under test.
+pub(crate) const AR: &str = env!("CARGO_BIN_EXE_ar");
+
+/// What a call of the binary came to.
+#[derive(Debug)]
+pub(crate) struct Called {
+    /// The exit code; `None` when a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// Standard output.
+    pub(crate) stdout: String,
+    /// Standard error.
+    pub(crate) stderr: String,
+}
+
+impl Called {
+    /// Standard output as a JSON document.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Standard output as a JSON document a line.
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .collect()
+    }
+
+    /// Itself, if it exited with 0.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Called {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+
+    /// Itself, if it exited with `code`.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Called {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+}
+
+impl From<Output> for Called {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Called { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+/// The day on which all sessions of the tests begin.
+pub(crate) const CLOCK: &str = "2026-11-20T22:00:00Z";
+
+/// A call of the binary in `dir`, in the environment of `repo`, not started yet.
+pub(crate) fn ar_command<S: AsRef<OsStr>>(repo: &TestRepo, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(AR);
+    repo.environment(&mut command);
+    command.env("AR_CLOCK", CLOCK).args(args).current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+/// Calls the binary in the root of the working tree.
+pub(crate) fn ar<S: AsRef<OsStr>>(repo: &TestRepo, args: impl IntoIterator<Item = S>) -> Called {
+    ar_command(repo, &repo.path(), args).output().unwrap().into()
+}

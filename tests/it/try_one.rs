@@ -1,0 +1,148 @@
+//! `ar try`: one experiment from the working tree.
+
+use std::process::Stdio;
+
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar, ar_command};
+
+const FIRST: [&str; 7] = ["try", "-m", "first", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+
+fn set_value(repo: &TestRepo, value: &str) {
+    let text = repo.read("train.sh");
+    let line = text.lines().find(|line| line.starts_with("VAL_BPB=")).unwrap().to_owned();
+    repo.write("train.sh", text.replace(&line, &format!("VAL_BPB={value}")));
+}
+
+#[test]
+fn the_first_try_opens_a_session_and_measures_the_baseline_without_the_change() {
+    let repo = training_repo();
+    set_value(&repo, "1.5");
+    let called = ar(&repo, FIRST).ok();
+    assert!(called.stdout.starts_with("   1  keep     first: val_bpb 1.5 is better than 2.000000"), "{called:?}");
+    assert_eq!(repo.status(), "");
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/nov20");
+    assert_eq!(repo.git(["log", "-1", "--format=%s"]), "first");
+
+    set_value(&repo, "1.9");
+    let called = ar(&repo, ["try", "-m", "second", "--format", "json"]).ok();
+    assert_eq!(called.stdout.lines().count(), 1, "{called:?}");
+    assert_eq!((&called.json()["id"], &called.json()["outcome"]), (&2.into(), &"discard".into()));
+    assert!(repo.read("train.sh").contains("VAL_BPB=1.5"), "a discard is put back");
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
+}
+
+#[test]
+fn exit_codes_say_the_outcome_only_when_asked() {
+    let repo = training_repo();
+    set_value(&repo, "2.5");
+    ar(&repo, FIRST).exits(0);
+    set_value(&repo, "2.6");
+    ar(&repo, ["try", "-m", "worse", "--exit-code"]).exits(10);
+    set_value(&repo, "nan");
+    ar(&repo, ["try", "-m", "broken", "--exit-code"]).exits(20);
+    set_value(&repo, "1.0");
+    ar(&repo, ["try", "-m", "better", "--exit-code"]).exits(0);
+}
+
+#[test]
+fn new_files_belong_to_a_change_once_the_session_is_there_and_before_it_only_when_staged() {
+    let repo = training_repo();
+    repo.write("notes.txt", "mine\n");
+    repo.write("staged.txt", "part of it\n");
+    repo.git(["add", "staged.txt"]);
+    set_value(&repo, "1.5");
+    ar(&repo, FIRST).ok();
+    assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "staged.txt\ntrain.sh");
+    assert_eq!(repo.status(), "?? notes.txt");
+
+    repo.write("module.txt", "new\n");
+    set_value(&repo, "1.4");
+    ar(&repo, ["try", "-m", "with a module"]).ok();
+    assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "module.txt\ntrain.sh");
+    assert_eq!(repo.status(), "?? notes.txt");
+
+    repo.write("worse.txt", "new\n");
+    set_value(&repo, "1.6");
+    ar(&repo, ["try", "-m", "worse"]).ok();
+    assert_eq!(repo.status(), "?? notes.txt");
+    assert_eq!(repo.git(["show", "refs/autoresearch/nov20/00003:worse.txt"]), "new");
+}
+
+#[test]
+fn a_change_that_was_committed_by_hand_is_measured_too() {
+    let repo = training_repo();
+    set_value(&repo, "1.5");
+    ar(&repo, FIRST).ok();
+    set_value(&repo, "1.4");
+    let commit = repo.commit_all("by hand");
+    let refused = ar(&repo, ["run"]).exits(1);
+    assert!(refused.stderr.contains("by hand") && refused.stderr.contains("ar try"), "{refused:?}");
+    ar(&repo, ["try"]).ok();
+    assert_eq!(repo.head(), commit);
+    assert_eq!(repo.git(["for-each-ref", "--format=%(subject)", "refs/autoresearch/nov20/00002"]), "by hand");
+}
+
+#[test]
+fn nothing_to_try_is_said_and_is_no_experiment() {
+    let repo = training_repo();
+    let called = ar(&repo, FIRST).exits(1);
+    assert!(called.stderr.contains("hint: edit a file first"), "{called:?}");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch", "refs/heads/autoresearch"]), "");
+    set_value(&repo, "1.5");
+    ar(&repo, FIRST).ok();
+    ar(&repo, ["try", "-m", "nothing"]).exits(1);
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+}
+
+#[test]
+fn a_failed_baseline_leaves_everything_as_it_was() {
+    let repo = training_repo();
+    set_value(&repo, "1.5");
+    repo.write("new.txt", "new\n");
+    repo.git(["add", "new.txt"]);
+    let before = repo.read("train.sh");
+    let called = ar(&repo, ["try", "-m", "x", "--metric", "accuracy_loss", "--lower", "--cmd", "sh train.sh"]).exits(3);
+    assert!(called.stderr.contains("val_bpb"), "the names that it did print: {called:?}");
+    assert_eq!(repo.read("train.sh"), before);
+    assert_eq!(repo.read("new.txt"), "new\n");
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
+    assert_eq!(repo.git(["for-each-ref", "refs/heads"]).lines().count(), 1);
+    assert!(!repo.exists("results.tsv"));
+    ar(&repo, FIRST).ok();
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/nov20", "the name is free again");
+}
+
+#[test]
+fn a_try_that_does_not_wait_is_continued_and_measured_once() {
+    let repo = training_repo();
+    repo.write(
+        "train.sh",
+        "echo run >> ../runs; while [ ! -e ../go ]; do sleep 0.05; done; VAL_BPB=2.0; echo val_bpb: $VAL_BPB\n",
+    );
+    repo.commit_all("waits for a sign");
+    std::fs::write(repo.outside().join("go"), "").unwrap();
+    repo.write("train.sh", repo.read("train.sh").replace("2.0", "1.5"));
+    // The baseline runs at once; the change waits.
+    std::fs::remove_file(repo.outside().join("go")).unwrap();
+    std::fs::write(repo.outside().join("go"), "").unwrap();
+    ar(&repo, FIRST).ok();
+    std::fs::remove_file(repo.outside().join("go")).unwrap();
+    repo.write("train.sh", repo.read("train.sh").replace("1.5", "1.25"));
+    let called = ar(&repo, ["try", "-m", "slow", "--wait", "200ms"]).ok();
+    assert!(called.stdout.contains("still running") && called.stdout.contains("ar try --continue"), "{called:?}");
+    let called = ar(&repo, ["try", "--continue", "--wait", "100ms", "--exit-code", "--format", "json"]).exits(30);
+    assert_eq!((&called.json()["id"], &called.json()["status"]), (&2.into(), &"running".into()));
+    let called = ar(&repo, ["try", "-m", "another"]).exits(1);
+    assert!(called.stderr.contains("ar try --continue"), "{called:?}");
+    let child = ar_command(&repo, &repo.path(), ["try", "--continue", "--exit-code"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::fs::write(repo.outside().join("go"), "").unwrap();
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(called.stdout.starts_with("   2  keep     slow: val_bpb 1.25 is better than 1.5"), "{called:?}");
+    let runs = std::fs::read_to_string(repo.outside().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 3, "baseline, first and slow, once each");
+    ar(&repo, ["try", "--continue"]).exits(1);
+}
