@@ -6,17 +6,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use autoresearch::exec::{ExecError, Exit, Job, Running, Started, environment, is_held, start_with};
 use tempfile::TempDir;
 
+use crate::support::until;
+
 const SHIM: &str = env!("CARGO_BIN_EXE_ar");
 const TRAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/train");
 const MARKER: &str = "AR_TEST_MARKER";
-
-/// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Whether a command ended by itself with status 0.
 fn succeeded(exit: &Exit) -> bool {
@@ -99,17 +98,6 @@ fn start(job: &Job) -> Running {
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs") })
-}
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn kill(signal: &str, pid: u32) {

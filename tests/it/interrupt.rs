@@ -3,27 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command};
-
-/// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Waits until something is so.
-#[track_caller]
-fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !so() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// Waits until the loop has said something on standard error.
 fn wait_for_words(repo: &TestRepo, words: &str) {
-    wait_for(words, || fs::read_to_string(repo.outside().join("stderr")).is_ok_and(|said| said.contains(words)));
+    until(words, || {
+        let said = fs::read_to_string(repo.outside().join("stderr")).ok()?;
+        said.contains(words).then_some(())
+    });
 }
 
 fn signal(child: &Child, signal: &str) {
@@ -46,8 +35,8 @@ fn waiting_loop(repo: &TestRepo) -> (Child, PathBuf) {
         .stderr(fs::File::create(repo.outside().join("stderr")).unwrap())
         .spawn()
         .unwrap();
-    wait_for("the second run", || {
-        fs::read_to_string(repo.outside().join("runs")).is_ok_and(|runs| runs.lines().count() == 2)
+    until("the second run", || {
+        fs::read_to_string(repo.outside().join("runs")).is_ok_and(|runs| runs.lines().count() == 2).then_some(())
     });
     (child, go)
 }
@@ -99,7 +88,7 @@ fn an_interrupted_try_says_where_the_change_is() {
         let there = repo.outside().join("there");
         let child =
             ar_command(&repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for("the run", || there.exists());
+        until("the run", || there.exists().then_some(()));
         signal(&child, "-TERM");
         let called = Called::from(child.wait_with_output().unwrap()).exits(130);
         fs::remove_file(there).unwrap();
@@ -128,13 +117,13 @@ fn a_flood_costs_disk_and_not_memory() {
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
     let mut child = ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).spawn().unwrap();
     let mut peak = 0u64;
-    wait_for("the end of the flood", || {
+    until("the end of the flood", || {
         if let Ok(text) = fs::read_to_string(format!("/proc/{}/status", child.id()))
             && let Some(line) = text.lines().find(|line| line.starts_with("VmHWM:"))
         {
             peak = peak.max(line.split_whitespace().nth(1).unwrap().parse().unwrap());
         }
-        child.try_wait().unwrap().is_some()
+        child.try_wait().unwrap()
     });
     assert!(child.wait().unwrap().success());
     assert!(peak > 0 && peak < 50 * 1024, "{peak} kB resident");

@@ -2,19 +2,9 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command};
-
-#[track_caller]
-fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !so() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 fn runs(repo: &TestRepo) -> usize {
     fs::read_to_string(repo.outside().join("runs")).map_or(0, |text| text.lines().count())
@@ -48,7 +38,7 @@ fn loop_in_its_second_run(repo: &TestRepo) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for("the second run", || runs(repo) == 2);
+    until("the second run", || (runs(repo) == 2).then_some(()));
     child
 }
 
@@ -99,7 +89,7 @@ fn a_baseline_that_is_started_again_has_a_log_of_its_own() {
     repo.commit_all("prints its number only once");
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
     let mut child = ar_command(&repo, &repo.path(), args).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("the run", || ready.exists());
+    until("the run", || ready.exists().then_some(()));
     let started: serde_json::Value =
         serde_json::from_str(&repo.read(".autoresearch/t/runs/00000/started.json")).unwrap();
     child.kill().unwrap();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::support::{Called, TestRepo, ar_command};
 
@@ -90,15 +89,6 @@ pub(super) fn standing(repo: &TestRepo) -> (String, String, String, Option<Strin
 pub(super) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().unwrap();
     id.stdout == b"0\n"
-}
-
-#[track_caller]
-pub(super) fn wait_for(path: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !path.exists() {
-        assert!(Instant::now() < deadline, "{} does not come", path.display());
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 pub(super) fn start(repo: &TestRepo, args: &[&str]) -> Child {

@@ -3,10 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::harness::{
-    RUN, TRY, assert_says, both_refused, both_refused_with_change, refused, start, training_repo, wait_for,
-};
-use crate::support::{Called, ar, ar_command};
+use super::harness::{RUN, TRY, assert_says, both_refused, both_refused_with_change, refused, start, training_repo};
+use crate::support::{Called, ar, ar_command, until};
 
 #[test]
 fn a_ledger_that_cannot_be_continued() {
@@ -105,7 +103,7 @@ fn a_second_call_while_one_is_going_on() {
     repo.write("train.sh", format!("{wait}; echo val_bpb: 1.0\n"));
     repo.commit_all("waits");
     let first = start(&repo, RUN);
-    wait_for(&there);
+    until("the run", || there.exists().then_some(()));
     let holder = format!("process {} with session t1", first.id());
     let held = [holder.as_str(), "hint: wait for it to end"];
     refused(&repo, RUN, 5, &held);
@@ -119,7 +117,7 @@ fn a_second_call_while_one_is_going_on() {
     fs::remove_file(&go).unwrap();
     let agent = format!("echo changed > README.md; {wait}");
     let second = start(&repo, &["run", "--max-experiments", "1", "--agent", &agent]);
-    wait_for(&there);
+    until("the run", || there.exists().then_some(()));
     let holder = format!("process {} with session t1", second.id());
     for args in [&["run"][..], &["run", "--adopt"], &["try", "-m", "x"]] {
         refused(&repo, args, 5, &[&holder]);

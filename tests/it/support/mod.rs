@@ -2,6 +2,8 @@
 
 mod ar;
 mod repo;
+mod wait;
 
 pub(crate) use ar::{AR, Called, ar, ar_command};
 pub(crate) use repo::TestRepo;
+pub(crate) use wait::until;
