@@ -140,16 +140,14 @@ impl Repo {
             let folder = if name == "HEAD" { self.git_dir() } else { self.common_dir() };
             folder.join(format!("{name}.lock"))
         };
-        let mut locks = Vec::new();
+        // Packed refs are locked for whatever has to be looked up or removed there.
+        let mut locks = vec![lock("packed-refs")];
         for edit in edits {
             locks.push(lock(&edit.name.as_bstr().to_str_lossy()));
             if edit.deref
                 && let Some(branch) = self.head()?.branch()
             {
                 locks.push(lock(branch));
-            }
-            if matches!(edit.change, Change::Delete { .. }) {
-                locks.push(lock("packed-refs"));
             }
         }
         Ok(locks)
