@@ -68,23 +68,31 @@ pub(super) fn check(index: &Path) -> Result<()> {
     }
 }
 
-/// Removes a lock of the index that a program made which is known to be dead: one that was made after `since` and that
-/// nobody takes away within two seconds. True when one was removed.
-pub(super) fn remove_left_behind(index: &Path, since: SystemTime) -> Result<bool> {
-    let lock = lock_path(index);
+/// Removes locks that a program made which is known to be dead: of `locks` those that were made after `since` and that
+/// nobody takes away within two seconds. Gives how many were removed.
+pub(super) fn remove_left_behind(locks: impl Fn() -> Result<Vec<PathBuf>>, since: SystemTime) -> Result<usize> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let made = match fs::symlink_metadata(&lock) {
-            Ok(meta) => meta.modified().at("reading", &lock)?,
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(err) => return Err(err).at("reading", &lock),
-        };
-        if made < since {
-            return Ok(false);
+        let mut left = Vec::new();
+        for lock in locks()? {
+            match fs::symlink_metadata(&lock).and_then(|meta| meta.modified()) {
+                Ok(made) if made >= since => left.push(lock),
+                Ok(_) => {}
+                Err(err) if err.kind() == ErrorKind::NotFound => {}
+                Err(err) => return Err(err).at("reading", &lock),
+            }
+        }
+        if left.is_empty() {
+            return Ok(0);
         }
         if Instant::now() >= deadline {
-            fs::remove_file(&lock).at("removing", &lock)?;
-            return Ok(true);
+            for lock in &left {
+                match fs::remove_file(lock) {
+                    Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", lock),
+                    _ => {}
+                }
+            }
+            return Ok(left.len());
         }
         std::thread::sleep(Duration::from_millis(20));
     }

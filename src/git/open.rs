@@ -82,10 +82,22 @@ impl Repo {
         RefGuard::clear_abandoned(self.git_dir())
     }
 
-    /// Removes the lock of the index that a git process left behind which was killed, where that is known: the lock must
-    /// have been made after `since`, and nobody may take it away within two seconds. True when one was removed.
-    pub fn unlock_index(&self, since: SystemTime) -> Result<bool> {
-        lock::remove_left_behind(&self.gix.index_path(), since)
+    /// Removes the locks that a git process left behind which was killed, where that is known: they must have been made
+    /// after `since`, and nobody may take them away within two seconds. Gives how many were removed.
+    pub fn remove_left_locks(&self, since: SystemTime) -> Result<usize> {
+        lock::remove_left_behind(|| self.git_locks(), since)
+    }
+
+    /// The lock files of git: of the index, of `HEAD` and its like, of the packed refs, and of refs.
+    fn git_locks(&self) -> Result<Vec<PathBuf>> {
+        let mut locks = Vec::new();
+        for folder in [self.git_dir(), self.common_dir()] {
+            collect_locks(folder, false, &mut locks)?;
+        }
+        collect_locks(&self.common_dir().join("refs"), true, &mut locks)?;
+        locks.sort();
+        locks.dedup();
+        Ok(locks)
     }
 
     /// Checks that nobody holds the index; a lock that a killed process of this program left behind is no hindrance.
@@ -194,4 +206,23 @@ fn refuse_formats(gix: &gix::Repository) -> Result<()> {
 /// How long ago a file was changed, where that can be told.
 pub(super) fn age(metadata: &fs::Metadata) -> Option<std::time::Duration> {
     SystemTime::now().duration_since(metadata.modified().ok()?).ok()
+}
+
+/// Collects the files below a folder whose names end in `.lock`.
+fn collect_locks(folder: &Path, deep: bool, locks: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.at("reading", folder)?,
+    };
+    for entry in entries {
+        let entry = entry.at("reading", folder)?;
+        let is_folder = entry.file_type().at("reading", folder)?.is_dir();
+        let path = entry.path();
+        if is_folder && deep {
+            collect_locks(&path, deep, locks)?;
+        } else if !is_folder && path.extension().is_some_and(|extension| extension == "lock") {
+            locks.push(path);
+        }
+    }
+    Ok(())
 }

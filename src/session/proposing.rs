@@ -65,14 +65,14 @@ impl Session<'_> {
             Called::Over(exit) => exit,
             Called::Detached => return Ok(Proposed::Detached),
             Called::Lost => {
-                self.unlock_index(id)?;
+                self.remove_left_locks(id)?;
                 self.reset_to(&base, id)?;
                 self.enter_idle()?;
                 return Ok(Proposed::Lost);
             }
         };
         if exit.stopped || exit.timed_out {
-            self.unlock_index(id)?;
+            self.remove_left_locks(id)?;
         }
         if exit.stopped {
             self.reset_to(&base, id)?;

@@ -7,7 +7,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::{Deadline, Measured};
-use crate::domain::{CommitId, Event};
+use crate::domain::{CommitId, Event, count_of};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
 use crate::state::OpenExperiment;
@@ -82,16 +82,19 @@ impl Session<'_> {
                 }
             }
         }
-        self.unlock_index(id)
+        self.remove_left_locks(id)
     }
 
-    /// Removes the lock of the index that a git process of the agent's left behind when the agent was ended.
-    pub(super) fn unlock_index(&mut self, id: u32) -> Result<(), SessionError> {
+    /// Removes the locks that a git process of the agent's left behind when the agent was ended.
+    pub(super) fn remove_left_locks(&mut self, id: u32) -> Result<(), SessionError> {
         let started = fs::metadata(self.folder.run(id).join("agent.job.json")).and_then(|meta| meta.modified());
-        if let Ok(started) = started
-            && self.repo.unlock_index(started)?
-        {
-            self.emit(Event::Notice { detail: "the agent's git left the index locked; the lock is removed".into() })?;
+        let removed = match started {
+            Ok(started) => self.repo.remove_left_locks(started)?,
+            Err(_) => 0,
+        };
+        if removed > 0 {
+            let what = count_of(u32::try_from(removed).unwrap_or(u32::MAX), "lock");
+            self.emit(Event::Notice { detail: format!("the agent's git left {what} behind, removed now") })?;
         }
         Ok(())
     }

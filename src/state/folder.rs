@@ -9,7 +9,7 @@ use super::durable::{failed, read_json, write_json};
 use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
-const WORKTREE_LOCK: &str = "ar.lock";
+const WORKTREE_LOCK: &str = "autoresearch-owner";
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
 #[derive(Debug, Clone)]
