@@ -1,4 +1,8 @@
 //! Random edits of a working tree: what is committed and put back must agree with the git program.
+//!
+//! Two things are not compared. Attributes do not change after the base commit: when they do, what git makes of a file
+//! that it takes for unchanged depends on how long ago the index was written. And where line endings are converted,
+//! files that are put back are compared with CRLF read as LF.
 
 use std::collections::BTreeMap;
 use std::fs;
