@@ -4,7 +4,6 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, PipeWriter, Read, Seek};
 use std::path::{Path, PathBuf, absolute};
 use std::process::{ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::process::{Child, Command};
@@ -14,7 +13,7 @@ use super::job::{Files, lock_path, marker_of};
 use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
-use crate::state::{read_json, write_json};
+use crate::state::{lock_within, read_json, write_json};
 
 /// How long a start waits for a lock that somebody only looks at.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
@@ -236,17 +235,11 @@ fn with_absolute_paths(job: &Job) -> Result<Job, ExecError> {
 
 fn lock(folder: &Path) -> Result<File, ExecError> {
     let path = lock_path(folder);
-    let deadline = Instant::now() + LOCK_PATIENCE;
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     let file = file.map_err(|source| ExecError::File { path: path.clone(), source })?;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(source)) => return Err(ExecError::File { path, source }),
-            Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
-                return Err(ExecError::Busy { folder: folder.to_owned() });
-            }
-            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
-        }
+    match lock_within(&file, LOCK_PATIENCE) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(ExecError::Busy { folder: folder.to_owned() }),
+        Err(source) => Err(ExecError::File { path, source }),
     }
 }

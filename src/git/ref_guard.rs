@@ -5,14 +5,15 @@
 //! there knows that their maker died over them.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::error::At;
 use super::{GitError, Result};
+use crate::state::lock_within;
 
 /// The file that names the locks, in the git folder of the working tree.
 const NAME: &str = "autoresearch-refs";
@@ -32,16 +33,8 @@ impl RefGuard {
         let path = git_dir.join(NAME);
         let mut file =
             File::options().read(true).write(true).create(true).truncate(false).open(&path).at("opening", &path)?;
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::Error(err)) => return Err(err).at("locking", &path),
-                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                    return Err(ErrorKind::WouldBlock.into()).at("locking", &path);
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
-            }
+        if !lock_within(&file, PATIENCE).at("locking", &path)? {
+            return Err(ErrorKind::WouldBlock.into()).at("locking", &path);
         }
         remove_named(&mut file, &path)?;
         // A lock that is there belongs to somebody else.

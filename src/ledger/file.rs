@@ -1,14 +1,15 @@
 //! The file that a session appends its rows to.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::columns::Columns;
 use super::layout::{Entry, Layout};
 use super::read::number;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
+use crate::state::lock_within;
 
 /// How long an append waits for another one; an append takes milliseconds.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -231,16 +232,10 @@ impl LedgerFile {
     }
 
     fn lock(&self, file: &File) -> Result<(), LedgerError> {
-        let start = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(()),
-                Err(TryLockError::WouldBlock) if start.elapsed() < LONGEST_WAIT => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                Err(TryLockError::WouldBlock) => return Err(LedgerError::Locked(self.path.clone())),
-                Err(TryLockError::Error(error)) => return Err(self.io("lock", error)),
-            }
+        match lock_within(file, LONGEST_WAIT) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(LedgerError::Locked(self.path.clone())),
+            Err(error) => Err(self.io("lock", error)),
         }
     }
 

@@ -7,6 +7,7 @@ mod durable;
 mod error;
 mod folder;
 mod journal;
+mod lock;
 mod logs;
 mod memory;
 
@@ -14,5 +15,6 @@ pub use durable::{append_line, read_json, read_tail, write_atomic, write_json};
 pub use error::StateError;
 pub use folder::{OwnerLock, SessionFolder, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};
+pub use lock::lock_within;
 pub use logs::{EventLog, Level};
 pub use memory::{Iteration, Memory};
