@@ -2,15 +2,15 @@
 
 use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
-use crate::domain::{CommitId, LedgerDialect, Number, Outcome, one_line};
+use crate::domain::{CommitId, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
 
 /// What a row says of an experiment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Entry<'a> {
     /// Its commit.
     pub commit: &'a CommitId,
     /// The measured number.
-    pub value: Option<&'a Number>,
+    pub value: Option<Number>,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
     /// The verdict.
@@ -19,6 +19,20 @@ pub struct Entry<'a> {
     pub oom: bool,
     /// What it tried.
     pub description: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    /// What the row of a record says.
+    pub fn of(record: &'a Record) -> Self {
+        Entry {
+            commit: &record.commit,
+            value: record.metric.number(),
+            memory_gb: record.memory_gb,
+            outcome: record.outcome,
+            oom: record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Oom),
+            description: &record.description,
+        }
+    }
 }
 
 /// The columns of a file and how they are filled.
@@ -153,7 +167,7 @@ impl Layout {
     }
 
     fn value(&self, entry: &Entry<'_>) -> String {
-        match (entry.value, self.dialect) {
+        match (&entry.value, self.dialect) {
             (Some(number), _) => number.raw.clone(),
             (None, LedgerDialect::Ar) => "nan".to_owned(),
             (None, LedgerDialect::Karpathy) => "0.000000".to_owned(),

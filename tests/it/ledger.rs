@@ -29,17 +29,18 @@ fn append_three(path: &Path, dialect: LedgerDialect) {
     let value = number("1.834200");
     let kept = Entry {
         commit: &commit('a'),
-        value: Some(&value),
+        value: Some(value),
         memory_gb: Some(14.26),
         outcome: Outcome::Keep,
         oom: false,
         description: "say \"hi\"\tto\nit",
     };
     file.append(&kept).unwrap();
-    file.append(&Entry { commit: &commit('b'), outcome: Outcome::Discard, description: "worse", ..kept }).unwrap();
-    let crash = Entry { commit: &commit('c'), value: None, memory_gb: None, outcome: Outcome::Crash, ..kept };
-    file.append(&Entry { description: "no memory", oom: true, ..crash }).unwrap();
-    file.append(&Entry { commit: &commit('d'), description: "typo", ..crash }).unwrap();
+    file.append(&Entry { commit: &commit('b'), outcome: Outcome::Discard, description: "worse", ..kept.clone() })
+        .unwrap();
+    let crash = Entry { commit: &commit('c'), value: None, memory_gb: None, outcome: Outcome::Crash, ..kept.clone() };
+    file.append(&Entry { description: "no memory", oom: true, ..crash.clone() }).unwrap();
+    file.append(&Entry { commit: &commit('d'), description: "typo", ..crash.clone() }).unwrap();
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn a_row_is_known_again_and_a_torn_one_is_not() {
     let value = number("1.5");
     let entry = Entry {
         commit: &commit('e'),
-        value: Some(&value),
+        value: Some(value),
         memory_gb: None,
         outcome: Outcome::Keep,
         oom: false,
@@ -172,11 +173,10 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
             let path = &path;
             scope.spawn(move || {
                 let mut file = LedgerFile::open(path, "val_bpb", LedgerDialect::Ar).unwrap();
-                let value = number("1.25");
                 for _ in 0..20 {
                     let entry = Entry {
                         commit: &commit(digit),
-                        value: Some(&value),
+                        value: Some(number("1.25")),
                         memory_gb: None,
                         outcome: Outcome::Discard,
                         oom: false,
@@ -219,7 +219,7 @@ proptest! {
         for (description, value, outcome) in &rows {
             let value = value.map(|value| number(&value.to_string()));
             let outcome = [Outcome::Keep, Outcome::Discard, Outcome::Crash][*outcome];
-            let entry = Entry { commit: &commit('a'), value: value.as_ref(), memory_gb: None, outcome, oom: false, description };
+            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, oom: false, description };
             file.append(&entry).unwrap();
         }
         let bytes = fs::read(&path).unwrap();
