@@ -2,7 +2,7 @@
 
 use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
-use crate::domain::{CommitId, LedgerDialect, Number, Outcome, one_line};
+use crate::domain::{CommitId, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
 
 /// What a row says of an experiment.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +19,20 @@ pub struct Entry<'a> {
     pub oom: bool,
     /// What it tried.
     pub description: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    /// What a row says of a record; `value` is the number of its metric.
+    pub fn of(record: &'a Record, value: Option<&'a Number>) -> Self {
+        Entry {
+            commit: &record.commit,
+            value,
+            memory_gb: record.memory_gb,
+            outcome: record.outcome,
+            oom: record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Oom),
+            description: &record.description,
+        }
+    }
 }
 
 /// The columns of a file and how they are filled.
@@ -134,6 +148,18 @@ impl Layout {
     /// How a commit stands in its column.
     pub(super) fn commit<'a>(&self, commit: &'a CommitId) -> &'a str {
         commit.short(self.digits)
+    }
+
+    /// The commit's cell of a row, where the row has as many cells as the header and it can be one.
+    pub(super) fn commit_cell<'a>(&self, cells: &[&'a str]) -> Option<&'a str> {
+        let cell = cells[self.columns.commit?.min(cells.len() - 1)].trim();
+        let is_commit = cell.len() >= self.digits.min(7) && cell.chars().all(|c| c.is_ascii_hexdigit());
+        (cells.len() == self.header.len() && is_commit).then_some(cell)
+    }
+
+    /// How the verdict is written.
+    pub(super) fn verdict(&self) -> Verdict {
+        self.columns.status.map_or(Verdict::Word, |column| verdict(&self.header[column]))
     }
 
     /// The row with its line end; cells that nothing is known of are blank.

@@ -9,9 +9,7 @@ use super::open::Session;
 use super::reading::record_message;
 use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
-use crate::domain::{
-    AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, FailureClass, MetricValue, Outcome, Phase, Record, Run,
-};
+use crate::domain::{AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Outcome, Phase, Record, Run};
 use crate::ledger::Entry;
 use crate::rules::{LOST_RETRIES, Verdict, decide, describe_failure};
 use crate::state::{Iteration, OpenExperiment};
@@ -166,14 +164,7 @@ impl Session<'_> {
         if !has_row {
             let rows_from = self.ledger.length()?;
             self.enter(Phase::Settling, OpenExperiment { rows_from, ..open.clone() })?;
-            self.ledger.append(&Entry {
-                commit: &record.commit,
-                value: record.metric.number().as_ref(),
-                memory_gb: record.memory_gb,
-                outcome: record.outcome,
-                oom: record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Oom),
-                description: &record.description,
-            })?;
+            self.ledger.append(&Entry::of(record, record.metric.number().as_ref()))?;
         }
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);
