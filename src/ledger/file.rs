@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,8 +111,7 @@ impl LedgerFile {
     /// It is no regular file, unreadable, read-only, of another metric, or has a header without a commit, metric or
     /// status column.
     pub fn open(path: &Path, metric: &str, dialect: LedgerDialect) -> Result<Self, LedgerError> {
-        let metric = one_line(metric);
-        let mut ledger = LedgerFile { path: path.to_owned(), metric, dialect, layout: None };
+        let mut ledger = LedgerFile::unread(path, metric, dialect);
         let meta = match fs::metadata(path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ledger),
@@ -134,6 +134,16 @@ impl LedgerFile {
         }
         ledger.layout = ledger.layout_of(&bytes)?;
         Ok(ledger)
+    }
+
+    /// Names the file, without a look at it.
+    pub(super) fn unread(path: &Path, metric: &str, dialect: LedgerDialect) -> Self {
+        LedgerFile { path: path.to_owned(), metric: one_line(metric), dialect, layout: None }
+    }
+
+    /// The columns of a new file.
+    pub(super) fn new_layout(&self) -> Layout {
+        Layout::new(&self.metric, self.dialect)
     }
 
     /// The file.
@@ -200,10 +210,7 @@ impl LedgerFile {
     /// continued. What a failed write left is taken back.
     pub fn append(&mut self, entry: &Entry<'_>) -> Result<(), LedgerError> {
         let created = !self.path.exists();
-        let mut options = OpenOptions::new();
-        let mut file =
-            options.read(true).append(true).create(true).open(&self.path).map_err(|error| self.io("write", error))?;
-        self.lock(&file)?;
+        let mut file = self.open_locked()?;
         let length = file.metadata().map_err(|error| self.io("read", error))?.len();
         let mut text = String::new();
         let torn = length > 0 && last_byte(&mut file).map_err(|error| self.io("read", error))? != Some(b'\n');
@@ -236,11 +243,26 @@ impl LedgerFile {
         Ok(())
     }
 
-    fn lock(&self, file: &File) -> Result<(), LedgerError> {
-        match lock_within(file, LONGEST_WAIT) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(LedgerError::Locked(self.path.clone())),
-            Err(error) => Err(self.io("lock", error)),
+    /// Opens the file, which is made if it is not there, and locks it. A file that was replaced by another one meanwhile is
+    /// let go, and its columns are read anew.
+    pub(super) fn open_locked(&mut self) -> Result<File, LedgerError> {
+        loop {
+            let mut options = OpenOptions::new();
+            let file = options
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(&self.path)
+                .map_err(|error| self.io("write", error))?;
+            match lock_within(&file, LONGEST_WAIT) {
+                Ok(true) => {}
+                Ok(false) => return Err(LedgerError::Locked(self.path.clone())),
+                Err(error) => return Err(self.io("lock", error)),
+            }
+            if is_at(&file, &self.path).map_err(|error| self.io("read", error))? {
+                return Ok(file);
+            }
+            self.layout = None;
         }
     }
 
@@ -250,7 +272,7 @@ impl LedgerFile {
     }
 
     /// The columns of a file with these bytes; absent when it has nothing but blanks and comments.
-    fn layout_of(&self, bytes: &[u8]) -> Result<Option<Layout>, LedgerError> {
+    pub(super) fn layout_of(&self, bytes: &[u8]) -> Result<Option<Layout>, LedgerError> {
         let text = std::str::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path.clone()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
@@ -284,8 +306,18 @@ impl LedgerFile {
         Ok(Some(Layout::continued(&header, columns, lines, if crlf { "\r\n" } else { "\n" })))
     }
 
-    fn io(&self, action: &'static str, source: io::Error) -> LedgerError {
+    pub(super) fn io(&self, action: &'static str, source: io::Error) -> LedgerError {
         LedgerError::Io { action, path: self.path.clone(), source }
+    }
+}
+
+/// Whether an open file is the one that has this name.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let held = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

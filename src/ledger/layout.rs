@@ -150,6 +150,18 @@ impl Layout {
         commit.short(self.digits)
     }
 
+    /// The commit's cell of a row, where the row has as many cells as the header and it can be one.
+    pub(super) fn commit_cell<'a>(&self, cells: &[&'a str]) -> Option<&'a str> {
+        let cell = cells[self.columns.commit?.min(cells.len() - 1)].trim();
+        let is_commit = cell.len() >= self.digits.min(7) && cell.chars().all(|c| c.is_ascii_hexdigit());
+        (cells.len() == self.header.len() && is_commit).then_some(cell)
+    }
+
+    /// How the verdict is written.
+    pub(super) fn verdict(&self) -> Verdict {
+        self.columns.status.map_or(Verdict::Word, |column| verdict(&self.header[column]))
+    }
+
     /// The row with its line end; cells that nothing is known of are blank.
     pub(super) fn row(&self, entry: &Entry<'_>) -> String {
         let mut cells = vec![String::new(); self.header.len()];

@@ -1,15 +1,19 @@
 //! results.tsv and its dialects: reading any ledger, and writing our own or continuing a foreign one.
 //!
-//! [`read`] is pure; only [`LedgerFile`] touches a file. Nothing here rewrites a row.
+//! [`read`] is pure; only [`LedgerFile`] touches a file. Nothing here rewrites a row that is whole.
 
 mod columns;
 mod file;
 mod jsonl;
 mod layout;
 mod read;
+mod rebuild;
+mod repair;
 mod status;
 
 pub use file::{LedgerError, LedgerFile};
 pub use layout::Entry;
 pub use read::{Ledger, Row, read};
+pub use rebuild::Comparison;
+pub use repair::Rebuilt;
 pub use status::RowStatus;

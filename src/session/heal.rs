@@ -13,7 +13,7 @@ use super::plan::OWN_FILES;
 use super::reading::{read_history, session_tags};
 use crate::agent::task_spec;
 use crate::domain::{Event, Record, count_of};
-use crate::ledger::Entry;
+use crate::ledger::LedgerFile;
 use crate::rules::History;
 use crate::state::{Journal, Status};
 
@@ -50,11 +50,10 @@ impl Session<'_> {
             let detail = format!("{} was deleted; {REBUILT}", self.folder.root().display());
             self.emit(Event::Notice { detail })?;
         }
-        if self.ledger.is_missing() && self.history.baseline().is_some() {
-            let records = self.recorded()?;
-            for record in &records {
-                self.ledger.append(&Entry::of(record))?;
-            }
+        let records = if self.ledger.is_missing() { self.recorded()? } else { Vec::new() };
+        if !records.is_empty() {
+            let rows: Vec<&Record> = records.iter().collect();
+            LedgerFile::rebuild(self.ledger.path(), &self.contract.metric.name, self.ledger.dialect(), &rows)?;
             let detail = format!(
                 "results.tsv was deleted; {} of it {} put back from the records",
                 count_of(records.len() as u32, "row"),
@@ -81,10 +80,13 @@ impl Session<'_> {
     }
 
     /// The records of all sessions with this one's metric in the order in which they were made, without the experiment
-    /// that is open here.
+    /// that is open here. None before this session has one: a ledger that was put aside before it stays there.
     fn recorded(&self) -> Result<Vec<Record>, SessionError> {
         let mut records = self.history.records().to_vec();
         records.retain(|record| self.journal.open.as_ref().is_none_or(|open| open.id != record.id));
+        if records.is_empty() {
+            return Ok(records);
+        }
         for tag in session_tags(&self.repo)? {
             if tag != self.contract.tag {
                 records.extend_from_slice(read_history(&self.repo, &tag)?.records());

@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
         let log = EventLog::new(&folder.logs());
         let environment = exec::environment(repo.worktree());
         let untracked = read_json(&untracked_path(&folder))?;
-        let rebuilt = continued && journal.is_none();
+        let rebuilt = journal.is_none() && history.baseline().is_some();
         let mut session = Session {
             journal: journal.unwrap_or_else(|| rebuilt_journal(&history, repo.worktree(), clock.now())),
             repo,

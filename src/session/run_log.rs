@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::SessionError;
-use crate::state::SessionFolder;
+use crate::state::{SessionFolder, free_name};
 
 /// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved into the session's folder, or left
 /// alone when git tracks it; both are said in the returned sentence.
@@ -23,7 +23,7 @@ pub(super) fn point_run_log(
     match fs::symlink_metadata(&link) {
         Ok(meta) if meta.is_symlink() && is_ours(&link) => {}
         Ok(_) => {
-            let kept = free_name(folder.root());
+            let kept = free_name(&folder.root().join("run.log.before"));
             fs::rename(&link, &kept).map_err(|source| SessionError::Io {
                 action: "move",
                 path: link.clone(),
@@ -50,15 +50,4 @@ fn is_ours(link: &Path) -> bool {
         target.file_name().is_some_and(|name| name == "run.log")
             && target.components().any(|part| part.as_os_str() == ".autoresearch")
     })
-}
-
-fn free_name(folder: &Path) -> PathBuf {
-    let mut candidate = folder.join("run.log.before");
-    for n in 2.. {
-        if fs::symlink_metadata(&candidate).is_err() {
-            break;
-        }
-        candidate = folder.join(format!("run.log.before-{n}"));
-    }
-    candidate
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,18 +17,46 @@ pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io
     move |source| StateError::Io { action, path: path.to_owned(), source }
 }
 
-/// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. The umask says who may read it.
+/// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. Who may read it stays as it is; for a
+/// new file the umask says it.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
         let mut file =
             tempfile::Builder::new().prefix(".ar-").permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
+        if let Ok(replaced) = fs::metadata(path) {
+            file.as_file().set_permissions(replaced.permissions())?;
+        }
         file.write_all(content)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         File::open(folder)?.sync_all()
     };
     write().map_err(failed("write", path))
+}
+
+/// The first of `path`, `path-2`, `path-3` … at which nothing stands.
+pub fn free_name(path: &Path) -> PathBuf {
+    let mut free = path.to_owned();
+    for n in 2.. {
+        if fs::symlink_metadata(&free).is_err() {
+            break;
+        }
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-{n}"));
+        free = name.into();
+    }
+    free
+}
+
+/// Writes `content`, which is that of `path`, durably into a file of its own beside it whose name ends in `suffix`, and
+/// gives the name. No file is overwritten.
+pub fn copy_beside(path: &Path, content: &[u8], suffix: &str) -> Result<PathBuf, StateError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    let copy = free_name(Path::new(&name));
+    write_atomic(&copy, content)?;
+    Ok(copy)
 }
 
 /// Replaces a JSON file, indented, unless a newer program wrote the one that is there.

@@ -1,13 +1,17 @@
 //! Ledgers: written and read back, continued in their own dialect.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use autoresearch::domain::{CommitId, LedgerDialect, Number, Outcome};
-use autoresearch::ledger::{Entry, Ledger, LedgerError, LedgerFile, RowStatus, read};
+use autoresearch::domain::{CommitId, LedgerDialect, Number, Outcome, Record};
+use autoresearch::ledger::{Entry, Ledger, LedgerError, LedgerFile, Rebuilt, RowStatus, read};
 use autoresearch::report::Report;
 use proptest::prelude::*;
+use serde_json::json;
 use tempfile::TempDir;
+
+use crate::support::until;
 
 fn commit(digit: char) -> CommitId {
     CommitId::new(digit.to_string().repeat(40))
@@ -190,6 +194,113 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
     let ledger = read(&fs::read(&path).unwrap(), None, None);
     let counts = Report::of_ledger(&ledger).counts();
     assert_eq!((counts.total, counts.discard), (80, 80));
+}
+
+/// The record of an experiment whose commit is `digit` forty times.
+fn record(id: u32, digit: char, value: f64) -> Record {
+    serde_json::from_value(json!({
+        "version": 1, "id": id, "tag": "t", "commit": commit(digit), "base": commit(digit), "description": "an idea",
+        "direction": null, "outcome": "discard", "failure": null, "reason": "",
+        "metric": {"name": "val_bpb", "direction": "lower", "value": value, "raw": null}, "metrics": {},
+        "memory_gb": null, "runs": [], "diff": {"files": 0, "added": 0, "deleted": 0},
+        "environment": {"host": "h", "gpu": null, "driver": null, "lockfile": null},
+        "started": "2026-11-20T22:00:00Z", "finished": "2026-11-20T22:00:00Z", "agent": null,
+    }))
+    .unwrap()
+}
+
+/// Rebuilds a ledger from records.
+fn rebuild(path: &Path, records: &[&Record]) -> Result<Option<Rebuilt>, LedgerError> {
+    LedgerFile::rebuild(path, "val_bpb", LedgerDialect::Ar, records)
+}
+
+const HEADER: &str = "commit_hash\tval_bpb\tmemory_gb\tstatus\tdescription\n";
+
+#[test]
+fn a_rebuilt_file_has_a_copy_of_what_it_was_beside_it() {
+    let (folder, path) = folder();
+    let records = [record(0, 'a', 1.5), record(1, 'b', 1.25)];
+    let records: Vec<&Record> = records.iter().collect();
+    let (a, b) = ("aaaaaaaa\t1.5\tnan\trejected\tan idea\n", "bbbbbbbb\t1.25\tnan\trejected\tan idea\n");
+    assert_eq!(rebuild(&path, &[]).unwrap(), None);
+    assert!(!path.exists(), "without a record there is nothing to write");
+    let made = rebuild(&path, &records).unwrap().unwrap();
+    assert_eq!((made.copy, fs::read_to_string(&path).unwrap()), (None, format!("{HEADER}{a}{b}")));
+    assert_eq!(rebuild(&path, &records).unwrap(), None, "nothing is left to do");
+
+    let torn = format!("{HEADER}{a}deadbeef\t1\t2\tkeep\tmine\n{}", &b[..12]);
+    for (before, copy) in
+        [(torn.as_str(), "before-repair"), (&HEADER[..20], "before-repair-2"), ("", "before-repair-3")]
+    {
+        fs::write(&path, before).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let copy = folder.path().join(format!("results.tsv.{copy}"));
+        assert_eq!(rebuild(&path, &records).unwrap().unwrap().copy.as_ref(), Some(&copy), "{before:?}");
+        assert_eq!(fs::read_to_string(&copy).unwrap(), before);
+        let mine = if before == torn { "deadbeef\t1\t2\tkeep\tmine\n" } else { "" };
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{HEADER}{a}{mine}{b}"));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+}
+
+#[test]
+fn a_row_that_was_cut_inside_a_character_is_mended_and_a_link_stays_one() {
+    let (folder, path) = folder();
+    let real = folder.path().join("elsewhere.tsv");
+    std::os::unix::fs::symlink("elsewhere.tsv", &path).unwrap();
+    let record = Record { description: "µ-param".into(), ..record(0, 'a', 1.5) };
+    rebuild(&path, &[&record]).unwrap().unwrap();
+    let whole = fs::read(&real).unwrap();
+    let cut = whole.iter().rposition(|byte| *byte == 0xc2).unwrap() + 1;
+    fs::write(&real, &whole[..cut]).unwrap();
+    assert_eq!(rebuild(&path, &[&record]).unwrap().unwrap().found.torn, [2]);
+    assert_eq!(fs::read(&real).unwrap(), whole);
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+}
+
+#[test]
+fn what_cannot_be_rebuilt_is_left_as_it_is() {
+    for text in ["commit\tval_loss\tmemory_gb\tstatus\tdescription\n", "{\"metric\":1}\n", "abc\n"] {
+        let (folder, path) = folder_with(text);
+        rebuild(&path, &[&record(0, 'a', 1.5)]).unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_row_that_waits_while_the_file_is_rebuilt_stands_in_the_new_one() {
+    let (_folder, path) = folder_with(HEADER);
+    let old = fs::File::open(&path).unwrap();
+    old.lock().unwrap();
+    std::thread::scope(|scope| {
+        let append = scope.spawn(|| {
+            let mut file = LedgerFile::open(&path, "val_bpb", LedgerDialect::Ar).unwrap();
+            file.append(&Entry {
+                commit: &commit('b'),
+                value: Some(number("1.25")),
+                memory_gb: None,
+                outcome: Outcome::Discard,
+                oom: false,
+                description: "an idea",
+            })
+        });
+        let inode = old.metadata().unwrap().ino();
+        until("somebody who waits for the old file", || {
+            let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let same = |entry: &fs::DirEntry| fs::metadata(entry.path()).is_ok_and(|meta| meta.ino() == inode);
+            (open.filter(same).count() > 1).then_some(())
+        });
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, format!("{HEADER}aaaaaaaa\t1.5\tnan\trejected\tan idea\n")).unwrap();
+        fs::rename(&fresh, &path).unwrap();
+        old.unlock().unwrap();
+        append.join().unwrap().unwrap();
+    });
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        format!("{HEADER}aaaaaaaa\t1.5\tnan\trejected\tan idea\nbbbbbbbb\t1.25\tnan\trejected\tan idea\n")
+    );
 }
 
 /// What a reader with CSV quoting makes of a file: pandas' default.

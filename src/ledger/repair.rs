@@ -1,0 +1,124 @@
+//! Mending the file of a ledger from the records.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::file::{LedgerError, LedgerFile};
+use super::layout::Entry;
+use super::rebuild::{Comparison, Rebuild};
+use crate::domain::{LedgerDialect, Record};
+use crate::state::{StateError, copy_beside, write_atomic};
+
+/// What was done to a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// What was wrong with it.
+    pub found: Comparison,
+    /// The copy of what it was; absent when there was no file.
+    pub copy: Option<PathBuf>,
+    /// Where the row of each record begins, in bytes, in the order of the records.
+    pub places: Vec<u64>,
+}
+
+impl LedgerFile {
+    /// Compares the file at `path` with the records that should be in it, and changes nothing; `dialect` is for a file that
+    /// is not there or has no header. What is missing is said by the places of the records in `records`.
+    ///
+    /// # Errors
+    ///
+    /// The file is unreadable, or is no ledger of the metric.
+    pub fn compare(
+        path: &Path,
+        metric: &str,
+        dialect: LedgerDialect,
+        records: &[&Record],
+    ) -> Result<Comparison, LedgerError> {
+        let ledger = LedgerFile::unread(path, metric, dialect);
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                return Err(LedgerError::NotAFile(path.to_owned()));
+            }
+            Err(error) => return Err(ledger.io("read", error)),
+        };
+        Ok(ledger.rebuilt(&bytes, records)?.0)
+    }
+
+    /// Gives each of the records one whole row in the file at `path`, which is made if it is not there. Rows that are there,
+    /// those of others with them, stay as they are and in their order; rows that are missing are put in in the order of
+    /// `records`, which should be that in which they were finished. What the file was is kept in a copy beside it,
+    /// `results.tsv.before-repair`; nothing when there is nothing to mend. All is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The file is unreadable, read-only, locked by another process for too long, or is no ledger of the metric.
+    pub fn rebuild(
+        path: &Path,
+        metric: &str,
+        dialect: LedgerDialect,
+        records: &[&Record],
+    ) -> Result<Option<Rebuilt>, LedgerError> {
+        let existed = path.exists();
+        if existed && LedgerFile::compare(path, metric, dialect, records)?.is_whole() {
+            return Ok(None);
+        }
+        if records.is_empty() && !existed {
+            return Ok(None);
+        }
+        let mut ledger = LedgerFile::unread(path, metric, dialect);
+        let mut file = ledger.open_locked()?;
+        // A link stays one, and the file that it leads to is mended.
+        let path = &path.canonicalize().map_err(|error| ledger.io("find", error))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| ledger.io("read", error))?;
+        let (found, text, places) = ledger.rebuilt(&bytes, records)?;
+        if found.is_whole() {
+            return Ok(None);
+        }
+        let failed = |action, error| match error {
+            StateError::Io { source, .. } => ledger.io(action, source),
+            other => ledger.io(action, io::Error::other(other)),
+        };
+        let copy = match existed {
+            true => Some(copy_beside(path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?),
+            false => None,
+        };
+        // Who waits for the lock of the file that is replaced here sees that it is and opens the new one.
+        write_atomic(path, text.as_bytes()).map_err(|error| failed("write", error))?;
+        Ok(Some(Rebuilt { found, copy, places }))
+    }
+
+    /// How a file with these bytes differs from what it should be, and what it should be.
+    fn rebuilt(&self, bytes: &[u8], records: &[&Record]) -> Result<(Comparison, String, Vec<u64>), LedgerError> {
+        let entries: Vec<Entry<'_>> = records.iter().map(|record| Entry::of(record)).collect();
+        // A character that was cut short at the end belongs to a row that was.
+        let whole = match std::str::from_utf8(bytes) {
+            Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+            _ => bytes,
+        };
+        let is_torn_header = LedgerFile::is_torn_header(self, whole);
+        let whole = if is_torn_header { &[] } else { whole };
+        let layout = self.layout_of(whole)?;
+        let text = std::str::from_utf8(whole).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;
+        let has_header = layout.is_some();
+        let layout = layout.unwrap_or_else(|| self.new_layout());
+        let rebuild = Rebuild::new(text, &layout, has_header, &entries);
+        let mut found = rebuild.comparison();
+        if is_torn_header {
+            found.torn.push(1);
+        }
+        if whole.len() < bytes.len() && found.torn.is_empty() {
+            return Err(LedgerError::Encoding(self.path().to_owned()));
+        }
+        let (text, places) = rebuild.text();
+        Ok((found, text, places))
+    }
+
+    /// Whether the first write into the file was cut short before its header was whole.
+    fn is_torn_header(&self, bytes: &[u8]) -> bool {
+        let header = self.new_layout().header_line();
+        !bytes.is_empty() && bytes.len() < header.len() && header.as_bytes().starts_with(bytes)
+    }
+}
