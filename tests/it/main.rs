@@ -10,6 +10,7 @@ mod demo_assets;
 mod exec;
 mod git;
 mod interrupt;
+mod keep_logs;
 mod kill;
 mod ledger;
 mod measure;
