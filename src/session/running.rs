@@ -253,10 +253,16 @@ impl Session<'_> {
         let mut stopping = false;
         let exit = loop {
             match *interrupt.borrow_and_update() {
-                Interrupt::Now if !stopping => {
-                    run.job.stop()?;
-                    stopping = true;
-                }
+                Interrupt::Now if !stopping => match run.job.stop() {
+                    Err(error @ ExecError::OtherMachine { .. }) => {
+                        self.emit(Event::Notice { detail: error.to_string() })?;
+                        return Ok(Ended::StillRunning);
+                    }
+                    stopped => {
+                        stopped?;
+                        stopping = true;
+                    }
+                },
                 Interrupt::Detach => return Ok(Ended::StillRunning),
                 _ => {}
             }
