@@ -63,7 +63,8 @@ impl Drop for RefGuard {
 fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
     let mut names = Vec::new();
     file.read_to_end(&mut names).at("reading", path)?;
-    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+    // On a full disk names are cut off, and what is left of one may be that of the ref itself.
+    for name in names.split(|byte| *byte == 0).filter(|name| name.ends_with(b".lock")) {
         let lock = Path::new(OsStr::from_bytes(name));
         match fs::remove_file(lock) {
             Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", lock),
