@@ -1,7 +1,6 @@
 //! The shim: the process that starts a command, watches over it, ends all of it and says how it ended.
 
-use std::fs;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
