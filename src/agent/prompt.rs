@@ -114,6 +114,18 @@ pub fn task_spec(contract: &Contract) -> String {
     } else {
         text += "- a change is kept when it is strictly better\n";
     }
+    for (what, globs) in
+        [("files that you may edit", &contract.scope), ("files that you may not edit", &contract.protect)]
+    {
+        if !globs.is_empty() {
+            let _ = writeln!(text, "- {what}: {}", globs.join(", "));
+        }
+    }
+    for (what, limit) in [("files", contract.max_files), ("lines of one file", contract.max_file_lines)] {
+        if let Some(limit) = limit {
+            let _ = writeln!(text, "- {what} that one experiment may change: {limit}");
+        }
+    }
     if let Some(goal) = contract.goal {
         let _ = writeln!(text, "- goal: {goal}");
     }

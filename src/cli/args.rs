@@ -87,6 +87,21 @@ pub(super) struct SettingsArgs {
     /// The dialect of a new results.tsv
     #[arg(long, value_name = "DIALECT")]
     pub(super) ledger: Option<Dialect>,
+    /// The files that an experiment may change, several times if need be [default: all but those that measure]
+    #[arg(long, value_name = "GLOB")]
+    pub(super) scope: Vec<String>,
+    /// Files that no experiment may change, several times if need be
+    #[arg(long, value_name = "GLOB")]
+    pub(super) protect: Vec<String>,
+    /// How many files an experiment may change
+    #[arg(long, value_name = "N")]
+    pub(super) max_files: Option<u32>,
+    /// How many lines of one file an experiment may add and delete
+    #[arg(long, value_name = "N")]
+    pub(super) max_file_lines: Option<u32>,
+    /// Measure a change again that was measured before
+    #[arg(long)]
+    pub(super) allow_repeats: bool,
     /// How much of the runs' logs is kept, as in 2GB; `all`, or 0 for the best one and the newest ten [default: 10GB]
     #[arg(long, value_name = "SIZE")]
     pub(super) keep_logs: Option<KeepLogs>,

@@ -24,6 +24,11 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
     if contract.min_delta > 0.0 {
         lines.push(format!("kept      when better by more than {}", contract.min_delta));
     }
+    for (name, globs) in [("scope", &contract.scope), ("protected", &contract.protect)] {
+        if !globs.is_empty() {
+            lines.push(format!("{name:9} {}", globs.join(", ")));
+        }
+    }
     if let Some(goal) = contract.goal {
         lines.push(format!("goal      {goal}"));
     }

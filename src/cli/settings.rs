@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use autoresearch::domain::{Clock, Direction, MetricSource};
 use autoresearch::session::Asked;
-use clap::{Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, Args, Command, FromArgMatches};
 use jiff::SignedDuration;
 
 use super::args::SettingsArgs;
@@ -102,16 +102,26 @@ fn flags() -> Command {
     SettingsArgs::augment_args(Command::new("ar").no_binary_name(true))
 }
 
-/// Reads each setting from the variable that is named after its flag.
+/// Whether a setting can be given several times.
+fn takes_several(argument: &Arg) -> bool {
+    matches!(argument.get_action(), ArgAction::Append)
+}
+
+/// Reads each setting from the variable that is named after its flag; several values stand between colons.
 fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<SettingsArgs, CliError> {
     let flags = flags();
     let given = flags.get_arguments().filter_map(|argument| {
         let long = argument.get_long()?.to_owned();
         let name = format!("AR_{}", long.to_uppercase().replace('-', "_"));
         let value = get(&name).filter(|value| !value.is_empty())?;
-        Some(Given { long, value, called: format!("the variable {name}") })
+        let values = match value.to_str() {
+            Some(list) if takes_several(argument) => list.split(':').map(OsString::from).collect(),
+            _ => vec![value],
+        };
+        let called = format!("the variable {name}");
+        Some(values.into_iter().map(move |value| Given { long: long.clone(), value, called: called.clone() }))
     });
-    parse_layer(given.collect(), "unset it, or mend it")
+    parse_layer(given.flatten().collect(), "unset it, or mend it")
 }
 
 /// Reads the settings file; `max_experiments` and `max-experiments` are the same setting.
@@ -134,12 +144,22 @@ fn from_file(path: &Path) -> Result<SettingsArgs, CliError> {
             let hint = format!("the settings are {}", known.join(", "));
             return Err(CliError::new(format!("{}: there is no setting `{key}`", path.display()), Some(hint)));
         }
-        let value = match value {
-            toml::Value::String(text) => text,
-            toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => value.to_string(),
-            _ => return Err(trouble(format!("`{key}` must be a text, a number, true or false"))),
+        let several =
+            flags().get_arguments().any(|argument| argument.get_long() == Some(&long) && takes_several(argument));
+        let values = match value {
+            toml::Value::Array(values) if several => values,
+            value => vec![value],
         };
-        given.push(Given { long, value: value.into(), called: format!("{} in {}", key, path.display()) });
+        for value in values {
+            let value = match value {
+                toml::Value::String(text) => text,
+                toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => value.to_string(),
+                _ if several => return Err(trouble(format!("`{key}` must be a list of texts"))),
+                _ => return Err(trouble(format!("`{key}` must be a text, a number, true or false"))),
+            };
+            let called = format!("{key} in {}", path.display());
+            given.push(Given { long: long.clone(), value: value.into(), called });
+        }
     }
     parse_layer(given, hint)
 }
@@ -205,6 +225,11 @@ fn asked(settings: SettingsArgs) -> Asked {
         max_experiments: settings.max_experiments,
         budget: settings.budget.map(Duration::from),
         ledger: settings.ledger.map(Into::into),
+        scope: settings.scope,
+        protect: settings.protect,
+        max_files: settings.max_files,
+        max_file_lines: settings.max_file_lines,
+        allow_repeats: settings.allow_repeats.then_some(true),
         keep_logs: settings.keep_logs,
     }
 }
@@ -225,6 +250,11 @@ fn or(first: Asked, second: Asked) -> Asked {
         max_experiments: first.max_experiments.or(second.max_experiments),
         budget: first.budget.or(second.budget),
         ledger: first.ledger.or(second.ledger),
+        scope: if first.scope.is_empty() { second.scope } else { first.scope },
+        protect: if first.protect.is_empty() { second.protect } else { first.protect },
+        max_files: first.max_files.or(second.max_files),
+        max_file_lines: first.max_file_lines.or(second.max_file_lines),
+        allow_repeats: first.allow_repeats.or(second.allow_repeats),
         keep_logs: first.keep_logs.or(second.keep_logs),
     }
 }

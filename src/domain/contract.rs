@@ -15,6 +15,27 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a process has between TERM and KILL: 10 seconds.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
+/// Files that pin the versions of what a project depends on, in the order of their names.
+pub const LOCK_FILES: &[&str] = &[
+    "Cargo.lock",
+    "Manifest.toml",
+    "Pipfile.lock",
+    "bun.lock",
+    "conda-lock.yml",
+    "environment.yml",
+    "flake.lock",
+    "go.sum",
+    "package-lock.json",
+    "pdm.lock",
+    "pixi.lock",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "pylock.toml",
+    "requirements.txt",
+    "uv.lock",
+    "yarn.lock",
+];
+
 /// The dialect in which a new results.tsv is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,6 +77,21 @@ pub struct Contract {
     pub budget: Option<Duration>,
     /// The dialect of a new results.tsv.
     pub ledger: LedgerDialect,
+    /// The globs of the files that an experiment may change; all files when empty.
+    #[serde(default)]
+    pub scope: Vec<String>,
+    /// The globs of the files that no experiment may change.
+    #[serde(default)]
+    pub protect: Vec<String>,
+    /// How many files an experiment may change.
+    #[serde(default)]
+    pub max_files: Option<u32>,
+    /// How many lines of one file an experiment may add and delete.
+    #[serde(default)]
+    pub max_file_lines: Option<u32>,
+    /// Whether a change that was measured before is measured again.
+    #[serde(default)]
+    pub allow_repeats: bool,
     /// How much of the logs is kept.
     #[serde(default)]
     pub keep_logs: KeepLogs,

@@ -14,12 +14,12 @@ mod tag;
 mod text;
 
 pub use clock::Clock;
-pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LedgerDialect};
+pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LOCK_FILES, LedgerDialect};
 pub use event::{Event, StopReason};
 pub use keep_logs::KeepLogs;
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
-pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, MetricValue, Record, Run};
+pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, Record, Run};
 pub use tag::{Tag, TagError};
 pub use text::{bytes_text, count_of, duration_text, one_line, shell_word};

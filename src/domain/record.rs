@@ -98,6 +98,15 @@ impl fmt::Display for DiffStat {
     }
 }
 
+/// What tells whether two changes are the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The tree of the experiment's commit, in hexadecimal.
+    pub tree: String,
+    /// A SHA-256 of what the change takes away and puts in, wherever in a file it stands.
+    pub patch: String,
+}
+
 /// Where an experiment ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
@@ -159,6 +168,9 @@ pub struct Record {
     pub guards: Vec<Value>,
     /// The size of the change.
     pub diff: DiffStat,
+    /// What tells whether another change is the same; absent for the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
     /// Where it ran.
     pub environment: Environment,
     /// When the attempt began.

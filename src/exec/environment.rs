@@ -9,28 +9,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{gpu, unix};
-use crate::domain::Environment;
-
-/// Files that pin the versions of what a project depends on, in the order in which they are hashed.
-const LOCK_FILES: &[&str] = &[
-    "Cargo.lock",
-    "Manifest.toml",
-    "Pipfile.lock",
-    "bun.lock",
-    "conda-lock.yml",
-    "environment.yml",
-    "flake.lock",
-    "go.sum",
-    "package-lock.json",
-    "pdm.lock",
-    "pixi.lock",
-    "pnpm-lock.yaml",
-    "poetry.lock",
-    "pylock.toml",
-    "requirements.txt",
-    "uv.lock",
-    "yarn.lock",
-];
+use crate::domain::{Environment, LOCK_FILES};
 
 /// Describes this machine, and the lock files in `root`: their SHA-256 is that of the files one after the other in
 /// the order of their names, as in `cat Cargo.lock uv.lock | sha256sum`. What cannot be found out is left out.

@@ -1,5 +1,7 @@
 //! What changed between two commits, in numbers.
 
+use std::path::PathBuf;
+
 use gix::ObjectId;
 use gix::bstr::BString;
 use gix::diff::blob::{Algorithm, Diff, InternedInput, diff_with_slider_heuristics};
@@ -8,6 +10,7 @@ use gix::index::entry::Mode;
 
 use super::error::During;
 use super::index::Version;
+use super::path::to_path;
 use super::{Proposal, Repo, Result};
 use crate::domain::{CommitId, DiffStat};
 
@@ -44,6 +47,16 @@ impl FileChange {
         Some((data(&self.old), data(&self.new)))
     }
 
+    fn stat(&self) -> DiffStat {
+        match self.text() {
+            Some((old, new)) => {
+                let (_, diff) = lines(old, new);
+                DiffStat { files: 1, added: diff.count_additions(), deleted: diff.count_removals() }
+            }
+            None => DiffStat { files: 1, added: 0, deleted: 0 },
+        }
+    }
+
     /// The path that the file has, or had.
     pub(super) fn path(&self) -> Option<&BString> {
         self.new.as_ref().or(self.old.as_ref()).map(|side| &side.path)
@@ -73,17 +86,20 @@ impl Repo {
         self.tree_stat(self.tree_id(base)?, proposal.tree)
     }
 
+    /// How much changed in each file, counted as in [`Repo::diff_stat`]; a renamed file has its new path.
+    pub fn file_stats(&self, a: &CommitId, b: &CommitId) -> Result<Vec<(PathBuf, DiffStat)>> {
+        let changes = self.file_changes(self.tree_id(a)?, self.tree_id(b)?)?;
+        let files = changes.iter().filter_map(|change| Some((to_path(change.path()?.as_ref()), change.stat())));
+        Ok(files.collect())
+    }
+
     fn tree_stat(&self, a: ObjectId, b: ObjectId) -> Result<DiffStat> {
-        let mut stat = DiffStat::default();
-        for change in self.file_changes(a, b)? {
-            stat.files = stat.files.saturating_add(1);
-            if let Some((old, new)) = change.text() {
-                let (_, diff) = lines(old, new);
-                stat.added = stat.added.saturating_add(diff.count_additions());
-                stat.deleted = stat.deleted.saturating_add(diff.count_removals());
-            }
-        }
-        Ok(stat)
+        let changes = self.file_changes(a, b)?;
+        Ok(changes.iter().map(FileChange::stat).fold(DiffStat::default(), |all, one| DiffStat {
+            files: all.files.saturating_add(one.files),
+            added: all.added.saturating_add(one.added),
+            deleted: all.deleted.saturating_add(one.deleted),
+        }))
     }
 
     /// The files that differ between two trees, renames found as git finds them by default; sorted by path.

@@ -20,6 +20,7 @@ mod lock;
 mod open;
 mod operation;
 mod path;
+mod pinned;
 mod plan;
 mod propose;
 mod records;
@@ -30,6 +31,7 @@ mod save;
 mod scan;
 mod sync;
 mod untracked;
+
 mod worktree;
 
 pub use error::{Cause, GitError};

@@ -218,6 +218,11 @@ impl Repo {
         Ok(())
     }
 
+    /// The files that differ from `a` to `b`, sorted by path; a renamed one is deleted and added.
+    pub fn changed_between(&self, a: &CommitId, b: &CommitId) -> Result<Vec<ChangedPath>> {
+        self.changed_paths(self.tree_id(a)?, self.tree_id(b)?)
+    }
+
     /// The same for whoever reads a proposal.
     fn changed_paths(&self, old: ObjectId, new: ObjectId) -> Result<Vec<ChangedPath>> {
         let mut paths = Vec::new();

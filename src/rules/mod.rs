@@ -4,16 +4,20 @@
 
 mod decide;
 mod history;
+mod novelty;
 mod recovery;
 mod retention;
+mod scope;
 mod space;
 mod stop;
 mod summary;
 
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
 pub use history::History;
+pub use novelty::{fingerprint, measured_before};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
+pub use scope::{FileEdit, FileTerms, GlobError, LARGEST_ADDED};
 pub use space::Space;
 pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};

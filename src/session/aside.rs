@@ -66,11 +66,10 @@ impl Session<'_> {
     /// Makes the change that was set aside, if there is one, the next experiment.
     pub(super) async fn attempt_aside(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let Some(Aside { commit, description, .. }) = self.journal.aside.take() else { return Ok(Attempted::Recorded) };
-        let open = OpenExperiment {
-            description,
-            commit: Some(commit),
-            ..OpenExperiment::new(self.history.next_id(), self.tip(), self.now())
-        };
+        let mut open =
+            OpenExperiment { description, ..OpenExperiment::new(self.history.next_id(), self.tip(), self.now()) };
+        self.check(&mut open, &commit, &[])?;
+        open.commit = Some(commit);
         self.journal.iteration += 1;
         remove_file(&self.index_before())?;
         self.enter(Phase::Committing, open.clone())?;

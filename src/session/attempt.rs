@@ -131,6 +131,7 @@ impl Session<'_> {
             runs: measured.run.map(|run| Run { value: value.map(|number| number.value), ..run }).into_iter().collect(),
             guards: Vec::new(),
             diff,
+            fingerprint: open.fingerprint.clone(),
             environment: self.environment.clone(),
             started: open.started,
             finished: self.now(),

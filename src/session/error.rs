@@ -8,6 +8,7 @@ use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
+use crate::rules::GlobError;
 use crate::state::{StateError, is_disk_full};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
@@ -41,6 +42,8 @@ pub enum SessionError {
     Exec(#[from] ExecError),
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Glob(#[from] GlobError),
     #[error(transparent)]
     Tag(#[from] TagError),
     #[error("a new session needs {0}")]
@@ -124,7 +127,7 @@ impl SessionError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Missing(_) | SessionError::DirectionUnclear(_) | SessionError::Tag(_) => ErrorKind::Usage,
-            SessionError::Pattern(_) => ErrorKind::Usage,
+            SessionError::Pattern(_) | SessionError::Glob(_) => ErrorKind::Usage,
             SessionError::BaselineFailed { .. } => ErrorKind::BaselineFailed,
             SessionError::Stopped(_) => ErrorKind::NeedsPerson,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
@@ -144,6 +147,9 @@ impl SessionError {
             SessionError::Ledger(error) => return error.hint(),
             SessionError::Exec(error) => return error.hint(),
             SessionError::Pattern(error) => return error.hint(),
+            SessionError::Glob(_) => {
+                "write it like --scope 'src/**' or --scope '*.py'; a folder stands for all in it".into()
+            }
             SessionError::Tag(_) => "name it like `--tag nov20-lr`".into(),
             SessionError::Missing(_) => {
                 "ar run --metric val_bpb --cmd \"uv run train.py\", or `ar init` for an ar.toml".into()

@@ -6,6 +6,7 @@
 mod aside;
 mod attempt;
 mod baseline;
+mod check;
 mod demo;
 mod error;
 mod heal;

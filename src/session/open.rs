@@ -16,7 +16,7 @@ use crate::domain::{Clock, CommitId, Contract, Environment, Event, Number, Phase
 use crate::exec;
 use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
-use crate::rules::History;
+use crate::rules::{FileTerms, History};
 use crate::state::{
     EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, write_json,
 };
@@ -43,6 +43,9 @@ pub struct Session<'a> {
     pub(super) repo: Repo,
     pub(super) folder: SessionFolder,
     pub(super) contract: Contract,
+    pub(super) file_terms: FileTerms,
+    /// The files that no experiment may change.
+    pub(super) protected: Vec<PathBuf>,
     pub(super) history: History,
     pub(super) journal: Journal,
     pub(super) log: EventLog,
@@ -68,7 +71,7 @@ impl<'a> Session<'a> {
         observer: Observer<'a>,
         interrupt: watch::Receiver<Interrupt>,
     ) -> Result<Self, SessionError> {
-        let Plan { repo, folder, contract, ledger, clock, drive, continued, notices } = plan;
+        let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices } = plan;
         repo.exclude(OWN_FILES)?;
         folder.create()?;
         let lock = folder.lock(repo.git_dir())?;
@@ -82,11 +85,14 @@ impl<'a> Session<'a> {
         let environment = exec::environment(repo.worktree());
         let untracked = read_json(&untracked_path(&folder))?;
         let rebuilt = journal.is_none() && history.baseline().is_some();
+        let protected = repo.files_at(&contract.start, |path| file_terms.protects(path))?;
         let mut session = Session {
             journal: journal.unwrap_or_else(|| rebuilt_journal(&history, repo.worktree(), clock.now())),
             repo,
             folder,
             contract,
+            protected,
+            file_terms,
             history,
             log,
             memory,

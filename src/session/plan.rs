@@ -15,6 +15,7 @@ use crate::domain::{
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
+use crate::rules::FileTerms;
 use crate::state::{Journal, SessionFolder, refuse_held};
 
 /// The files that `ar` keeps in the repository's root and out of git.
@@ -37,6 +38,11 @@ pub struct Asked {
     pub max_experiments: Option<u32>,
     pub budget: Option<Duration>,
     pub ledger: Option<LedgerDialect>,
+    pub scope: Vec<String>,
+    pub protect: Vec<String>,
+    pub max_files: Option<u32>,
+    pub max_file_lines: Option<u32>,
+    pub allow_repeats: Option<bool>,
     pub keep_logs: Option<KeepLogs>,
 }
 
@@ -61,6 +67,7 @@ pub struct Plan {
     pub(super) repo: Repo,
     pub(super) folder: SessionFolder,
     pub(super) contract: Contract,
+    pub(super) file_terms: FileTerms,
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) drive: Drive,
@@ -98,6 +105,7 @@ impl Plan {
         };
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
+        let file_terms = FileTerms::of(&contract)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         refuse_others(&repo, &contract.tag)?;
         let journal = Journal::read(&folder.state())?.filter(|_| continued);
@@ -138,7 +146,7 @@ impl Plan {
         if !continued {
             notices.extend(untracked_notice(&changes));
         }
-        let plan = Plan { repo, folder, contract, ledger, clock, drive, continued, notices };
+        let plan = Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices };
         plan.check_room()?;
         Ok(plan)
     }
@@ -205,6 +213,11 @@ fn new_contract(
         max_experiments: asked.max_experiments,
         budget: asked.budget,
         ledger: asked.ledger.unwrap_or_default(),
+        scope: asked.scope.clone(),
+        protect: asked.protect.clone(),
+        max_files: asked.max_files,
+        max_file_lines: asked.max_file_lines,
+        allow_repeats: asked.allow_repeats.unwrap_or(false),
         keep_logs: asked.keep_logs.unwrap_or_default(),
         start,
         started_from,
@@ -264,6 +277,13 @@ fn continue_contract(mut stored: Contract, asked: &Asked) -> Result<Contract, Se
     same("direction", stored.metric.direction.to_string(), asked.direction.map(|d| d.to_string()))?;
     same("command", stored.command.clone(), asked.command.clone())?;
     same("metric source", source_text(&stored.metric.source), asked.source.as_ref().map(source_text))?;
+    let list = |globs: &[String]| globs.join(", ");
+    let given = |globs: &[String]| (!globs.is_empty()).then(|| list(globs));
+    same("scope", list(&stored.scope), given(&asked.scope))?;
+    same("list of protected files", list(&stored.protect), given(&asked.protect))?;
+    stored.max_files = asked.max_files.or(stored.max_files);
+    stored.max_file_lines = asked.max_file_lines.or(stored.max_file_lines);
+    stored.allow_repeats = asked.allow_repeats.unwrap_or(stored.allow_repeats);
     stored.agent = asked.agent.clone().or(stored.agent);
     stored.min_delta = asked.min_delta.unwrap_or(stored.min_delta);
     stored.goal = asked.goal.or(stored.goal);

@@ -7,7 +7,7 @@ use super::error::SessionError;
 use super::kept_log::{open_log, put_log_back};
 use super::open::{Interrupt, Session, remove_file};
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
-use crate::domain::{CommitId, DiffStat, Event, Failure, FailureClass, Outcome, Phase, one_line};
+use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
 use crate::exec::{self, ExecError, Job};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
 use crate::state::{Iteration, OpenExperiment, write_atomic};
@@ -183,8 +183,7 @@ impl Session<'_> {
     ) -> Result<Option<CommitId>, SessionError> {
         let tip = self.reclaim_branch(&open.base)?;
         let mut change = self.repo.propose(&open.base, known)?;
-        open.refused = refusal(&change);
-        if change.is_empty() && open.refused.is_none() {
+        if change.is_empty() && change.too_large().is_empty() {
             self.move_branch(&open.base, &[], "nothing changed")?;
             self.repo.adopt_index(&mut change)?;
             self.enter_idle()?;
@@ -199,6 +198,7 @@ impl Session<'_> {
         self.enter(Phase::Committing, open.clone())?;
         let commit =
             if made_by_agent { tip.clone() } else { self.repo.commit(&change, &open.base, &open.description)? };
+        self.check(open, &commit, change.too_large())?;
         open.commit = Some(commit.clone());
         self.enter(Phase::Committing, open.clone())?;
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
@@ -281,16 +281,6 @@ impl Texts {
         let given = [self.own, subject, self.fallback].into_iter().flatten();
         given.map(|text| one_line(&text)).find(|text| !text.is_empty()).unwrap_or_else(describe)
     }
-}
-
-/// Why a change is not run: files so large that they are left out of its commit.
-fn refusal(change: &Change) -> Option<Failure> {
-    let lines: Vec<_> = change
-        .too_large()
-        .iter()
-        .map(|file| format!("{} has {} MiB", file.path.display(), file.size / (1024 * 1024)))
-        .collect();
-    (!lines.is_empty()).then(|| Failure { class: FailureClass::TooLarge, excerpt: lines.join("\n") })
 }
 
 /// The change where nobody has words for it: its files, and how much of them.

@@ -194,6 +194,7 @@ impl Session<'_> {
 
     fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         let commit = commit_of(open)?;
+        self.put_protected_back(&commit)?;
         let folder = self.run_folder(open.id)?;
         let log = folder.join("run.log");
         let root = self.repo.worktree().to_owned();
@@ -300,7 +301,7 @@ impl Session<'_> {
         if let Some(log) = &mut run.log.file {
             put_log_back(&run.log.path, log)?;
         }
-        let measured = self.measure(run, open, &exit);
+        let measured = self.measure(run, open, &exit)?;
         if let Err(full) = self.refuse_spoilt_run(open.id, measured.failure.as_ref()) {
             // It is run again, and that it ended like this does not count among the starts.
             remove_file(&self.folder.run(open.id).join("exit.json"))?;
@@ -311,7 +312,7 @@ impl Session<'_> {
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.
-    fn measure(&self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Measured {
+    fn measure(&self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
         let mut summary = run.log.scanner.finish();
         if let MetricSource::File { path, pointer } = &self.contract.metric.source {
             summary.found = read_metric_file(&self.repo.worktree().join(path), pointer, open.metric_file.as_deref());
@@ -323,10 +324,13 @@ impl Session<'_> {
             oom_killed: exit.oom_killed,
             lost: false,
         };
-        let verdict = judge(&summary, &ending);
+        let mut verdict = judge(&summary, &ending);
+        if let Some(failure) = self.protected_changed(&commit_of(open)?)? {
+            verdict.failure = Some(failure);
+        }
         let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), json!(number.value))).collect();
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
-        Measured {
+        Ok(Measured {
             value: verdict.value,
             failure: verdict.failure,
             metrics,
@@ -341,7 +345,7 @@ impl Session<'_> {
                 value: None,
             }),
             ended: ended_in_words(exit),
-        }
+        })
     }
 }
 

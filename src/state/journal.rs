@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::StateError;
 use super::durable::{read_json, write_json};
-use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Phase};
+use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase};
 
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub struct OpenExperiment {
     /// Why it is recorded without a run.
     #[serde(default)]
     pub refused: Option<Failure>,
+    /// What tells whether another change is the same, from the commit step on.
+    #[serde(default)]
+    pub fingerprint: Option<Fingerprint>,
     /// What the agent said about its change beside description and direction.
     #[serde(default)]
     pub proposal: Map<String, Value>,
@@ -77,6 +80,7 @@ impl OpenExperiment {
             rows_from: 0,
             metric_file: None,
             refused: None,
+            fingerprint: None,
             proposal: Map::new(),
             more: Map::new(),
         }

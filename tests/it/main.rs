@@ -3,6 +3,7 @@
 
 mod archiver;
 mod bad_input;
+mod check;
 mod cli;
 mod data;
 mod demo;

@@ -1,0 +1,109 @@
+//! What a change may touch.
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::domain::{CommitId, Direction, LedgerDialect, MetricSource, MetricSpec};
+
+fn contract(scope: &[&str], protect: &[&str], command: &str) -> Contract {
+    let list = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
+    Contract {
+        version: 1,
+        tag: "t".parse().unwrap(),
+        metric: MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log },
+        command: command.into(),
+        agent: None,
+        min_delta: 0.0,
+        goal: None,
+        timeout: crate::domain::DEFAULT_TIMEOUT,
+        grace: crate::domain::DEFAULT_GRACE,
+        max_experiments: None,
+        budget: None,
+        ledger: LedgerDialect::Ar,
+        scope: list(scope),
+        protect: list(protect),
+        max_files: None,
+        max_file_lines: None,
+        allow_repeats: false,
+        keep_logs: Default::default(),
+        start: CommitId::new("a".repeat(40)),
+        started_from: None,
+        created: Timestamp::UNIX_EPOCH,
+        more: Default::default(),
+    }
+}
+
+fn edit(path: &str) -> FileEdit {
+    FileEdit { path: path.into(), is_new: false, size: 10, lines: 1 }
+}
+
+fn verdict(contract: &Contract, paths: &[&str]) -> Option<(FailureClass, String)> {
+    let edits: Vec<_> = paths.iter().map(|path| edit(path)).collect();
+    let failure = FileTerms::of(contract).unwrap().refuse(&edits)?;
+    Some((failure.class, failure.excerpt))
+}
+
+#[test]
+fn what_measures_is_protected_unless_the_scope_names_it() {
+    let open = contract(&[], &[], "uv run train.py");
+    for path in ["prepare.py", "ar.toml", "program.md", "uv.lock", "sub/Cargo.lock"] {
+        assert_eq!(verdict(&open, &[path]), Some((FailureClass::Protected, format!("{path} is protected"))), "{path}");
+    }
+    for path in ["train.py", "sub/prepare.py", "model/lock.py", "new.txt"] {
+        assert_eq!(verdict(&open, &[path]), None, "{path}");
+    }
+    let scoped =
+        contract(&["src", "uv.lock", "prepare.py"], &["src/eval/**"], "python ./evaluate.py --data src/data.bin");
+    for (path, class) in [
+        ("src/model.py", None),
+        ("src/deep/er/model.py", None),
+        ("uv.lock", None),
+        ("prepare.py", None),
+        ("src/data.bin", None),
+        ("src/eval/metric.py", Some(FailureClass::Protected)),
+        ("evaluate.py", Some(FailureClass::Protected)),
+        ("ar.toml", Some(FailureClass::Protected)),
+        ("README.md", Some(FailureClass::Scope)),
+        ("srcs/model.py", Some(FailureClass::Scope)),
+    ] {
+        assert_eq!(verdict(&scoped, &[path]).map(|(class, _)| class), class, "{path}");
+    }
+}
+
+#[test]
+fn globs_read_as_people_mean_them() {
+    for (glob, path, matches) in [
+        ("train.py", "train.py", true),
+        ("./train.py", "train.py", true),
+        ("train.py", "old/train.py", false),
+        ("*.py", "train.py", true),
+        ("*.py", "src/train.py", false),
+        ("**/*.py", "src/deep/train.py", true),
+        ("src/", "src/a/b.c", true),
+        ("src/*", "src/a", true),
+        ("{a,b}.txt", "b.txt", true),
+        ("naïve/*", "naïve/文字.txt", true),
+        ("with space", "with space/x", true),
+    ] {
+        let terms = FileTerms::of(&contract(&[], &[glob], "true")).unwrap();
+        assert_eq!(terms.protects(Path::new(path)), matches, "{glob} {path}");
+    }
+    let error = FileTerms::of(&contract(&["a{b"], &[], "true")).unwrap_err();
+    assert!(error.to_string().starts_with("`a{b` is not a glob: "), "{error}");
+}
+
+#[test]
+fn limits_name_the_files_that_are_over_them() {
+    let limited = Contract { max_files: Some(2), max_file_lines: Some(20), ..contract(&[], &[], "true") };
+    let terms = FileTerms::of(&limited).unwrap();
+    let excerpt = |edits: &[FileEdit]| terms.refuse(edits).map(|failure| (failure.class, failure.excerpt));
+    assert_eq!(excerpt(&[edit("a"), FileEdit { lines: 20, ..edit("b") }]), None);
+    let too_much = [
+        FileEdit { is_new: true, size: LARGEST_ADDED + 1, ..edit("weights.bin") },
+        FileEdit { lines: 21, ..edit("b") },
+        FileEdit { size: 2 * LARGEST_ADDED, ..edit("was large before") },
+    ];
+    let lines = "weights.bin has 5.0 MB, and a new file may have 5.0 MB\nb has 21 lines changed, and 20 may be\n\
+                 3 files changed, and 2 may be";
+    assert_eq!(excerpt(&too_much), Some((FailureClass::TooLarge, lines.into())));
+}

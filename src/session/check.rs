@@ -1,0 +1,77 @@
+//! The checks on a change before it runs, and on what its run left.
+
+use std::path::Path;
+
+use super::error::{SessionError, list};
+use super::open::Session;
+use crate::domain::{CommitId, Event, Failure, FailureClass, bytes_text};
+use crate::git::{ChangeKind, ChangedPath, TooLarge};
+use crate::rules::{FileEdit, fingerprint, measured_before};
+use crate::state::OpenExperiment;
+
+impl Session<'_> {
+    /// Looks at the change that an experiment's commit makes, and notes what tells it from others and, where that is so, why
+    /// it is not run. Files that are `too_large` are no part of the commit.
+    pub(super) fn check(
+        &self,
+        open: &mut OpenExperiment,
+        commit: &CommitId,
+        too_large: &[TooLarge],
+    ) -> Result<(), SessionError> {
+        let diff = self.repo.diff_text(&open.base, commit)?;
+        let change = fingerprint(self.repo.tree_of(commit)?, &diff);
+        open.refused = match self.file_terms.refuse(&self.edits(&open.base, commit)?) {
+            None if !too_large.is_empty() => {
+                let lines =
+                    too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
+                Some(Failure { class: FailureClass::TooLarge, excerpt: lines.collect::<Vec<_>>().join("\n") })
+            }
+            None if !self.contract.allow_repeats => measured_before(&self.history, &change).map(|record| Failure {
+                class: FailureClass::Duplicate,
+                excerpt: format!("experiment {}, {}: {}", record.id, record.outcome, record.reason),
+            }),
+            refused => refused,
+        };
+        open.fingerprint = Some(change);
+        Ok(())
+    }
+
+    fn edits(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<FileEdit>, SessionError> {
+        let counted = match self.file_terms.counts_lines() {
+            true => self.repo.file_stats(base, commit)?,
+            false => Vec::new(),
+        };
+        let lines = |path: &Path| {
+            let stat = counted.iter().find(|(counted, _)| counted == path);
+            stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
+        };
+        let changed = self.repo.changed_between(base, commit)?;
+        let edits = changed.into_iter().map(|ChangedPath { path, kind, size }| FileEdit {
+            lines: lines(&path),
+            path,
+            is_new: kind == ChangeKind::Added,
+            size,
+        });
+        Ok(edits.collect())
+    }
+
+    /// Puts protected files back that somebody changed since the commit was checked out.
+    pub(super) fn put_protected_back(&mut self, commit: &CommitId) -> Result<(), SessionError> {
+        let changed = self.repo.differing(commit, &self.protected)?;
+        if !changed.is_empty() {
+            let detail = format!("protected files were changed before the run; they are put back: {}", list(&changed));
+            self.emit(Event::Notice { detail })?;
+            self.put_back(commit, commit)?;
+        }
+        Ok(())
+    }
+
+    /// Why the number of a run does not count, if the run changed protected files.
+    pub(super) fn protected_changed(&self, commit: &CommitId) -> Result<Option<Failure>, SessionError> {
+        let changed = self.repo.differing(commit, &self.protected)?;
+        Ok((!changed.is_empty()).then(|| Failure {
+            class: FailureClass::Protected,
+            excerpt: format!("the run changed {}", list(&changed)),
+        }))
+    }
+}
