@@ -7,6 +7,7 @@ mod cli;
 mod data;
 mod demo;
 mod demo_assets;
+mod disk;
 mod exec;
 mod git;
 mod interrupt;
