@@ -20,3 +20,4 @@ mod run_loop;
 mod settings;
 mod support;
 mod try_one;
+mod worktrees;
