@@ -1,6 +1,7 @@
 //! The integration tests: the real binary, real git, real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod adopt;
 mod archiver;
 mod bad_input;
 mod cli;
