@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use autoresearch::domain::{CommitId, LedgerDialect, Outcome};
+use autoresearch::ledger::{Entry, LedgerFile};
+use autoresearch::state::append_line;
 use serde_json::Value;
 
 use crate::kill::outcome;
@@ -29,10 +32,14 @@ enum Moment {
     BeforeRun(u32),
     /// After it has printed everything.
     AfterRun(u32),
+    /// At the end of a run that printed a number on its way, and ends with this status.
+    InRun(u32, i32),
+    /// When the agent has made half a change, and ends with this status.
+    InAgent(u32, i32),
 }
 
-/// A command that, once and for one experiment, leaves only so much on the disk of the repository.
-fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32) -> String {
+/// A command that, once and for one experiment, leaves only so much on the disk of the repository, and then does `more`.
+fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32, more: &str) -> String {
     let once = repo.outside().join("filled");
     let fill = match scarce {
         Scarce::Blocks => {
@@ -43,17 +50,23 @@ fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32) -> String {
              for n in $(ls .git/fill | tail -n {left}); do rm .git/fill/$n; done"
         ),
     };
-    format!("if [ ! -e {0} ] && [ $AR_EXPERIMENT = {id} ]; then touch {0}; {fill}; fi", once.display())
+    format!("if [ ! -e {0} ] && [ $AR_EXPERIMENT = {id} ]; then touch {0}; {fill}; {more} fi", once.display())
 }
 
 fn session(repo: &TestRepo, full: Option<(Moment, Scarce, u32)>) -> Called {
     let (mut train, mut agent) = ("sh train.sh".to_owned(), agent(STEPS));
     if let Some((moment, scarce, left)) = full {
-        let filling = |id| filling(repo, scarce, left, id);
+        let filling = |id, more: &str| filling(repo, scarce, left, id, more);
         match moment {
-            Moment::AfterAgent(id) => agent = format!("{agent}; {}", filling(id)),
-            Moment::BeforeRun(id) => train = format!("{}; {train}", filling(id)),
-            Moment::AfterRun(id) => train = format!("{train}; {}", filling(id)),
+            Moment::AfterAgent(id) => agent = format!("{agent}; {}", filling(id, "")),
+            Moment::BeforeRun(id) => train = format!("{}; {train}", filling(id, "")),
+            Moment::AfterRun(id) => train = format!("{train}; {}", filling(id, "")),
+            Moment::InRun(id, status) => {
+                train = format!("echo val_bpb: 0.5; {}; {train}", filling(id, &format!("exit {status};")));
+            }
+            Moment::InAgent(id, status) => {
+                agent = format!("{}; {agent}", filling(id, &format!("echo >> train.sh; exit {status};")));
+            }
         }
     }
     let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--max-experiments", "3"];
@@ -152,14 +165,64 @@ fn a_disk_that_is_full_at_any_step_stops_a_session_whole_and_it_goes_on_with_roo
 fn a_run_or_an_agent_that_ends_on_a_full_disk_is_not_measured_but_repeated() {
     let noticed = full_at_each(&[
         (Moment::AfterAgent(2), Scarce::Blocks, &[0, 1, 3, 20]),
+        (Moment::InAgent(2, 1), Scarce::Blocks, &[0, 8, 40]),
+        (Moment::InAgent(2, 0), Scarce::Blocks, &[8]),
         (Moment::BeforeRun(0), Scarce::Blocks, &[0, 1, 3]),
-        (Moment::BeforeRun(2), Scarce::Blocks, &[0, 1, 2, 4, 20]),
+        (Moment::BeforeRun(2), Scarce::Blocks, &[1, 20]),
         (Moment::AfterRun(2), Scarce::Blocks, &[1]),
-        // The last run prints no more than a part of its log, the number not among it.
-        (Moment::BeforeRun(3), Scarce::Blocks, &[3]),
+        (Moment::InRun(0, 1), Scarce::Blocks, &[40]),
+        (Moment::InRun(2, 1), Scarce::Blocks, &[0, 8, 40]),
+        (Moment::InRun(2, 0), Scarce::Blocks, &[8]),
     ]);
     match noticed {
         Some((stops, all)) => assert_eq!(stops, all),
         None => eprintln!("skipped: no small file system can be mounted here"),
     }
+}
+
+#[test]
+fn a_line_that_does_not_fit_is_not_there_at_all() {
+    let repo = TestRepo::new();
+    let Some(disk) = SmallDisk::mount(repo.outside().join("small")) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    // Both end six bytes before the end of a block.
+    let log = disk.path().join("work.jsonl");
+    fs::write(&log, format!("{}\n", "x".repeat(4089))).unwrap();
+    let rows = disk.path().join("results.tsv");
+    let header = "commit_hash\tloss\tmemory_gb\tstatus\tdescription\n";
+    fs::write(&rows, format!("{header}#{}\n", "x".repeat(4088 - header.len()))).unwrap();
+    let before = (fs::read(&log).unwrap(), fs::read(&rows).unwrap());
+    disk.fill();
+    assert!(append_line(&log, "{\"a line\": \"that is longer\"}").is_err());
+    let entry = Entry {
+        commit: &CommitId::new("a".repeat(40)),
+        value: None,
+        memory_gb: None,
+        outcome: Outcome::Crash,
+        oom: false,
+        description: "does not fit",
+    };
+    let mut ledger = LedgerFile::open(&rows, "loss", LedgerDialect::Ar).unwrap();
+    assert!(ledger.append(&entry).is_err());
+    assert_eq!((fs::read(&log).unwrap(), fs::read(&rows).unwrap()), before);
+    disk.free();
+    append_line(&log, "{}").unwrap();
+    ledger.append(&entry).unwrap();
+    assert!(fs::read_to_string(&log).unwrap().ends_with("x\n{}\n"));
+    assert!(fs::read_to_string(&rows).unwrap().ends_with("x\naaaaaaaa\tnan\tnan\tfailed\tdoes not fit\n"));
+}
+
+#[test]
+fn a_baseline_that_is_recorded_gets_its_row_later_when_it_cannot_be_written_at_once() {
+    let repo = training_repo();
+    let cmd = "[ -e ../once ] || { touch ../once; mkdir results.tsv; }; sh train.sh";
+    let called = ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", cmd, "--tag", "t"]).exits(1);
+    assert!(called.stderr.contains("results.tsv`"), "{called:?}");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch"]).lines().count(), 1);
+    fs::remove_dir(repo.file("results.tsv")).unwrap();
+    ar(&repo, ["resume"]).ok();
+    assert!(repo.read("results.tsv").ends_with("\t2.000000\t14.3\timproved\tbaseline\n"));
+    assert_eq!(repo.read("results.tsv").lines().count(), 2);
 }
