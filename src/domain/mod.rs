@@ -10,6 +10,7 @@ mod metric;
 mod outcome;
 mod phase;
 mod record;
+mod space;
 mod tag;
 mod text;
 
@@ -21,5 +22,6 @@ pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, MetricValue, Record, Run};
+pub use space::Space;
 pub use tag::{Tag, TagError};
 pub use text::{bytes_text, count_of, duration_text, one_line, shell_word};

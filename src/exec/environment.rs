@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{gpu, unix};
-use crate::domain::Environment;
+use crate::domain::{Environment, Space};
 
 /// Files that pin the versions of what a project depends on, in the order in which they are hashed.
 const LOCK_FILES: &[&str] = &[
@@ -45,8 +45,8 @@ pub fn environment(root: &Path) -> Environment {
     }
 }
 
-/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
-pub fn disk_space(path: &Path) -> io::Result<(u64, u64)> {
+/// The room on the file system of `path`.
+pub fn disk_space(path: &Path) -> io::Result<Space> {
     unix::disk_space(&CString::new(path.as_os_str().as_bytes())?)
 }
 

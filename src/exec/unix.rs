@@ -7,6 +7,8 @@ use std::mem;
 
 use tokio::process::Command;
 
+use crate::domain::Space;
+
 /// A process id.
 pub(super) type Pid = libc::pid_t;
 
@@ -170,8 +172,8 @@ pub(super) fn page_size() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
-pub(super) fn disk_space(path: &CStr) -> io::Result<(u64, u64)> {
+/// The room on the file system of `path`.
+pub(super) fn disk_space(path: &CStr) -> io::Result<Space> {
     // SAFETY: the path ends with a NUL, a zeroed `statvfs` is valid, and the call writes to nothing else.
     let found = unsafe {
         let mut found: libc::statvfs = mem::zeroed();
@@ -179,7 +181,12 @@ pub(super) fn disk_space(path: &CStr) -> io::Result<(u64, u64)> {
         found
     };
     let block = found.f_frsize as u64;
-    Ok((found.f_bavail as u64 * block, found.f_blocks as u64 * block))
+    Ok(Space {
+        free: found.f_bavail as u64 * block,
+        total: found.f_blocks as u64 * block,
+        free_files: found.f_favail as u64,
+        total_files: found.f_files as u64,
+    })
 }
 
 /// The host's name, or nothing when the system does not tell.

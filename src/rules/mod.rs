@@ -14,6 +14,6 @@ pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain
 pub use history::History;
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
-pub use space::Space;
+pub use space::{spoilt_by_full_disk, too_little_room};
 pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use crate::domain::{FORMAT_VERSION, FailureClass, TagError, bytes_text, count_of, shell_word};
+use crate::domain::{FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -97,8 +97,8 @@ pub enum SessionError {
     NoContract(PathBuf),
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
-    #[error("{what}: {} left at {}", bytes_text(*free), path.display())]
-    NoRoom { what: String, free: u64, path: PathBuf },
+    #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
+    NoRoom { what: String, space: Space, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
@@ -200,7 +200,7 @@ impl SessionError {
             SessionError::NotEmpty(_) => "name a folder that is not there yet".into(),
             SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
             SessionError::NoRoom { path, .. } => {
-                format!("make room on the disk, `df -h {}` shows it; nothing was lost", shell_word(path))
+                format!("make room on the disk, `df -h {0}; df -i {0}` shows it; nothing was lost", shell_word(path))
             }
             SessionError::Io { .. } if is_disk_full(self) => "make room on the disk; nothing was lost".into(),
             SessionError::BadRecord { .. }

@@ -87,6 +87,8 @@ impl Session<'_> {
             self.enter_idle()?;
             return Ok(Proposed::Interrupted);
         }
+        // The open experiment begins anew when there is room.
+        self.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let proposal = Proposal::read(&call.proposal());
         let said = agent::last_line(&call.log(), log_from);
         open.direction = proposal.direction.clone();

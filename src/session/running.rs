@@ -301,7 +301,8 @@ impl Session<'_> {
             put_log_back(&run.log.path, log)?;
         }
         let measured = self.measure(run, open, &exit);
-        if let Err(full) = self.refuse_spoilt_run(open.id, measured.failure.as_ref()) {
+        let what = format!("the run of experiment {}", open.id);
+        if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {
             // It is run again, and that it ended like this does not count among the starts.
             remove_file(&self.folder.run(open.id).join("exit.json"))?;
             self.enter(Phase::Running, OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() })?;

@@ -1,12 +1,14 @@
 //! The integration tests: the real binary, real git, real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod adopt;
 mod archiver;
 mod bad_input;
 mod cli;
 mod data;
 mod demo;
 mod demo_assets;
+mod disk;
 mod exec;
 mod git;
 mod hostile;
@@ -20,3 +22,4 @@ mod run_loop;
 mod settings;
 mod support;
 mod try_one;
+mod worktrees;
