@@ -9,6 +9,7 @@ mod extract;
 mod init;
 mod log;
 mod output;
+mod printer;
 mod progress;
 mod report;
 mod run;

@@ -20,4 +20,4 @@ pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, MetricValue, Record, Run};
 pub use tag::{Tag, TagError};
-pub use text::{count_of, duration_text, one_line, shell_word};
+pub use text::{clock_time, count_of, duration_text, experiment_name, one_line, shell_word};
