@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::error::SessionError;
+use super::interrupts::{Interrupt, Interrupts};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use crate::agent::task_spec;
-use crate::domain::{Clock, CommitId, Contract, Environment, Event, Number, Phase, StopReason};
+use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
 use crate::exec;
 use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
@@ -22,20 +22,6 @@ use crate::state::{
 
 /// Whoever watches the loop.
 pub type Observer<'a> = Box<dyn FnMut(&Event) + 'a>;
-
-/// What a person asked of a loop that is going on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Interrupt {
-    /// Nothing.
-    #[default]
-    None,
-    /// To finish the experiment that is open and then stop.
-    AfterExperiment,
-    /// To leave the run going and exit: the terminal is gone.
-    Detach,
-    /// To end the run, roll back and stop.
-    Now,
-}
 
 /// An open session.
 pub struct Session<'a> {
@@ -49,22 +35,22 @@ pub struct Session<'a> {
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) environment: Environment,
-    pub(super) interrupt: watch::Receiver<Interrupt>,
+    pub(super) interrupts: Interrupts,
+    /// The strongest interrupt that was told as an event.
+    pub(super) told: Interrupt,
     observer: Observer<'a>,
     _lock: OwnerLock,
 }
 
 impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
-    pub fn open(
-        plan: Plan,
-        observer: Observer<'a>,
-        interrupt: watch::Receiver<Interrupt>,
-    ) -> Result<Self, SessionError> {
+    pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan { repo, folder, contract, ledger, clock, drive, continued, notices } = plan;
         repo.exclude(OWN_FILES)?;
         folder.create()?;
         let lock = folder.lock(repo.git_dir())?;
+        // Whoever it was meant for is gone.
+        folder.take_stop_request();
         let history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
         let journal = Journal::read(&state)?.filter(|_| continued);
@@ -84,7 +70,8 @@ impl<'a> Session<'a> {
             ledger,
             clock,
             environment,
-            interrupt,
+            interrupts,
+            told: Interrupt::None,
             observer,
             _lock: lock,
         };
@@ -124,11 +111,6 @@ impl<'a> Session<'a> {
     /// The experiments so far.
     pub fn history(&self) -> &History {
         &self.history
-    }
-
-    /// The incumbent's number with its experiment.
-    pub fn best(&self) -> Option<(u32, Number)> {
-        self.history.best()
     }
 
     /// The commit that the branch should be at between two experiments.
@@ -265,7 +247,7 @@ impl<'a> Session<'a> {
 
     /// Whether the opening of the session was taken back.
     pub(super) fn is_taken_back(&self) -> bool {
-        !self.folder.state().join("contract.json").exists()
+        !self.folder.has_contract()
     }
 
     /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// How often a lock that somebody holds is tried again. The system can wait for a lock, but not for a limited time.
 const INTERVAL: Duration = Duration::from_millis(5);
 
+/// How long who needs a lock waits for somebody who only looks whether it is taken.
+pub const GLANCE: Duration = Duration::from_millis(500);
+
 /// Locks a file for this process alone; `false` when somebody else has held it for all of `patience`.
 pub fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + patience;

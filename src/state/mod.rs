@@ -10,11 +10,13 @@ mod journal;
 mod lock;
 mod logs;
 mod memory;
+mod stop_request;
 
 pub use durable::{append_line, read_json, read_tail, write_atomic, write_json};
 pub use error::StateError;
-pub use folder::{OwnerLock, SessionFolder, refuse_held};
+pub use folder::{Owner, OwnerLock, SessionFolder, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};
-pub use lock::lock_within;
+pub use lock::{GLANCE, lock_within};
 pub use logs::{EventLog, Level};
 pub use memory::{Iteration, Memory};
+pub use stop_request::StopWhen;

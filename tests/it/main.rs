@@ -16,5 +16,8 @@ mod measure;
 mod recovery;
 mod run_loop;
 mod settings;
+mod status;
+mod stop;
 mod support;
+mod terminal;
 mod try_one;

@@ -4,6 +4,6 @@ mod ar;
 mod repo;
 mod wait;
 
-pub(crate) use ar::{AR, Called, ar, ar_command};
+pub(crate) use ar::{AR, CLOCK, Called, ar, ar_command};
 pub(crate) use repo::TestRepo;
 pub(crate) use wait::until;
