@@ -1,7 +1,7 @@
 //! Printing what a loop tells on a thread of its own, so that a terminal that takes nothing does not hold the loop up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -24,12 +24,19 @@ enum Item {
     Answer(Box<dyn FnOnce() + Send>),
 }
 
+/// What was sent to the thread and is not printed yet.
+#[derive(Default)]
+struct Backlog {
+    items: AtomicUsize,
+    /// Whether a sign of progress is among them.
+    progress: AtomicBool,
+}
+
 /// Owns the [`Progress`] of a loop on a thread.
 pub(super) struct Printer {
     items: Sender<Item>,
     thread: JoinHandle<()>,
-    /// How much of what was sent is not printed yet.
-    waiting: Arc<AtomicUsize>,
+    backlog: Arc<Backlog>,
     is_live: bool,
 }
 
@@ -37,22 +44,22 @@ impl Printer {
     /// Starts the thread.
     pub(super) fn start(progress: Progress) -> std::io::Result<Printer> {
         let (items, received) = channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let printed = Arc::clone(&waiting);
+        let backlog = Arc::new(Backlog::default());
         let is_live = progress.is_live();
-        let thread =
-            thread::Builder::new().name("printer".into()).spawn(move || print(progress, &received, &printed))?;
-        Ok(Printer { items, thread, waiting, is_live })
+        let printed = Arc::clone(&backlog);
+        let thread = thread::Builder::new().name("printer".into());
+        let thread = thread.spawn(move || print(progress, &received, &printed))?;
+        Ok(Printer { items, thread, backlog, is_live })
     }
 
     /// What a session tells its events to.
     pub(super) fn observer(&self) -> Observer<'_> {
         Box::new(|event| {
-            // A sign of progress is only worth printing while it is news.
-            let is_old = !self.is_live || self.waiting.load(Ordering::Relaxed) > 0;
-            if !(is_old && matches!(event, Event::RunProgress { .. })) {
-                self.send(Item::Event(Box::new(event.clone())));
+            // A sign of progress is of no use where there is no live line, or while the one before it still waits.
+            if is_progress(event) && (!self.is_live || self.backlog.progress.swap(true, Ordering::Relaxed)) {
+                return;
             }
+            self.send(Item::Event(Box::new(event.clone())));
         })
     }
 
@@ -62,7 +69,7 @@ impl Printer {
     }
 
     fn send(&self, item: Item) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.backlog.items.fetch_add(1, Ordering::Relaxed);
         // Without the thread nobody is there to be told.
         let _ = self.items.send(item);
     }
@@ -70,11 +77,12 @@ impl Printer {
     /// Waits until everything is printed: without limit into a file or a pipe; a terminal that takes nothing for
     /// [`PATIENCE`] gets nothing more.
     pub(super) fn finish(self) {
-        let Printer { items, thread, waiting, .. } = self;
+        let Printer { items, thread, backlog, .. } = self;
         drop(items);
-        let mut last = (waiting.load(Ordering::Relaxed), Instant::now());
+        let waiting = || backlog.items.load(Ordering::Relaxed);
+        let mut last = (waiting(), Instant::now());
         while !thread.is_finished() {
-            let now = waiting.load(Ordering::Relaxed);
+            let now = waiting();
             if now != last.0 || !output::waits_for_terminal() {
                 last = (now, Instant::now());
             } else if last.1.elapsed() > PATIENCE {
@@ -87,12 +95,21 @@ impl Printer {
     }
 }
 
-fn print(mut progress: Progress, items: &Receiver<Item>, waiting: &AtomicUsize) {
+fn is_progress(event: &Event) -> bool {
+    matches!(event, Event::RunProgress { .. })
+}
+
+fn print(mut progress: Progress, items: &Receiver<Item>, backlog: &Backlog) {
     for item in items {
         match item {
-            Item::Event(event) => progress.show(&event),
+            Item::Event(event) => {
+                progress.show(&event);
+                if is_progress(&event) {
+                    backlog.progress.store(false, Ordering::Relaxed);
+                }
+            }
             Item::Answer(print) => print(),
         }
-        waiting.fetch_sub(1, Ordering::Relaxed);
+        backlog.items.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -38,12 +38,15 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let contract = damage.unless(folder.contract()).flatten();
     let journal = damage.unless(Journal::read(&folder.state())).flatten();
-    if !folder.has_contract() || !folder.state().join("progress.json").exists() {
+    let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
+    // A session that is only being opened has them in a moment.
+    let is_new = owner.is_some() && history.records().is_empty();
+    let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
+    if !is_whole && !is_new {
         let state = folder.state();
         damage.0.push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
     }
     let contract = contract.or_else(|| history.baseline().and_then(stored_terms));
-    let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
 
     let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
     let seen = Seen {

@@ -4,9 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::SessionError;
-use crate::domain::{Clock, DEFAULT_GRACE, Tag};
-use crate::exec;
+use super::recover::run_found;
+use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag};
 use crate::git::Repo;
+use crate::rules::{Activity, Seen, activity};
 use crate::state::{Journal, Owner, SessionFolder, StopWhen};
 
 /// How long whoever is at work has to hear a request: it looks each second, but not while it is busy with git.
@@ -40,8 +41,9 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let owner = || folder.owner(repo.git_dir());
     if owner()?.is_none() {
-        return Ok(match open_experiment(&folder) {
-            Some(id) if exec::is_held(&folder.run(id)) => Stopped::RunsAlone(id),
+        let open = journal(&folder).and_then(|journal| Some((journal.phase, journal.open?.id)));
+        return Ok(match open {
+            Some((phase, id)) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
             _ => Stopped::NobodyThere,
         });
     }
@@ -56,7 +58,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         };
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
-            return Ok(Stopped::After(open_experiment(&folder)));
+            return Ok(Stopped::After(journal(&folder).and_then(|journal| Some(journal.open?.id))));
         }
         let patience = if heard { HEARING + grace + ENDING } else { HEARING };
         if begun.elapsed() > patience {
@@ -66,8 +68,12 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     }
 }
 
-/// The experiment that the journal has open, as far as it can be read.
-fn open_experiment(folder: &SessionFolder) -> Option<u32> {
-    let journal = Journal::read(&folder.state()).ok().flatten()?;
-    journal.open.map(|open| open.id)
+/// The journal, as far as it can be read.
+fn journal(folder: &SessionFolder) -> Option<Journal> {
+    Journal::read(&folder.state()).ok().flatten()
+}
+
+fn runs_alone(folder: &SessionFolder, phase: Phase, id: u32) -> bool {
+    let seen = Seen { phase: Some(phase), owned: false, job: run_found(&folder.run(id)) };
+    activity(seen) == Activity::RunningAlone
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::durable::{read_json, write_json};
+use super::durable::{failed, read_json, write_json};
 use super::{SessionFolder, StateError};
 use crate::domain::FORMAT_VERSION;
 
@@ -33,6 +33,8 @@ impl SessionFolder {
         if self.stop_request() >= Some(when) {
             return Ok(());
         }
+        // The folder may have been deleted under whoever is at work.
+        fs::create_dir_all(self.root()).map_err(failed("create", self.root()))?;
         write_json(&self.stop_path(), &StopRequest { version: FORMAT_VERSION, when, asked })
     }
 
