@@ -82,6 +82,19 @@ pub(super) fn default_signals() {
     }
 }
 
+/// Lets no write to a terminal stop this process, as one from the background would after `stty tostop`. Gives whether
+/// it should hear of hang-ups: not when whoever started it had them ignored, as `nohup` does.
+pub fn shield_from_terminal() -> bool {
+    // SAFETY: SIG_IGN is a valid disposition; a zeroed `sigaction` is valid memory, and without a new one the call only
+    // asks.
+    unsafe {
+        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+        let mut hangup: libc::sigaction = mem::zeroed();
+        check(libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut hangup)).is_err()
+            || hangup.sa_sigaction != libc::SIG_IGN
+    }
+}
+
 /// Marks every descriptor above standard error as closed on exec.
 pub(super) fn close_all_on_exec() {
     let Ok(entries) = std::fs::read_dir("/dev/fd") else { return };

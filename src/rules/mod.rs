@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows of git, files, processes, clocks or terminals; time comes in as an argument.
 
+mod activity;
 mod decide;
 mod history;
 mod recovery;
@@ -10,6 +11,7 @@ mod space;
 mod stop;
 mod summary;
 
+pub use activity::{Activity, Seen, activity};
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
 pub use history::History;
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};

@@ -91,6 +91,8 @@ pub enum SessionError {
     Stopped(#[source] Box<SessionError>),
     #[error("the journal names no commit for experiment {0}")]
     NoCommit(u32),
+    #[error("session {tag} is asked to stop and has not stopped yet: {holder} is at work on it")]
+    NotStopped { tag: String, holder: String },
     #[error("no experiment is waiting to be continued")]
     NothingOpen,
     #[error("{0} has no contract, and its records hold none")]
@@ -126,7 +128,7 @@ impl SessionError {
             SessionError::Missing(_) | SessionError::DirectionUnclear(_) | SessionError::Tag(_) => ErrorKind::Usage,
             SessionError::Pattern(_) => ErrorKind::Usage,
             SessionError::BaselineFailed { .. } => ErrorKind::BaselineFailed,
-            SessionError::Stopped(_) => ErrorKind::NeedsPerson,
+            SessionError::Stopped(_) | SessionError::NotStopped { .. } => ErrorKind::NeedsPerson,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
             SessionError::State(StateError::Json { .. })
             | SessionError::BadRecord { .. }
@@ -198,6 +200,9 @@ impl SessionError {
                 None => "`ar resume` goes on where it stopped".into(),
             },
             SessionError::NotEmpty(_) => "name a folder that is not there yet".into(),
+            SessionError::NotStopped { tag, .. } => {
+                format!("`ar status {tag}` shows what it is doing; the request stays")
+            }
             SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
             SessionError::NoRoom { path, .. } => {
                 format!("make room on the disk, `df -h {0}; df -i {0}` shows it; nothing was lost", shell_word(path))
