@@ -4,22 +4,26 @@
 
 mod clock;
 mod contract;
+mod directive;
 mod event;
 mod keep_logs;
 mod metric;
 mod outcome;
 mod phase;
 mod record;
+mod space;
 mod tag;
 mod text;
 
 pub use clock::Clock;
 pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LOCK_FILES, LedgerDialect};
+pub use directive::{Directive, Ladder, Perturbation, Rung};
 pub use event::{Event, StopReason};
 pub use keep_logs::KeepLogs;
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, Record, Run};
+pub use space::Space;
 pub use tag::{Tag, TagError};
-pub use text::{bytes_text, count_of, duration_text, one_line, shell_word};
+pub use text::{bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word};

@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{gpu, unix};
-use crate::domain::{Environment, LOCK_FILES};
+use crate::domain::{Environment, LOCK_FILES, Space};
 
 /// Describes this machine, and the lock files in `root`: their SHA-256 is that of the files one after the other in
 /// the order of their names, as in `cat Cargo.lock uv.lock | sha256sum`. What cannot be found out is left out.
@@ -24,8 +24,8 @@ pub fn environment(root: &Path) -> Environment {
     }
 }
 
-/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
-pub fn disk_space(path: &Path) -> io::Result<(u64, u64)> {
+/// The room on the file system of `path`.
+pub fn disk_space(path: &Path) -> io::Result<Space> {
     unix::disk_space(&CString::new(path.as_os_str().as_bytes())?)
 }
 

@@ -13,10 +13,7 @@ use super::job::{Files, lock_path, marker_of};
 use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
-use crate::state::{lock_within, read_json, write_json};
-
-/// How long a start waits for a lock that somebody only looks at.
-const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+use crate::state::{GLANCE, lock_within, read_json, write_json};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(500);
@@ -254,7 +251,7 @@ fn lock(folder: &Path) -> Result<File, ExecError> {
     let path = lock_path(folder);
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     let file = file.map_err(|source| ExecError::File { path: path.clone(), source })?;
-    match lock_within(&file, LOCK_PATIENCE) {
+    match lock_within(&file, GLANCE) {
         Ok(true) => Ok(file),
         Ok(false) => Err(ExecError::Busy { folder: folder.to_owned() }),
         Err(source) => Err(ExecError::File { path, source }),

@@ -7,6 +7,8 @@ use std::mem;
 
 use tokio::process::Command;
 
+use crate::domain::Space;
+
 /// A process id.
 pub(super) type Pid = libc::pid_t;
 
@@ -77,6 +79,19 @@ pub(super) fn default_signals() {
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
         }
+    }
+}
+
+/// Lets no write to a terminal stop this process, as one from the background would after `stty tostop`. Gives whether
+/// it should hear of hang-ups: not when whoever started it had them ignored, as `nohup` does.
+pub fn shield_from_terminal() -> bool {
+    // SAFETY: SIG_IGN is a valid disposition; a zeroed `sigaction` is valid memory, and without a new one the call only
+    // asks.
+    unsafe {
+        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+        let mut hangup: libc::sigaction = mem::zeroed();
+        check(libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut hangup)).is_err()
+            || hangup.sa_sigaction != libc::SIG_IGN
     }
 }
 
@@ -170,8 +185,8 @@ pub(super) fn page_size() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
-pub(super) fn disk_space(path: &CStr) -> io::Result<(u64, u64)> {
+/// The room on the file system of `path`.
+pub(super) fn disk_space(path: &CStr) -> io::Result<Space> {
     // SAFETY: the path ends with a NUL, a zeroed `statvfs` is valid, and the call writes to nothing else.
     let found = unsafe {
         let mut found: libc::statvfs = mem::zeroed();
@@ -179,7 +194,12 @@ pub(super) fn disk_space(path: &CStr) -> io::Result<(u64, u64)> {
         found
     };
     let block = found.f_frsize as u64;
-    Ok((found.f_bavail as u64 * block, found.f_blocks as u64 * block))
+    Ok(Space {
+        free: found.f_bavail as u64 * block,
+        total: found.f_blocks as u64 * block,
+        free_files: found.f_favail as u64,
+        total_files: found.f_files as u64,
+    })
 }
 
 /// The host's name, or nothing when the system does not tell.

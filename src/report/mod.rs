@@ -6,8 +6,10 @@ mod experiments;
 mod found;
 mod grid;
 mod render;
+mod status;
 
 pub use experiments::{experiments_grid, record_grid};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
 pub use render::{render_report, report_grid};
+pub use status::{OpenStatus, SessionStatus, render_status};

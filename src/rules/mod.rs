@@ -2,8 +2,10 @@
 //!
 //! Nothing here knows of git, files, processes, clocks or terminals; time comes in as an argument.
 
+mod activity;
 mod decide;
 mod history;
+mod ladder;
 mod novelty;
 mod recovery;
 mod retention;
@@ -12,12 +14,14 @@ mod space;
 mod stop;
 mod summary;
 
+pub use activity::{Activity, Seen, activity};
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
 pub use history::History;
+pub use ladder::{Turn, climb};
 pub use novelty::{fingerprint, measured_before};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use scope::{FileEdit, FileTerms, GlobError, LARGEST_ADDED};
-pub use space::Space;
+pub use space::{spoilt_by_full_disk, too_little_room};
 pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};

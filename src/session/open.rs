@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::error::SessionError;
 use super::heal::{REBUILT, rebuilt_journal};
+use super::interrupts::{Interrupt, Interrupts};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use crate::agent::task_spec;
-use crate::domain::{Clock, CommitId, Contract, Environment, Event, Number, Phase, StopReason};
+use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
 use crate::exec;
 use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
@@ -23,20 +23,6 @@ use crate::state::{
 
 /// Whoever watches the loop.
 pub type Observer<'a> = Box<dyn FnMut(&Event) + 'a>;
-
-/// What a person asked of a loop that is going on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Interrupt {
-    /// Nothing.
-    #[default]
-    None,
-    /// To finish the experiment that is open and then stop.
-    AfterExperiment,
-    /// To leave the run going and exit: the terminal is gone.
-    Detach,
-    /// To end the run, roll back and stop.
-    Now,
-}
 
 /// An open session.
 pub struct Session<'a> {
@@ -53,7 +39,6 @@ pub struct Session<'a> {
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) environment: Environment,
-    pub(super) interrupt: watch::Receiver<Interrupt>,
     /// The untracked files as they were when the last experiment was settled, or the agent was called.
     pub(super) untracked: Option<Untracked>,
     /// Whether the opening of the session was taken back.
@@ -61,20 +46,21 @@ pub struct Session<'a> {
     /// Whether the session's folder was gone when it was opened.
     pub(super) rebuilt: bool,
     pub(super) lock: OwnerLock,
+    pub(super) interrupts: Interrupts,
+    /// The strongest interrupt that was told as an event.
+    pub(super) told: Interrupt,
     observer: Observer<'a>,
 }
 
 impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
-    pub fn open(
-        plan: Plan,
-        observer: Observer<'a>,
-        interrupt: watch::Receiver<Interrupt>,
-    ) -> Result<Self, SessionError> {
+    pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices } = plan;
         repo.exclude(OWN_FILES)?;
         folder.create()?;
         let lock = folder.lock(repo.git_dir())?;
+        // Whoever it was meant for is gone.
+        folder.take_stop_request();
         let history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
         let journal = Journal::read(&state)?.filter(|_| continued);
@@ -99,11 +85,12 @@ impl<'a> Session<'a> {
             ledger,
             clock,
             environment,
-            interrupt,
             untracked,
             taken_back: false,
             rebuilt,
             lock,
+            interrupts,
+            told: Interrupt::None,
             observer,
         };
         if let Err(error) = session.take_over(drive) {
@@ -146,11 +133,6 @@ impl<'a> Session<'a> {
     /// The experiments so far.
     pub fn history(&self) -> &History {
         &self.history
-    }
-
-    /// The incumbent's number with its experiment.
-    pub fn best(&self) -> Option<(u32, Number)> {
-        self.history.best()
     }
 
     /// The commit that the branch should be at between two experiments.

@@ -3,9 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
+
 use super::error::SessionError;
+use super::interrupts::Interrupt;
 use super::kept_log::{open_log, put_log_back};
-use super::open::{Interrupt, Session, remove_file};
+use super::open::{Session, remove_file};
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
 use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
 use crate::exec::{self, ExecError, Job};
@@ -87,6 +90,8 @@ impl Session<'_> {
             self.enter_idle()?;
             return Ok(Proposed::Interrupted);
         }
+        // The open experiment begins anew when there is room.
+        self.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let proposal = Proposal::read(&call.proposal());
         let said = agent::last_line(&call.log(), log_from);
         open.direction = proposal.direction.clone();
@@ -155,9 +160,9 @@ impl Session<'_> {
             grace: contract.grace,
             tied: true,
         })?;
-        let mut interrupt = self.interrupt.clone();
+        let mut listener = self.interrupts.listen();
         loop {
-            match *interrupt.borrow_and_update() {
+            match self.asked()? {
                 Interrupt::Now => {
                     job.stop()?;
                     return Called::of(job.wait().await);
@@ -167,7 +172,7 @@ impl Session<'_> {
             }
             tokio::select! {
                 exit = job.wait() => return Called::of(exit),
-                Ok(()) = interrupt.changed() => {}
+                () = listener.signal_or_look() => {}
             }
         }
     }
@@ -256,13 +261,17 @@ impl Session<'_> {
     }
 
     /// Waits before an agent that failed is called again; growing, at most a minute. Ends early on an interrupt.
-    pub(super) async fn pause(&self) {
+    pub(super) async fn pause(&mut self) -> Result<(), SessionError> {
         let wait = Duration::from_millis(100 << self.journal.idle_calls.min(9)).min(Duration::from_secs(60));
-        let mut interrupt = self.interrupt.clone();
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            _ = interrupt.wait_for(|asked| *asked != Interrupt::None) => {}
+        let end = Instant::now() + wait;
+        let mut listener = self.interrupts.listen();
+        while self.asked()? == Interrupt::None {
+            tokio::select! {
+                () = sleep_until(end) => break,
+                () = listener.signal_or_look() => {}
+            }
         }
+        Ok(())
     }
 }
 

@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::error::SessionError;
+use super::interrupts::Interrupt;
 use super::kept_log::{open_log, put_log_back};
-use super::open::{Interrupt, Session, remove_file};
+use super::open::{Session, remove_file};
 use super::recover::{commit_of, run_found};
 use super::run_log::point_run_log;
 use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run};
@@ -252,10 +253,10 @@ impl Session<'_> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_beat = Instant::now();
-        let mut interrupt = self.interrupt.clone();
+        let mut listener = self.interrupts.listen();
         let mut stopping = false;
         let exit = loop {
-            match *interrupt.borrow_and_update() {
+            match self.asked()? {
                 Interrupt::Now if !stopping => match run.job.stop() {
                     Err(error @ ExecError::OtherMachine { .. }) => {
                         self.emit(Event::Notice { detail: error.to_string() })?;
@@ -289,7 +290,7 @@ impl Session<'_> {
                         self.write_journal()?;
                     }
                 }
-                Ok(()) = interrupt.changed() => {}
+                () = listener.signal() => {}
                 () = async { sleep_until(deadline.unwrap_or_else(Instant::now)).await },
                     if deadline.is_some() && !stopping => return Ok(Ended::StillRunning),
             }
@@ -302,7 +303,8 @@ impl Session<'_> {
             put_log_back(&run.log.path, log)?;
         }
         let measured = self.measure(run, open, &exit)?;
-        if let Err(full) = self.refuse_spoilt_run(open.id, measured.failure.as_ref()) {
+        let what = format!("the run of experiment {}", open.id);
+        if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {
             // It is run again, and that it ended like this does not count among the starts.
             remove_file(&self.folder.run(open.id).join("exit.json"))?;
             self.enter(Phase::Running, OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() })?;

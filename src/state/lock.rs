@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 /// How often a lock that somebody holds is tried again. The system can wait for a lock, but not for a limited time.
 const INTERVAL: Duration = Duration::from_millis(5);
 
+/// How long who needs a lock waits for somebody who only looks whether it is taken, and for what a killed process was
+/// about to start, which has the lock until it begins.
+pub const GLANCE: Duration = Duration::from_secs(2);
+
 /// Locks a file for this process alone; `false` when somebody else has held it for all of `patience`.
 pub fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + patience;

@@ -1,6 +1,7 @@
 //! The integration tests: the real binary, real git, real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod adopt;
 mod archiver;
 mod bad_input;
 mod check;
@@ -8,6 +9,7 @@ mod cli;
 mod data;
 mod demo;
 mod demo_assets;
+mod disk;
 mod exec;
 mod git;
 mod hostile;
@@ -19,5 +21,9 @@ mod measure;
 mod recovery;
 mod run_loop;
 mod settings;
+mod status;
+mod stop;
 mod support;
+mod terminal;
 mod try_one;
+mod worktrees;

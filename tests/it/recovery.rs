@@ -6,12 +6,12 @@ use std::process::{Child, Command, Stdio};
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
-fn runs(repo: &TestRepo) -> usize {
+pub(crate) fn runs(repo: &TestRepo) -> usize {
     fs::read_to_string(repo.outside().join("runs")).map_or(0, |text| text.lines().count())
 }
 
 /// A script that notes each run, runs `before`, and with a file `slow` waits for the file `go` beside the repository.
-fn scripted(before: &str) -> TestRepo {
+pub(crate) fn scripted(before: &str) -> TestRepo {
     let repo = training_repo();
     let script = format!(
         "echo run >> {0}/runs\n{before}\nif [ -e slow ]; then until [ -e {0}/go ]; do sleep 0.02; done; fi\n\
@@ -24,12 +24,12 @@ fn scripted(before: &str) -> TestRepo {
     repo
 }
 
-fn go(repo: &TestRepo) {
+pub(crate) fn go(repo: &TestRepo) {
     fs::write(repo.outside().join("go"), "").unwrap();
 }
 
 /// Starts a loop and waits until its second run, that of experiment 1, goes on.
-fn loop_in_its_second_run(repo: &TestRepo) -> Child {
+pub(crate) fn loop_in_its_second_run(repo: &TestRepo) -> Child {
     let agent = "touch slow; echo 1.$AR_EXPERIMENT > value; echo slower";
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
     let child = ar_command(repo, &repo.path(), args)

@@ -1,0 +1,156 @@
+//! What to do when keeps fail to come: refine, pivot, research, flag.
+//!
+//! The ladders and their thresholds are those of two protocols in use: that of overnight training agents (refine after 3
+//! attempts without a keep, pivot after 5, search after 2 pivots, stop for a person after 3), and that of long-horizon
+//! research (pivot the structure after 2 iterations that found nothing new, flag after 4).
+
+use crate::domain::{Directive, Ladder, Perturbation, Rung};
+
+/// Iterations without a keep after which the agent is asked to refine.
+pub const REFINE_AFTER: u32 = 3;
+/// Iterations without a keep, or since the last pivot, after which it is asked to pivot.
+pub const PIVOT_AFTER: u32 = 5;
+/// The pivot without a keep that may look for ideas outside the repository.
+pub const RESEARCH_AT: u32 = 2;
+/// The pivot without a keep that is a flag for a person.
+pub const FLAG_AT: u32 = 3;
+/// Stale iterations after which the structure is pivoted, on the structural ladder.
+pub const STRUCTURAL_PIVOT_AFTER: u32 = 2;
+/// Stale iterations after which the session is flagged, on the structural ladder.
+pub const STRUCTURAL_FLAG_AFTER: u32 = 4;
+
+/// What one iteration came to. Outages and lost runs are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// An experiment that was kept.
+    Kept,
+    /// An experiment that was not.
+    NotKept {
+        /// Whether its number was worse than the incumbent's, or there was none.
+        worse: bool,
+        /// Whether the agent said that it found something.
+        finding: bool,
+    },
+    /// Nothing changed.
+    Idle,
+}
+
+/// Takes one iteration into account. `research` says whether the contract allows to look outside.
+pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
+    if turn == Turn::Kept {
+        return Rung { stale: 0, pivots: 0, directive: Directive::Free, ..rung };
+    }
+    match ladder {
+        Ladder::Refine => refine(Rung { stale: rung.stale + 1, ..rung }, turn, research),
+        Ladder::Structural => {
+            let moved_on = matches!(turn, Turn::NotKept { worse: false, finding: true });
+            structural(Rung { stale: rung.stale + u32::from(!moved_on), ..rung }, moved_on)
+        }
+    }
+}
+
+fn refine(rung: Rung, turn: Turn, research: bool) -> Rung {
+    if rung.stale < PIVOT_AFTER {
+        let directive = match rung.stale {
+            // What an idle call was told stands until there is an experiment.
+            _ if turn == Turn::Idle && rung.directive.wants_new_direction() => rung.directive,
+            REFINE_AFTER.. => Directive::Refine,
+            _ => Directive::Free,
+        };
+        return Rung { directive, ..rung };
+    }
+    let pivots = rung.pivots + 1;
+    if pivots >= FLAG_AT {
+        return flag(rung);
+    }
+    let perturbation = perturbation(rung.turns);
+    let directive = Directive::Pivot { perturbation, research: research && pivots >= RESEARCH_AT };
+    Rung { stale: 0, pivots, turns: rung.turns + 1, directive, ..rung }
+}
+
+fn structural(rung: Rung, moved_on: bool) -> Rung {
+    if rung.stale >= STRUCTURAL_FLAG_AFTER {
+        return flag(rung);
+    }
+    if rung.stale < STRUCTURAL_PIVOT_AFTER || moved_on {
+        return Rung { directive: Directive::Free, ..rung };
+    }
+    let directive = Directive::Pivot { perturbation: perturbation(rung.turns), research: false };
+    Rung { pivots: rung.pivots + 1, turns: rung.turns + 1, directive, ..rung }
+}
+
+fn flag(rung: Rung) -> Rung {
+    let directive = Directive::FreshStart { perturbation: perturbation(rung.turns) };
+    Rung { stale: 0, pivots: 0, turns: rung.turns + 1, flags: rung.flags + 1, directive }
+}
+
+/// One after the other.
+fn perturbation(turns: u32) -> Perturbation {
+    match turns % 4 {
+        0 => Perturbation::Opposite,
+        1 => Perturbation::Analogy,
+        2 => Perturbation::Removal,
+        _ => Perturbation::NearMisses,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORSE: Turn = Turn::NotKept { worse: true, finding: false };
+
+    fn name(directive: Directive) -> String {
+        match directive {
+            Directive::Free => "-".into(),
+            Directive::Refine => "refine".into(),
+            Directive::Pivot { perturbation, research } => {
+                format!("pivot {perturbation:?}{}", if research { " research" } else { "" })
+            }
+            Directive::FreshStart { perturbation } => format!("flag {perturbation:?}"),
+        }
+    }
+
+    fn directives(ladder: Ladder, turns: &[Turn], research: bool) -> Vec<String> {
+        let mut rung = Rung::default();
+        turns
+            .iter()
+            .map(|turn| {
+                rung = climb(ladder, rung, *turn, research);
+                name(rung.directive)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_refine_ladder_to_its_end_and_over_again() {
+        let expected = "- - refine refine pivot Opposite|- - refine refine pivot Analogy research|\
+                        - - refine refine flag Removal|- - refine refine pivot NearMisses";
+        let found = directives(Ladder::Refine, &[WORSE; 20], true);
+        let found: Vec<_> = found.chunks(5).map(|five| five.join(" ")).collect();
+        assert_eq!(found.join("|"), expected);
+        let found = directives(Ladder::Refine, &[WORSE; 10], false);
+        assert_eq!(found[9], "pivot Analogy", "research only where the contract says so");
+    }
+
+    #[test]
+    fn the_structural_ladder_to_its_end_and_over_again() {
+        let found = directives(Ladder::Structural, &[WORSE; 6], true);
+        assert_eq!(found, ["-", "pivot Opposite", "pivot Analogy", "flag Removal", "-", "pivot NearMisses"]);
+        let found_something = Turn::NotKept { worse: false, finding: true };
+        let turns = [WORSE, found_something, found_something, WORSE, found_something, WORSE];
+        let found = directives(Ladder::Structural, &turns, false);
+        assert_eq!(found, ["-", "-", "-", "pivot Opposite", "-", "pivot Analogy"]);
+    }
+
+    #[test]
+    fn a_keep_starts_at_the_bottom_and_an_idle_call_is_told_again() {
+        let mut turns = vec![WORSE; 9];
+        turns.push(Turn::Kept);
+        turns.extend([WORSE; 5]);
+        let found = directives(Ladder::Refine, &turns, true);
+        assert_eq!((found[9].as_str(), found[14].as_str()), ("-", "pivot Analogy"), "its turn, but no research yet");
+        let found = directives(Ladder::Refine, &[WORSE, WORSE, WORSE, WORSE, WORSE, Turn::Idle, WORSE], true);
+        assert_eq!(found[4..], ["pivot Opposite", "pivot Opposite", "-"]);
+    }
+}
