@@ -7,17 +7,17 @@
 use crate::domain::{Directive, Ladder, Perturbation, Rung};
 
 /// Iterations without a keep after which the agent is asked to refine.
-pub const REFINE_AFTER: u32 = 3;
+const REFINE_AFTER: u32 = 3;
 /// Iterations without a keep, or since the last pivot, after which it is asked to pivot.
-pub const PIVOT_AFTER: u32 = 5;
+const PIVOT_AFTER: u32 = 5;
 /// The pivot without a keep that may look for ideas outside the repository.
-pub const RESEARCH_AT: u32 = 2;
+const RESEARCH_AT: u32 = 2;
 /// The pivot without a keep that is a flag for a person.
-pub const FLAG_AT: u32 = 3;
+const FLAG_AT: u32 = 3;
 /// Stale iterations after which the structure is pivoted, on the structural ladder.
-pub const STRUCTURAL_PIVOT_AFTER: u32 = 2;
+const STRUCTURAL_PIVOT_AFTER: u32 = 2;
 /// Stale iterations after which the session is flagged, on the structural ladder.
-pub const STRUCTURAL_FLAG_AFTER: u32 = 4;
+const STRUCTURAL_FLAG_AFTER: u32 = 4;
 
 /// What one iteration came to. Outages and lost runs are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
