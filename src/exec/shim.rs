@@ -18,6 +18,7 @@ use super::tree::{Tree, leave_no_child};
 use super::unix::{self, Ended, Pid};
 use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
+use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::state::{StateError, read_json, write_json};
 
@@ -48,6 +49,8 @@ pub fn shim_main(job_file: &Path) -> ExitCode {
 }
 
 fn serve(job_file: &Path) -> Result<(), ExecError> {
+    crash::in_shim();
+    crash::point("begun");
     unix::default_signals();
     unix::close_all_on_exec();
     unix::become_subreaper();
@@ -56,7 +59,10 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     let files = Files::of(&job);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
     let exit = runtime.block_on(watch_over(&job, &files))?;
-    Ok(write_json(&files.exit, &exit)?)
+    crash::point("command_over");
+    write_json(&files.exit, &exit)?;
+    crash::point("exit_written");
+    Ok(())
 }
 
 /// Runs the command to its end. An error that keeps it from starting is part of the result.
@@ -81,6 +87,7 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
             return Ok(exit);
         }
     };
+    crash::point("launched");
     let leader = handle.pids().first().and_then(|pid| Pid::try_from(*pid).ok()).unwrap_or(0);
     let tree = Tree::new(leader);
     let mut sampler = Sampler::new(start);
@@ -100,6 +107,7 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
         }
     };
     let mut over = (Timestamp::now(), start.elapsed());
+    crash::point("command_ended");
     exit.survivors = tree.end(job.grace, &mut child).await;
     if ended.is_none() {
         ended = tree.leader_ended().map_err(ExecError::Watch)?;

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 use super::error::At;
 use super::{GitError, Result, open};
 
+use crate::crash;
+
 /// What the lock file of this program holds.
 const MARKER: &[u8] = b"ar holds the index\n";
 
@@ -115,6 +117,7 @@ fn try_create(lock: &Path) -> Result<Option<File>> {
     let mut file = tempfile::Builder::new().prefix("ar-lock-").tempfile_in(dir).at("writing", lock)?;
     file.as_file().lock().at("locking", lock)?;
     file.write_all(MARKER).at("writing", lock)?;
+    crash::point("git.index_lock_prepared");
     match file.persist_noclobber(lock) {
         Ok(file) => Ok(Some(file)),
         Err(err) if err.error.kind() == ErrorKind::AlreadyExists => Ok(None),

@@ -9,6 +9,7 @@ use super::error::SessionError;
 use super::open::{Session, remove_file};
 use super::proposing::{Texts, describe};
 use super::running::Deadline;
+use crate::crash;
 use crate::domain::{CommitId, Phase};
 use crate::git::{Proposal as Change, Untracked};
 use crate::state::{Aside, OpenExperiment, write_atomic};
@@ -33,10 +34,15 @@ impl Session<'_> {
         let texts = Texts { own: description, fallback: None };
         let description = texts.choose(None, || describe(&change, stat));
         write_atomic(&self.index_before(), &self.repo.index_bytes()?)?;
+        crash::point("aside.index_kept");
         let (commit, reference) = self.keep_change(change, &base, &description)?;
+        crash::point("aside.change_kept");
         self.journal.aside = Some(Aside { commit: commit.clone(), description, reference });
         self.write_journal()?;
-        self.put_back(&base, &commit)
+        crash::point("aside.noted");
+        self.put_back(&base, &commit)?;
+        crash::point("aside.put_back");
+        Ok(())
     }
 
     /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it; nothing
@@ -45,9 +51,11 @@ impl Session<'_> {
         if let Some(aside) = self.journal.aside.take() {
             let start = self.contract.start.clone();
             self.put_back(&aside.commit, &start)?;
+            crash::point("aside.change_taken_out");
             if let Some(kept) = self.repo.branch(&aside.reference)? {
                 self.repo.delete_branch(&aside.reference, &kept)?;
             }
+            crash::point("aside.ref_deleted");
         }
         let path = self.index_before();
         match fs::read(&path) {
@@ -55,6 +63,7 @@ impl Session<'_> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(source) => return Err(SessionError::Io { action: "read", path, source }),
         }
+        crash::point("aside.index_put_back");
         remove_file(&path)
     }
 
@@ -73,8 +82,11 @@ impl Session<'_> {
         };
         self.journal.iteration += 1;
         remove_file(&self.index_before())?;
+        crash::point("aside.index_forgotten");
         self.enter(Phase::Committing, open.clone())?;
+        crash::point("aside.opened");
         self.check_out(&open)?;
+        crash::point("aside.checked_out");
         self.attempt(open, deadline).await
     }
 
@@ -88,6 +100,7 @@ impl Session<'_> {
     ) -> Result<(CommitId, String), SessionError> {
         let commit = self.repo.commit(&change, base, message)?;
         let reference = self.repo.save_commit(&self.save_as(base), &commit)?;
+        crash::point("aside.change_saved");
         self.repo.adopt_index(&mut change)?;
         Ok((commit, reference))
     }

@@ -9,6 +9,7 @@ use super::open::Session;
 use super::reading::record_message;
 use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
+use crate::crash;
 use crate::domain::{
     AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, FailureClass, MetricValue, Outcome, Phase, Record, Run,
 };
@@ -151,10 +152,12 @@ impl Session<'_> {
     /// Makes the experiment count, its ref first, and settles it.
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
         self.enter(Phase::Recording, open.clone())?;
+        crash::point("recording.entered");
         let reference = self.contract.tag.record_ref(record.id);
         let message = record_message(&record)
             .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
         self.repo.write_record(&reference, &record.commit, &message)?;
+        crash::point("recording.recorded");
         self.settle(&open, &record)?;
         self.enter_idle()
     }
@@ -166,6 +169,7 @@ impl Session<'_> {
         if !has_row {
             let rows_from = self.ledger.length()?;
             self.enter(Phase::Settling, OpenExperiment { rows_from, ..open.clone() })?;
+            crash::point("settling.entered");
             self.ledger.append(&Entry {
                 commit: &record.commit,
                 value: record.metric.number().as_ref(),
@@ -174,12 +178,16 @@ impl Session<'_> {
                 oom: record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Oom),
                 description: &record.description,
             })?;
+            crash::point("settling.row_appended");
         }
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);
         self.move_branch(target, &[&record.commit, &record.base], &why)?;
+        crash::point("settling.branch_moved");
         self.put_back(target, &record.commit)?;
+        crash::point("settling.put_back");
         self.remember(record)?;
+        crash::point("settling.remembered");
         self.history.push(record.clone());
         let incumbent = self.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })
@@ -195,6 +203,7 @@ impl Session<'_> {
         if let Some(direction) = &record.direction {
             self.memory.add_direction(direction, record.id)?;
         }
+        crash::point("settling.direction_noted");
         Ok(self.memory.log_iteration(&Iteration {
             ts: record.finished,
             iteration: self.journal.iteration,
@@ -214,8 +223,11 @@ impl Session<'_> {
             let detail = format!("experiment {} was interrupted; its change is in {reference}", open.id);
             self.emit(Event::Notice { detail })?;
         }
+        crash::point("rollback.change_saved");
         self.move_branch(&open.base, &[&commit], "interrupted")?;
+        crash::point("rollback.branch_moved");
         self.put_back(&open.base, &commit)?;
+        crash::point("rollback.put_back");
         self.enter_idle()
     }
 

@@ -11,6 +11,7 @@ use super::error::SessionError;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use crate::agent::task_spec;
+use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Number, Phase, StopReason};
 use crate::exec;
 use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
@@ -63,14 +64,18 @@ impl<'a> Session<'a> {
     ) -> Result<Self, SessionError> {
         let Plan { repo, folder, contract, ledger, clock, drive, continued, notices } = plan;
         repo.exclude(OWN_FILES)?;
+        crash::point("open.excluded");
         folder.create()?;
         let lock = folder.lock(repo.git_dir())?;
+        crash::point("open.locked");
         let history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
         let journal = Journal::read(&state)?.filter(|_| continued);
         let memory = Memory::new(&state);
         memory.create()?;
+        crash::point("open.memory_made");
         folder.store_contract(&contract, &task_spec(&contract))?;
+        crash::point("open.contract_stored");
         let log = EventLog::new(&folder.logs());
         let environment = exec::environment(repo.worktree());
         let mut session = Session {
@@ -110,9 +115,11 @@ impl<'a> Session<'a> {
 
     fn take_over(&mut self, drive: Drive) -> Result<(), SessionError> {
         self.take_branch(drive)?;
+        crash::point("open.branch_taken");
         self.journal.worktree = self.repo.worktree().to_owned();
         self.journal.status = Status::Running;
         self.write_journal()?;
+        crash::point("open.journal_written");
         Ok(self.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
     }
 
@@ -158,6 +165,7 @@ impl<'a> Session<'a> {
             }
             Some(_) => {}
         }
+        crash::point("open.branch_made");
         match self.repo.head()? {
             Head::Branch { name, .. } if name == branch => {}
             Head::Branch { commit, .. } | Head::Detached { commit } if commit == tip => {
@@ -235,15 +243,19 @@ impl<'a> Session<'a> {
     /// Closes the open experiment in the journal and notes which untracked files are there.
     pub(super) fn enter_idle(&mut self) -> Result<(), SessionError> {
         self.remember_untracked()?;
+        crash::point("idle.untracked_remembered");
         self.journal.phase = Phase::Idle;
         self.journal.open = None;
-        self.write_journal()
+        self.write_journal()?;
+        crash::point("idle.entered");
+        Ok(())
     }
 
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
         self.write_journal()?;
+        crash::point("stop.journal_written");
         let experiments = self.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
     }
@@ -275,14 +287,18 @@ impl<'a> Session<'a> {
             Some(branch) => HeadTarget::Branch(branch.clone()),
             None => HeadTarget::Detached(start.clone()),
         };
+        crash::point("abandon.begun");
         self.repo.point_head(&before)?;
+        crash::point("abandon.head_put_back");
         let branch = self.contract.tag.branch_ref();
         if self.repo.branch(&branch)?.is_some() {
             self.repo.delete_branch(&branch, &start)?;
         }
+        crash::point("abandon.branch_deleted");
         for name in ["contract.json", "progress.json", "untracked.json", "task_spec.md"] {
             let path = self.folder.state().join(name);
             remove_file(&path)?;
+            crash::point("abandon.file_removed");
         }
         Ok(())
     }

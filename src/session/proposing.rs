@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::error::SessionError;
 use super::open::{Interrupt, Session, remove_file};
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
+use crate::crash;
 use crate::domain::{CommitId, DiffStat, Event, Failure, FailureClass, Outcome, Phase, one_line};
 use crate::exec::{self, ExecError, Job};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
@@ -58,9 +59,11 @@ impl Session<'_> {
         self.remember_untracked()?;
         self.journal.iteration += 1;
         self.enter(Phase::Proposing, open.clone())?;
+        crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
         let exit = self.call_agent(&call, id, &base).await?;
+        crash::point("proposing.agent_over");
         let exit = match exit {
             Called::Over(exit) => exit,
             Called::Detached => return Ok(Proposed::Detached),
@@ -87,6 +90,7 @@ impl Session<'_> {
         let texts = Texts { own: proposal.description.clone(), fallback: said.clone() };
         let known = self.known_untracked()?;
         let committed = self.commit_change(&mut open, &known, texts)?;
+        crash::point("proposing.change_committed");
         self.emit(Event::AgentFinished {
             id,
             seconds: exit.seconds,
@@ -189,11 +193,15 @@ impl Session<'_> {
         let stat = self.repo.proposal_stat(&open.base, &change)?;
         open.description = texts.choose(subject, || describe(&change, stat));
         self.enter(Phase::Committing, open.clone())?;
+        crash::point("committing.entered");
         let commit =
             if made_by_agent { tip.clone() } else { self.repo.commit(&change, &open.base, &open.description)? };
         open.commit = Some(commit.clone());
+        crash::point("committing.commit_written");
         self.enter(Phase::Committing, open.clone())?;
+        crash::point("committing.commit_noted");
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
+        crash::point("committing.branch_advanced");
         self.repo.adopt_index(&mut change)?;
         Ok(Some(commit))
     }

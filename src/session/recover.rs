@@ -7,6 +7,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::{Deadline, Measured};
+use crate::crash;
 use crate::domain::{CommitId, Event, count_of};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
@@ -53,6 +54,7 @@ impl Session<'_> {
                 }
                 Step::Close => self.enter_idle()?,
             }
+            crash::point("recover.step_done");
         }
         Ok(attempted)
     }
@@ -107,10 +109,12 @@ impl Session<'_> {
         if !change.is_empty() {
             let (commit, reference) = self.keep_change(change, base, &format!("unfinished experiment {id}"))?;
             self.emit(Event::Notice { detail: format!("the unfinished change of experiment {id} is in {reference}") })?;
+            crash::point("reset.change_kept");
             self.put_back(base, &commit)?;
         } else {
             self.put_back(base, base)?;
         }
+        crash::point("reset.put_back");
         self.move_branch(base, &[], "unfinished")
     }
 
@@ -118,6 +122,7 @@ impl Session<'_> {
     pub(super) fn check_out(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
         let commit = commit_of(open)?;
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
+        crash::point("checkout.branch_moved");
         self.put_back(&commit, &open.base)
     }
 }

@@ -14,6 +14,7 @@ use super::error::SessionError;
 use super::open::{Interrupt, Session, remove_file};
 use super::recover::{commit_of, run_found};
 use super::run_log::point_run_log;
+use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
@@ -173,12 +174,14 @@ impl Session<'_> {
         for name in ["run.log", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
         }
+        crash::point("running.folder_cleared");
         let metric_file = match &self.contract.metric.source {
             MetricSource::File { path, .. } => stamp(&self.repo.worktree().join(path)),
             _ => None,
         };
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
         self.enter(Phase::Running, open.clone())?;
+        crash::point("running.entered");
         Ok(open)
     }
 
@@ -198,6 +201,7 @@ impl Session<'_> {
         if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
             self.emit(Event::Notice { detail })?;
         }
+        crash::point("running.log_linked");
         let contract = &self.contract;
         let job = exec::start(&Job {
             name: RUN.into(),
@@ -287,6 +291,7 @@ impl Session<'_> {
         if exit.stopped {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
         }
+        crash::point("running.over");
         while !run.log.look()? {}
         Ok(Ended::Over(Box::new(self.measure(run, open, &exit))))
     }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::StateError;
+use crate::crash;
 use crate::domain::FORMAT_VERSION;
 
 /// Attaches what was tried, and on what, to an error of the system.
@@ -25,7 +26,9 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
             tempfile::Builder::new().prefix(".ar-").permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
         file.write_all(content)?;
         file.as_file().sync_all()?;
+        crash::point("state.file_prepared");
         file.persist(path)?;
+        crash::point("state.file_replaced");
         File::open(folder)?.sync_all()
     };
     write().map_err(failed("write", path))
@@ -63,6 +66,7 @@ pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
         file.write_all(&bytes)?;
+        crash::point("state.line_appended");
         file.sync_data()
     };
     append().map_err(failed("append to", path))
