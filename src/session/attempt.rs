@@ -45,10 +45,12 @@ impl Session<'_> {
         Ok(self.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
     }
 
-    /// Starts a run again that was lost with its machine or its shim.
+    /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
+    /// taken back.
     pub(super) fn run_again(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
         let detail = format!("the run of experiment {} was lost; it is started again", open.id);
         self.emit(Event::Notice { detail })?;
+        self.check_out(&open)?;
         self.prepare_run(open)
     }
 
