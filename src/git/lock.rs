@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::error::At;
+use super::index::TEMPORARY;
 use super::{GitError, Result, open};
 
 use crate::crash;
@@ -114,7 +115,7 @@ fn locked(lock: &Path) -> GitError {
 /// Creates the lock file, held from the moment it has its name; nothing when there is one.
 fn try_create(lock: &Path) -> Result<Option<File>> {
     let dir = lock.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix("ar-lock-").tempfile_in(dir).at("writing", lock)?;
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).at("writing", lock)?;
     file.as_file().lock().at("locking", lock)?;
     file.write_all(MARKER).at("writing", lock)?;
     crash::point("git.index_lock_prepared");

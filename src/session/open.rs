@@ -18,7 +18,8 @@ use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
 use crate::rules::History;
 use crate::state::{
-    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, write_json,
+    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, remove_left_over,
+    write_json,
 };
 
 /// Whoever watches the loop.
@@ -70,6 +71,7 @@ impl<'a> Session<'a> {
         crash::point("open.locked");
         let history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
+        remove_left_over(&state)?;
         let journal = Journal::read(&state)?.filter(|_| continued);
         let memory = Memory::new(&state);
         memory.create()?;

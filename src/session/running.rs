@@ -19,7 +19,7 @@ use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Numb
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
 use crate::rules::RunFound;
-use crate::state::{OpenExperiment, read_json};
+use crate::state::{OpenExperiment, read_json, remove_left_over};
 
 /// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_secs(1);
@@ -171,6 +171,7 @@ impl Session<'_> {
             return Ok(open);
         }
         let folder = self.run_folder(open.id)?;
+        remove_left_over(&folder)?;
         for name in ["run.log", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
         }

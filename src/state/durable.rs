@@ -13,6 +13,9 @@ use super::StateError;
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 
+/// How the names of temporary files start.
+const TEMPORARY: &str = ".ar-";
+
 /// Attaches what was tried, and on what, to an error of the system.
 pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StateError + 'a {
     move |source| StateError::Io { action, path: path.to_owned(), source }
@@ -22,8 +25,10 @@ pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        let mut file =
-            tempfile::Builder::new().prefix(".ar-").permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(TEMPORARY)
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)?;
         file.write_all(content)?;
         file.as_file().sync_all()?;
         crash::point("state.file_prepared");
@@ -32,6 +37,17 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
         File::open(folder)?.sync_all()
     };
     write().map_err(failed("write", path))
+}
+
+/// Removes what a killed process left of the files that it was about to replace, in a folder that nobody else writes to.
+pub fn remove_left_over(folder: &Path) -> Result<(), StateError> {
+    for entry in fs::read_dir(folder).map_err(failed("read", folder))? {
+        let path = entry.map_err(failed("read", folder))?.path();
+        if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())) {
+            fs::remove_file(&path).map_err(failed("remove", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Replaces a JSON file, indented, unless a newer program wrote the one that is there.

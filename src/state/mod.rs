@@ -11,7 +11,7 @@ mod lock;
 mod logs;
 mod memory;
 
-pub use durable::{append_line, read_json, read_tail, write_atomic, write_json};
+pub use durable::{append_line, read_json, read_tail, remove_left_over, write_atomic, write_json};
 pub use error::StateError;
 pub use folder::{OwnerLock, SessionFolder, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};
