@@ -18,11 +18,14 @@ impl Session<'_> {
         let start = self.contract.start.clone();
         let mut open = match self.journal.open.clone() {
             Some(open) => open,
-            None => OpenExperiment {
-                commit: Some(start.clone()),
-                description: "baseline".into(),
-                ..OpenExperiment::new(0, start.clone(), self.now())
-            },
+            None => {
+                self.clear_aside()?;
+                OpenExperiment {
+                    commit: Some(start.clone()),
+                    description: "baseline".into(),
+                    ..OpenExperiment::new(0, start.clone(), self.now())
+                }
+            }
         };
         if open.runs == 0 || run_found(&self.folder.run(0)) == RunFound::Gone {
             open = self.prepare_run(open)?;
@@ -66,7 +69,9 @@ impl Session<'_> {
         let start = self.contract.start.clone();
         // Without a run nobody but the user has touched the working tree.
         if self.journal.open.is_some() {
-            self.put_back(&start, &start)?;
+            // An earlier call that was killed may have put the change that was set aside back already.
+            let aside = self.journal.aside.as_ref().map(|aside| aside.commit.clone());
+            self.put_back(&start, aside.as_ref().unwrap_or(&start))?;
         }
         self.take_out()?;
         self.abandon()

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::aside::INDEX_BEFORE;
 use super::error::SessionError;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
@@ -72,7 +73,10 @@ impl<'a> Session<'a> {
         let history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
         remove_left_over(&state)?;
-        let journal = Journal::read(&state)?.filter(|_| continued);
+        if !continued {
+            forget(&state)?;
+        }
+        let journal = Journal::read(&state)?;
         let memory = Memory::new(&state);
         memory.create()?;
         crash::point("open.memory_made");
@@ -297,13 +301,17 @@ impl<'a> Session<'a> {
             self.repo.delete_branch(&branch, &start)?;
         }
         crash::point("abandon.branch_deleted");
-        for name in ["contract.json", "progress.json", "untracked.json", "task_spec.md"] {
-            let path = self.folder.state().join(name);
-            remove_file(&path)?;
-            crash::point("abandon.file_removed");
-        }
-        Ok(())
+        forget(&self.folder.state())
     }
+}
+
+/// Removes the state files that make a session; the contract goes first, and without it there is none.
+fn forget(state: &Path) -> Result<(), SessionError> {
+    for name in ["contract.json", "progress.json", "untracked.json", "task_spec.md", INDEX_BEFORE] {
+        remove_file(&state.join(name))?;
+        crash::point("abandon.file_removed");
+    }
+    Ok(())
 }
 
 /// Removes one of `ar`'s own files, if it is there.

@@ -54,7 +54,7 @@ impl Session<'_> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         let attempted = match self.recover(deadline).await? {
             Some(attempted) => attempted,
-            None if self.history.baseline().is_none() || self.journal.aside.is_some() => {
+            None if self.journal.open.is_some() || self.journal.aside.is_some() => {
                 let first = self.first_try(deadline).await;
                 self.or_take_back(first)?
             }
