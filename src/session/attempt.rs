@@ -205,6 +205,7 @@ impl Session<'_> {
         if let Some(direction) = &record.direction {
             self.memory.add_direction(direction, record.id)?;
         }
+        self.note_findings(record.id, &findings_of(record))?;
         crash::point("settling.direction_noted");
         Ok(self.memory.log_iteration(&Iteration {
             ts: record.finished,
@@ -214,6 +215,12 @@ impl Session<'_> {
             description: &record.description,
             stale_count: self.journal.stale_count,
         })?)
+    }
+
+    /// Keeps what an experiment found, or a call of the agent that made none.
+    pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
+        self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
+        Ok(self.memory.add_findings(self.now(), id, findings)?)
     }
 
     /// Takes an interrupted experiment back: its commit is kept under a saved ref, the branch and the working tree are
@@ -230,6 +237,8 @@ impl Session<'_> {
         crash::point("rollback.branch_moved");
         self.put_back(&open.base, &commit)?;
         crash::point("rollback.put_back");
+        // The call that made it is made again.
+        self.journal.iteration = self.journal.iteration.saturating_sub(1);
         self.enter_idle()
     }
 
@@ -244,11 +253,20 @@ impl Session<'_> {
     }
 }
 
+/// The field of a record that holds what the agent said about its change.
+const PROPOSAL: &str = "proposal";
+
 /// What the agent said about its change, as a field of the record.
 fn proposal_field(open: &OpenExperiment) -> Map<String, Value> {
     let mut fields = Map::new();
     if !open.proposal.is_empty() {
-        fields.insert("proposal".into(), open.proposal.clone().into());
+        fields.insert(PROPOSAL.into(), open.proposal.clone().into());
     }
     fields
+}
+
+/// What the agent says that it learned, as the record has it.
+fn findings_of(record: &Record) -> Vec<String> {
+    let findings = record.more.get(PROPOSAL).and_then(|proposal| proposal.get("findings")?.as_array());
+    findings.into_iter().flatten().filter_map(|finding| finding.as_str().map(str::to_owned)).collect()
 }

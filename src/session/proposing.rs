@@ -57,7 +57,6 @@ impl Session<'_> {
         let base = self.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.now());
         self.remember_untracked()?;
-        self.journal.iteration += 1;
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };
@@ -87,6 +86,8 @@ impl Session<'_> {
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.agent = self.agent_call(exit.seconds);
+        // A call that was cut short is made again, and counts once.
+        self.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: said.clone() };
         let known = self.known_untracked()?;
         let committed = self.commit_change(&mut open, &known, texts)?;
@@ -98,15 +99,13 @@ impl Session<'_> {
             exit: exit.exit,
             said: said.clone().unwrap_or_default(),
         })?;
-        for finding in &proposal.findings {
-            self.memory.add_finding(self.now(), id, finding)?;
-            self.journal.total_findings += 1;
-        }
         match committed {
             Some(_) => Ok(Proposed::Change(Box::new(open))),
             None => {
                 let said = said.unwrap_or_default();
                 self.note_idle_call(&said)?;
+                self.note_findings(id, &proposal.findings)?;
+                self.enter_idle()?;
                 Ok(Proposed::Nothing { said, exit: exit.exit })
             }
         }
@@ -183,7 +182,6 @@ impl Session<'_> {
         if change.is_empty() && open.refused.is_none() {
             self.move_branch(&open.base, &[], "nothing changed")?;
             self.repo.adopt_index(&mut change)?;
-            self.enter_idle()?;
             return Ok(None);
         }
         let made_by_agent = tip != open.base
@@ -244,7 +242,6 @@ impl Session<'_> {
     fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
         self.journal.idle_calls += 1;
         self.journal.stale_count += 1;
-        self.write_journal()?;
         Ok(self.memory.log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.iteration,

@@ -34,6 +34,7 @@ impl Session<'_> {
                     let known = self.known_untracked()?;
                     let texts = Texts { own: Some(open.description.clone()), fallback: None };
                     if self.commit_change(&mut open, &known, texts)?.is_none() {
+                        self.enter_idle()?;
                         return Ok(None);
                     }
                 }
