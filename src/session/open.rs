@@ -239,6 +239,14 @@ impl<'a> Session<'a> {
         Ok(self.journal.write(&self.folder.state(), now)?)
     }
 
+    /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
+    /// on.
+    pub(super) fn forget_unwritten(&mut self) {
+        if let Ok(Some(journal)) = Journal::read(&self.folder.state()) {
+            self.journal = journal;
+        }
+    }
+
     /// Moves the journal to a step of the open experiment.
     pub(super) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
         self.journal.phase = phase;

@@ -11,7 +11,7 @@ use super::plan::Drive;
 use super::proposing::Proposed;
 use crate::domain::StopReason;
 use crate::rules::{LOST_RETRIES, stop_before_next};
-use crate::state::{Journal, Level};
+use crate::state::Level;
 
 /// Exit statuses of a shell that found no program, or one that it may not execute.
 const NOT_STARTED: [i32; 2] = [126, 127];
@@ -68,10 +68,7 @@ impl Session<'_> {
     fn stopped_by(&mut self, error: SessionError) -> SessionError {
         let detail = error.to_string();
         let _ = self.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
-        // What the journal does not say has not happened: it is done when the session goes on.
-        if let Ok(Some(journal)) = Journal::read(&self.folder.state()) {
-            self.journal = journal;
-        }
+        self.forget_unwritten();
         let _ = self.stop(StopReason::Error { detail });
         SessionError::Stopped(Box::new(error))
     }

@@ -30,6 +30,17 @@ impl Session<'_> {
         description: Option<String>,
         wait: Option<Duration>,
     ) -> Result<Tried, SessionError> {
+        let tried = self.try_change(description, wait).await;
+        self.or_stopped(tried)
+    }
+
+    /// Waits on for the experiment that an earlier call left open.
+    pub async fn try_continue(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
+        let tried = self.wait_on(wait).await;
+        self.or_stopped(tried)
+    }
+
+    async fn try_change(&mut self, description: Option<String>, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         if let Some(limit) = self.contract.max_experiments
             && self.history.experiments() >= limit
@@ -49,15 +60,15 @@ impl Session<'_> {
         self.tried(attempted)
     }
 
-    /// Waits on for the experiment that an earlier call left open.
-    pub async fn try_continue(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
+    async fn wait_on(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         let attempted = match self.recover(deadline).await? {
-            Some(attempted) => attempted,
-            None if self.journal.open.is_some() || self.journal.aside.is_some() => {
+            // What was recovered may be the baseline that a change waits for.
+            None | Some(Attempted::Recorded) if self.journal.open.is_some() || self.journal.aside.is_some() => {
                 let first = self.first_try(deadline).await;
                 self.or_take_back(first)?
             }
+            Some(attempted) => attempted,
             None => return Err(SessionError::NothingOpen),
         };
         self.tried(attempted)
@@ -82,6 +93,17 @@ impl Session<'_> {
         let texts = Texts { own: description, fallback: None };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(open)
+    }
+
+    /// Notes that nobody is at work any more when a call has failed.
+    fn or_stopped(&mut self, tried: Result<Tried, SessionError>) -> Result<Tried, SessionError> {
+        if tried.is_err() && !self.is_taken_back() {
+            self.forget_unwritten();
+            self.journal.status = Status::Stopped;
+            // The first error is the one that has to be mended.
+            let _ = self.write_journal();
+        }
+        tried
     }
 
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
