@@ -90,6 +90,7 @@ mod armed {
         "rollback.put_back",
         "running.entered",
         "running.folder_cleared",
+        "running.left",
         "running.log_linked",
         "running.log_unlinked",
         "running.over",

@@ -7,7 +7,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::recover::run_found;
 use super::running::{Deadline, Ended, Measured};
-use crate::domain::{FailureClass, Outcome};
+use crate::domain::{FailureClass, Outcome, Phase};
 use crate::rules::{LOST_RETRIES, RunFound};
 use crate::state::OpenExperiment;
 
@@ -27,7 +27,8 @@ impl Session<'_> {
                 }
             }
         };
-        if open.runs == 0 || run_found(&self.folder.run(0)) == RunFound::Gone {
+        let is_entered = open.runs > 0 && self.journal.phase != Phase::Committing;
+        if !is_entered || run_found(&self.folder.run(0)) == RunFound::Gone {
             open = self.prepare_run(open)?;
         }
         let measured = loop {

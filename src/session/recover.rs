@@ -140,7 +140,9 @@ pub(super) fn run_found(folder: &std::path::Path) -> RunFound {
         RunFound::Going
     } else if folder.join("exit.json").exists() {
         RunFound::Over
-    } else {
+    } else if folder.join("started.json").exists() {
         RunFound::Gone
+    } else {
+        RunFound::Unstarted
     }
 }

@@ -171,6 +171,11 @@ impl Session<'_> {
             return Ok(open);
         }
         let folder = self.run_folder(open.id)?;
+        if self.journal.phase == Phase::Running {
+            // Without what is cleared away now, a run that was lost would look like one that was never started.
+            self.enter(Phase::Committing, open.clone())?;
+            crash::point("running.left");
+        }
         remove_left_over(&folder)?;
         for name in ["run.log", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
@@ -190,7 +195,7 @@ impl Session<'_> {
     pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         match run_found(&self.folder.run(open.id)) {
             RunFound::Going | RunFound::Over => self.attach_run(open),
-            RunFound::Gone => self.start_run(open),
+            RunFound::Gone | RunFound::Unstarted => self.start_run(open),
         }
     }
 
