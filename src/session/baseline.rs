@@ -17,7 +17,13 @@ impl Session<'_> {
     pub(super) async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let start = self.contract.start.clone();
         let mut open = match self.journal.open.clone() {
-            Some(open) => open,
+            Some(open) => {
+                if !matches!(run_found(&self.folder.run(0)), RunFound::Going | RunFound::Over) {
+                    self.end_jobs(0).await?;
+                    self.check_out(&open)?;
+                }
+                open
+            }
             None => {
                 self.clear_aside()?;
                 OpenExperiment {

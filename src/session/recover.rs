@@ -73,7 +73,7 @@ impl Session<'_> {
     }
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
-    async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
+    pub(super) async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
         let folder = self.folder.run(id);
         for name in JOBS {
             // A job that was never started has nothing to end.
