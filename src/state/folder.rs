@@ -1,15 +1,21 @@
 //! Where a session's files are, and who holds them.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::StateError;
 use super::durable::{failed, read_json, write_json};
+use super::lock::lock_within;
 use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
 const WORKTREE_LOCK: &str = "autoresearch-owner";
+
+/// How long a lock is waited for: a process that was killed while it started another one is outlived by its locks until
+/// that one is another program. It is also how long somebody who only looks may have it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
 #[derive(Debug, Clone)]
@@ -96,10 +102,10 @@ fn look_at(path: &Path) -> Result<(), StateError> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
         Err(error) => return Err(failed("open", path)(error)),
     };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(held(&mut file)),
-        Err(TryLockError::Error(error)) => Err(failed("lock", path)(error)),
+    match lock_within(&file, PATIENCE) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(held(&mut file)),
+        Err(error) => Err(failed("lock", path)(error)),
     }
 }
 
@@ -111,10 +117,10 @@ fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
         .truncate(false)
         .open(path)
         .map_err(failed("open", path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(held(&mut file)),
-        Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
+    match lock_within(&file, PATIENCE) {
+        Ok(true) => {}
+        Ok(false) => return Err(held(&mut file)),
+        Err(error) => return Err(failed("lock", path)(error)),
     }
     let write = |file: &mut File| {
         file.set_len(0)?;
