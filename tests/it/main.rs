@@ -4,6 +4,10 @@
 mod archiver;
 mod bad_input;
 mod cli;
+#[cfg(feature = "crash-points")]
+mod crash;
+#[cfg(feature = "crash-points")]
+mod crash_scenario;
 mod data;
 mod demo;
 mod demo_assets;
@@ -13,6 +17,7 @@ mod interrupt;
 mod kill;
 mod ledger;
 mod measure;
+mod outcome;
 mod recovery;
 mod run_loop;
 mod settings;
