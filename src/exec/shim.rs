@@ -60,6 +60,7 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
     let exit = runtime.block_on(watch_over(&job, &files))?;
     crash::point("command_over");
+    sync_log(&job.log)?;
     write_json(&files.exit, &exit)?;
     crash::point("exit_written");
     Ok(())
@@ -130,6 +131,16 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
     exit.peak_rss_bytes = sampler.peak_rss();
     exit.gpu_peak_bytes = sampler.gpu_peak();
     Ok(exit)
+}
+
+/// Makes the log last before `exit.json` says that it is complete. A command may have removed it.
+fn sync_log(log: &Path) -> Result<(), ExecError> {
+    match File::open(log).and_then(|file| file.sync_all()) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(ExecError::File { path: log.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecError> {

@@ -39,6 +39,16 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
     write().map_err(failed("write", path))
 }
 
+/// Creates a folder with those above it that are not there, and syncs each folder that got a new one.
+pub(super) fn create_folder(path: &Path) -> Result<(), StateError> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+    fs::create_dir_all(path).map_err(failed("create", path))?;
+    for parent in missing.iter().rev().filter_map(|folder| folder.parent()) {
+        File::open(parent).and_then(|folder| folder.sync_all()).map_err(failed("create", path))?;
+    }
+    Ok(())
+}
+
 /// Removes what a killed process left of the files that it was about to replace, in a folder that nobody else writes to.
 pub fn remove_left_over(folder: &Path) -> Result<(), StateError> {
     for entry in fs::read_dir(folder).map_err(failed("read", folder))? {

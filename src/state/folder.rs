@@ -1,12 +1,12 @@
 //! Where a session's files are, and who holds them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::StateError;
-use super::durable::{failed, read_json, write_json};
+use super::durable::{create_folder, failed, read_json, write_json};
 use super::lock::lock_within;
 use crate::domain::{Contract, Tag};
 
@@ -32,10 +32,7 @@ impl SessionFolder {
 
     /// Creates the folder with its parts.
     pub fn create(&self) -> Result<(), StateError> {
-        for folder in [self.state(), self.logs(), self.root.join("runs")] {
-            fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        }
-        Ok(())
+        [self.state(), self.logs(), self.root.join("runs")].iter().try_for_each(|folder| create_folder(folder))
     }
 
     /// The folder itself.
@@ -61,7 +58,7 @@ impl SessionFolder {
     /// Creates the folder of one experiment's runs.
     pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
         let folder = self.run(id);
-        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        create_folder(&folder)?;
         Ok(folder)
     }
 

@@ -17,7 +17,7 @@ use crate::kill::soak;
 use crate::outcome::{assert_outcome, outcome};
 
 /// How many sessions go on at the same time; each of them mostly waits for the disk.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 
 /// A session that nobody kills.
 struct Whole {

@@ -11,6 +11,7 @@ mod crash_scenario;
 mod data;
 mod demo;
 mod demo_assets;
+mod durable;
 mod exec;
 mod git;
 mod interrupt;
