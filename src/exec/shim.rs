@@ -19,6 +19,7 @@ use super::tree::{Tree, leave_no_child};
 use super::unix::{self, Ended, Pid};
 use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
+use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::state::{StateError, is_disk_full, read_json, write_json};
 
@@ -47,6 +48,8 @@ pub fn shim_main(job_file: &Path) -> ExitCode {
 }
 
 fn serve(job_file: &Path) -> Result<(), ExecError> {
+    crash::in_shim();
+    crash::point("begun");
     unix::default_signals();
     unix::close_all_on_exec();
     unix::become_subreaper();
@@ -55,9 +58,13 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     let files = Files::of(&job);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
     let exit = runtime.block_on(watch_over(&job, &files))?;
+    crash::point("command_over");
     // The command itself may have deleted it.
     fs::create_dir_all(&job.folder).map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
-    Ok(write_json(&files.exit, &exit)?)
+    sync_log(&job.log)?;
+    write_json(&files.exit, &exit)?;
+    crash::point("exit_written");
+    Ok(())
 }
 
 /// Runs the command to its end. An error that keeps it from starting is part of the result.
@@ -82,6 +89,7 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
             return Ok(exit);
         }
     };
+    crash::point("launched");
     let leader = handle.pids().first().and_then(|pid| Pid::try_from(*pid).ok()).unwrap_or(0);
     let tree = Tree::new(leader);
     let mut sampler = Sampler::new(start);
@@ -101,6 +109,7 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
         }
     };
     let mut over = (Timestamp::now(), start.elapsed());
+    crash::point("command_ended");
     exit.survivors = tree.end(job.grace, &mut child).await;
     if ended.is_none() {
         ended = tree.leader_ended().map_err(ExecError::Watch)?;
@@ -123,6 +132,16 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
     exit.peak_rss_bytes = sampler.peak_rss();
     exit.gpu_peak_bytes = sampler.gpu_peak();
     Ok(exit)
+}
+
+/// Makes the log last before `exit.json` says that it is complete. A command may have removed it.
+fn sync_log(log: &Path) -> Result<(), ExecError> {
+    match File::open(log).and_then(|file| file.sync_all()) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(ExecError::File { path: log.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecError> {

@@ -16,11 +16,12 @@ use super::kept_log::{open_log, put_log_back};
 use super::open::{Session, remove_file};
 use super::recover::{commit_of, run_found};
 use super::run_log::point_run_log;
+use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
 use crate::rules::RunFound;
-use crate::state::{OpenExperiment, read_json};
+use crate::state::{OpenExperiment, read_json, remove_left_over};
 
 /// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_secs(1);
@@ -173,15 +174,23 @@ impl Session<'_> {
         }
         self.check_room()?;
         let folder = self.run_folder(open.id)?;
+        if self.journal.phase == Phase::Running {
+            // Without what is cleared away now, a run that was lost would look like one that was never started.
+            self.enter(Phase::Committing, open.clone())?;
+            crash::point("running.left");
+        }
+        remove_left_over(&folder)?;
         for name in ["run.log", "run.log.gz", "logs.dropped", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
         }
+        crash::point("running.folder_cleared");
         let metric_file = match &self.contract.metric.source {
             MetricSource::File { path, .. } => stamp(&self.repo.worktree().join(path)),
             _ => None,
         };
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
         self.enter(Phase::Running, open.clone())?;
+        crash::point("running.entered");
         Ok(open)
     }
 
@@ -189,7 +198,7 @@ impl Session<'_> {
     pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         match run_found(&self.folder.run(open.id)) {
             RunFound::Going | RunFound::Over => self.attach_run(open),
-            RunFound::Gone => self.start_run(open),
+            RunFound::Gone | RunFound::Unstarted => self.start_run(open),
         }
     }
 
@@ -201,6 +210,7 @@ impl Session<'_> {
         if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
             self.emit(Event::Notice { detail })?;
         }
+        crash::point("running.log_linked");
         let mut follower = LogFollower::new(log.clone(), &self.contract.metric)?;
         follower.file = Some(open_log(&log)?);
         let contract = &self.contract;
@@ -297,6 +307,7 @@ impl Session<'_> {
         if exit.stopped {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
         }
+        crash::point("running.over");
         while !run.log.look()? {}
         if let Some(log) = &mut run.log.file {
             put_log_back(&run.log.path, log)?;

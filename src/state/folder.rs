@@ -1,6 +1,6 @@
 //! Where a session's files are, and who holds them.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::StateError;
-use super::durable::{failed, read_json, write_json};
+use super::durable::{create_folder, failed, read_json, write_json};
 use super::lock::{GLANCE, lock_within};
 use crate::domain::{Contract, Tag};
 
@@ -30,10 +30,7 @@ impl SessionFolder {
 
     /// Creates the folder with its parts.
     pub fn create(&self) -> Result<(), StateError> {
-        for folder in [self.state(), self.logs(), self.root.join("runs")] {
-            fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        }
-        Ok(())
+        [self.state(), self.logs(), self.root.join("runs")].iter().try_for_each(|folder| create_folder(folder))
     }
 
     /// The folder itself.
@@ -59,7 +56,7 @@ impl SessionFolder {
     /// Creates the folder of one experiment's runs.
     pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
         let folder = self.run(id);
-        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        create_folder(&folder)?;
         Ok(folder)
     }
 
@@ -146,10 +143,10 @@ fn look_at(path: &Path) -> Result<Option<Owner>, StateError> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(failed("open", path)(error)),
     };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Ok(Some(Owner::of(&mut file))),
-        Err(TryLockError::Error(error)) => Err(failed("lock", path)(error)),
+    match lock_within(&file, GLANCE) {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(Owner::of(&mut file))),
+        Err(error) => Err(failed("lock", path)(error)),
     }
 }
 

@@ -13,7 +13,9 @@ mod memory;
 mod run_logs;
 mod stop_request;
 
-pub use durable::{append_line, copy_beside, free_name, read_json, read_tail, write_atomic, write_json};
+pub use durable::{
+    append_line, copy_beside, free_name, read_json, read_tail, remove_left_over, write_atomic, write_json,
+};
 pub use error::{StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, SessionFolder, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};

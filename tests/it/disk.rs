@@ -8,7 +8,7 @@ use autoresearch::ledger::{Entry, LedgerFile};
 use autoresearch::state::append_line;
 use serde_json::Value;
 
-use crate::kill::outcome;
+use crate::outcome::outcome;
 use crate::run_loop::{agent, training_repo};
 use crate::support::{Called, SmallDisk, TestRepo, ar};
 

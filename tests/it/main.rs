@@ -5,10 +5,15 @@ mod adopt;
 mod archiver;
 mod bad_input;
 mod cli;
+#[cfg(feature = "crash-points")]
+mod crash;
+#[cfg(feature = "crash-points")]
+mod crash_scenario;
 mod data;
 mod demo;
 mod demo_assets;
 mod disk;
+mod durable;
 mod exec;
 mod git;
 mod hostile;
@@ -17,6 +22,7 @@ mod keep_logs;
 mod kill;
 mod ledger;
 mod measure;
+mod outcome;
 mod recovery;
 mod run_loop;
 mod settings;
