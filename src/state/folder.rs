@@ -4,12 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::StateError;
 use super::durable::{create_folder, failed, read_json, write_json};
-use super::lock::{GLANCE, lock_within};
+use super::lock::{GLANCE, lock_within, share_within};
 use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
@@ -89,11 +90,11 @@ impl SessionFolder {
     /// work in, whose lock tells of an owner also when the session's folder was deleted under it. Changes nothing on
     /// disk.
     pub fn owner(&self, git_dir: &Path) -> Result<Option<Owner>, StateError> {
-        if let Some(owner) = look_at(&self.lock_path())? {
+        if let Some(owner) = look_at(&self.lock_path(), Duration::ZERO)? {
             return Ok(Some(owner));
         }
         let session = format!(" with session {}", self.tag);
-        Ok(look_at(&git_dir.join(WORKTREE_LOCK))?.filter(|owner| owner.said.ends_with(&session)))
+        Ok(look_at(&git_dir.join(WORKTREE_LOCK), Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)))
     }
 
     fn lock_path(&self) -> PathBuf {
@@ -130,20 +131,21 @@ pub fn refuse_held(git_dir: &Path) -> Result<(), StateError> {
 }
 
 fn refuse(path: PathBuf) -> Result<(), StateError> {
-    match look_at(&path)? {
+    match look_at(&path, GLANCE)? {
         Some(owner) => Err(StateError::Held { holder: owner.said }),
         None => Ok(()),
     }
 }
 
-/// Who has the lock at `path`. For that moment it is locked here, shared, which [`hold`] waits out.
-fn look_at(path: &Path) -> Result<Option<Owner>, StateError> {
+/// Who has had the lock at `path` for all of `patience`. To look it is locked here for a moment, shared, which [`hold`]
+/// waits out.
+fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(failed("open", path)(error)),
     };
-    match lock_within(&file, GLANCE) {
+    match share_within(&file, patience) {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(Owner::of(&mut file))),
         Err(error) => Err(failed("lock", path)(error)),
