@@ -21,7 +21,7 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{StateError, is_disk_full, read_json, write_json};
+use crate::state::{is_disk_full, read_json, write_json};
 
 /// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
 pub(super) const DISK_FULL: u8 = 28;
@@ -35,14 +35,10 @@ pub fn shim_main(job_file: &Path) -> ExitCode {
     match serve(job_file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
             // Nobody is left to be told when this fails.
-            let _ = writeln!(io::stderr(), "{error}{source}");
-            match error {
-                // Its words would not fit on the disk either.
-                ExecError::State(ref error @ StateError::Io { .. }) if is_disk_full(error) => ExitCode::from(DISK_FULL),
-                _ => ExitCode::FAILURE,
-            }
+            let _ = writeln!(io::stderr(), "{}", in_words(&error));
+            // Its words would not fit on the disk either.
+            if is_disk_full(&error) { ExitCode::from(DISK_FULL) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -81,8 +77,12 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
     let mut exit = Exit::at(started);
     let oom_before = oom_kills();
     let start = Instant::now();
-    let launched = note_start(job, files, started).map_err(|error| error.to_string()).and_then(|()| launch(job, files));
-    let handle = match launched {
+    let log = match note_start(job, files, started).and_then(|()| open_log(job)) {
+        // What is said in `exit.json` would last, and there may be room the next time.
+        Err(error) if is_disk_full(&error) => return Err(error),
+        log => log.map_err(|error| in_words(&error)),
+    };
+    let handle = match log.and_then(|log| launch(job, files, log)) {
         Ok(handle) => handle,
         Err(error) => {
             exit.error = Some(error);
@@ -151,10 +151,19 @@ fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecEr
     Ok(write_json(&files.started, &started)?)
 }
 
-/// Starts the command as the leader of a process group of its own.
-fn launch(job: &Job, files: &Files) -> Result<Handle, String> {
+fn open_log(job: &Job) -> Result<File, ExecError> {
+    let log = File::options().create(true).append(true).open(&job.log);
+    log.map_err(|source| ExecError::File { path: job.log.clone(), source })
+}
+
+fn in_words(error: &ExecError) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{source}")
+}
+
+/// Starts the command as the leader of a process group of its own, with its output to `log`.
+fn launch(job: &Job, files: &Files, log: File) -> Result<Handle, String> {
     let open = |path: &Path, file: io::Result<File>| file.map_err(|error| format!("{}: {error}", path.display()));
-    let log = open(&job.log, File::options().create(true).append(true).open(&job.log))?;
     let null = Path::new("/dev/null");
     let stdin = job.stdin.as_deref().unwrap_or(null);
     let stdin = open(stdin, File::open(stdin))?;

@@ -282,6 +282,7 @@ impl Session<'_> {
             tokio::select! {
                 exit = run.job.wait() => break match exit {
                     Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
+                    Err(full @ ExecError::DiskFull { .. }) => return Err(self.spoilt(open, full.into())),
                     exit => exit?,
                 },
                 _ = ticks.tick() => {
@@ -315,12 +316,22 @@ impl Session<'_> {
         let measured = self.measure(run, open, &exit);
         let what = format!("the run of experiment {}", open.id);
         if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {
-            // It is run again, and that it ended like this does not count among the starts.
-            remove_file(&self.folder.run(open.id).join("exit.json"))?;
-            self.enter(Phase::Running, OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() })?;
-            return Err(full);
+            return Err(self.spoilt(open, full));
         }
         Ok(Ended::Over(Box::new(measured)))
+    }
+
+    /// Sees to it that a run which ended for want of room is done again and not counted among the starts, as far as that
+    /// can be written; gives `full` back.
+    fn spoilt(&mut self, open: &OpenExperiment, full: SessionError) -> SessionError {
+        let folder = self.folder.run(open.id);
+        let open = OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() };
+        let done = remove_file(&folder.join("exit.json")).and_then(|()| self.enter(Phase::Running, open.clone()));
+        if done.is_err() {
+            // Its log makes the room that the journal needs.
+            let _ = remove_file(&folder.join("run.log")).and_then(|()| self.enter(Phase::Running, open));
+        }
+        full
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.
