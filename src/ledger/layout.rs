@@ -5,12 +5,12 @@ use super::status::{RowStatus, Verdict, classify};
 use crate::domain::{CommitId, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
 
 /// What a row says of an experiment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Entry<'a> {
     /// Its commit.
     pub commit: &'a CommitId,
     /// The measured number.
-    pub value: Option<&'a Number>,
+    pub value: Option<Number>,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
     /// The verdict.
@@ -22,11 +22,11 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// What a row says of a record; `value` is the number of its metric.
-    pub fn of(record: &'a Record, value: Option<&'a Number>) -> Self {
+    /// What the row of a record says.
+    pub fn of(record: &'a Record) -> Self {
         Entry {
             commit: &record.commit,
-            value,
+            value: record.metric.number(),
             memory_gb: record.memory_gb,
             outcome: record.outcome,
             oom: record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Oom),
@@ -179,7 +179,7 @@ impl Layout {
     }
 
     fn value(&self, entry: &Entry<'_>) -> String {
-        match (entry.value, self.dialect) {
+        match (&entry.value, self.dialect) {
             (Some(number), _) => number.raw.clone(),
             (None, LedgerDialect::Ar) => "nan".to_owned(),
             (None, LedgerDialect::Karpathy) => "0.000000".to_owned(),

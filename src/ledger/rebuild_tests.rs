@@ -17,7 +17,7 @@ fn entries(experiments: &[(CommitId, Option<Number>, String)]) -> Vec<Entry<'_>>
         .iter()
         .map(|(commit, value, description)| Entry {
             commit,
-            value: value.as_ref(),
+            value: value.clone(),
             memory_gb: None,
             outcome: if value.is_some() { Outcome::Keep } else { Outcome::Crash },
             oom: false,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::file::{LedgerError, LedgerFile};
 use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
-use crate::domain::{LedgerDialect, Number, Record};
+use crate::domain::{LedgerDialect, Record};
 use crate::state::{StateError, copy_beside, write_atomic};
 
 /// What was done to a ledger.
@@ -92,15 +92,13 @@ impl LedgerFile {
 
     /// How a file with these bytes differs from what it should be, and what it should be.
     fn rebuilt(&self, bytes: &[u8], records: &[&Record]) -> Result<(Comparison, String, Vec<u64>), LedgerError> {
-        let numbers: Vec<Option<Number>> = records.iter().map(|record| record.metric.number()).collect();
-        let entries: Vec<Entry<'_>> =
-            records.iter().zip(&numbers).map(|(record, number)| Entry::of(record, number.as_ref())).collect();
+        let entries: Vec<Entry<'_>> = records.iter().map(|record| Entry::of(record)).collect();
         // A character that was cut short at the end belongs to a row that was.
         let whole = match std::str::from_utf8(bytes) {
             Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
             _ => bytes,
         };
-        let is_torn_header = LedgerFile::is_torn_header(self, whole);
+        let is_torn_header = self.is_torn_header(whole);
         let whole = if is_torn_header { &[] } else { whole };
         let layout = self.layout_of(whole)?;
         let text = std::str::from_utf8(whole).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;

@@ -164,7 +164,7 @@ impl Session<'_> {
         if !has_row {
             let rows_from = self.ledger.length()?;
             self.enter(Phase::Settling, OpenExperiment { rows_from, ..open.clone() })?;
-            self.ledger.append(&Entry::of(record, record.metric.number().as_ref()))?;
+            self.ledger.append(&Entry::of(record))?;
         }
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);

@@ -33,16 +33,17 @@ fn append_three(path: &Path, dialect: LedgerDialect) {
     let value = number("1.834200");
     let kept = Entry {
         commit: &commit('a'),
-        value: Some(&value),
+        value: Some(value.clone()),
         memory_gb: Some(14.26),
         outcome: Outcome::Keep,
         oom: false,
         description: "say \"hi\"\tto\nit",
     };
     file.append(&kept).unwrap();
-    file.append(&Entry { commit: &commit('b'), outcome: Outcome::Discard, description: "worse", ..kept }).unwrap();
-    let crash = Entry { commit: &commit('c'), value: None, memory_gb: None, outcome: Outcome::Crash, ..kept };
-    file.append(&Entry { description: "no memory", oom: true, ..crash }).unwrap();
+    file.append(&Entry { commit: &commit('b'), outcome: Outcome::Discard, description: "worse", ..kept.clone() })
+        .unwrap();
+    let crash = Entry { commit: &commit('c'), value: None, memory_gb: None, outcome: Outcome::Crash, ..kept.clone() };
+    file.append(&Entry { description: "no memory", oom: true, ..crash.clone() }).unwrap();
     file.append(&Entry { commit: &commit('d'), description: "typo", ..crash }).unwrap();
 }
 
@@ -157,7 +158,7 @@ fn a_row_is_known_again_and_a_torn_one_is_not() {
     let value = number("1.5");
     let entry = Entry {
         commit: &commit('e'),
-        value: Some(&value),
+        value: Some(value.clone()),
         memory_gb: None,
         outcome: Outcome::Keep,
         oom: false,
@@ -180,7 +181,7 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
                 for _ in 0..20 {
                     let entry = Entry {
                         commit: &commit(digit),
-                        value: Some(&value),
+                        value: Some(value.clone()),
                         memory_gb: None,
                         outcome: Outcome::Discard,
                         oom: false,
@@ -279,7 +280,7 @@ fn a_row_that_waits_while_the_file_is_rebuilt_stands_in_the_new_one() {
             let mut file = LedgerFile::open(&path, "val_bpb", LedgerDialect::Ar).unwrap();
             file.append(&Entry {
                 commit: &commit('b'),
-                value: Some(&value),
+                value: Some(value.clone()),
                 memory_gb: None,
                 outcome: Outcome::Discard,
                 oom: false,
@@ -331,7 +332,7 @@ proptest! {
         for (description, value, outcome) in &rows {
             let value = value.map(|value| number(&value.to_string()));
             let outcome = [Outcome::Keep, Outcome::Discard, Outcome::Crash][*outcome];
-            let entry = Entry { commit: &commit('a'), value: value.as_ref(), memory_gb: None, outcome, oom: false, description };
+            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, oom: false, description };
             file.append(&entry).unwrap();
         }
         let bytes = fs::read(&path).unwrap();
