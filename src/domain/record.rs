@@ -173,6 +173,13 @@ pub struct Record {
 }
 
 impl Record {
+    /// What the agent learned from earlier experiments, as it said with its proposal.
+    pub fn findings(&self) -> impl Iterator<Item = &str> {
+        let findings =
+            self.more.get("proposal").and_then(|proposal| proposal.get("findings")).and_then(Value::as_array);
+        findings.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// The total time of all runs, in seconds.
     pub fn run_seconds(&self) -> f64 {
         self.runs.iter().map(|run| run.seconds).sum()

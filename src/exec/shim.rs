@@ -56,6 +56,8 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     let files = Files::of(&job);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
     let exit = runtime.block_on(watch_over(&job, &files))?;
+    // The command itself may have deleted it.
+    fs::create_dir_all(&job.folder).map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
     Ok(write_json(&files.exit, &exit)?)
 }
 

@@ -142,7 +142,7 @@ impl Running {
             None => Err(ExecError::Lost {
                 command: self.command.clone(),
                 detail: self.epitaph(status),
-                killed: end_left_over(&self.files.job).await,
+                killed: kill_marked(&self.files.job).await,
             }),
         }
     }
@@ -202,9 +202,20 @@ async fn released(lock: &File) -> io::Result<()> {
     }
 }
 
+/// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted. Does nothing where
+/// there is no `/proc`.
+pub async fn end_left_over(folder: &Path, name: &str) {
+    let files = Files::named(folder, name);
+    for shim in tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()]) {
+        // One that is gone meanwhile is no error.
+        let _ = unix::send(shim, Signal::Kill);
+    }
+    kill_marked(&files.job).await;
+}
+
 /// Kills what is left of a job whose shim is dead, known by a variable that all its processes inherit, and gives
 /// how many processes that were. Does nothing where there is no `/proc`.
-async fn end_left_over(job_file: &Path) -> usize {
+async fn kill_marked(job_file: &Path) -> usize {
     let marker = marker_of(job_file);
     let deadline = Instant::now() + SWEEP_PATIENCE;
     let mut killed = Vec::new();

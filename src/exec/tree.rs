@@ -193,6 +193,18 @@ fn parents() -> Vec<(Pid, Pid)> {
         .collect()
 }
 
+/// Every process whose first arguments, behind its name, are `arguments`.
+pub(super) fn with_arguments(arguments: &[&[u8]]) -> Vec<Pid> {
+    all()
+        .filter(|pid| {
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
+                let mut words = line.split(|byte| *byte == 0).skip(1);
+                arguments.iter().all(|argument| words.next() == Some(argument))
+            })
+        })
+        .collect()
+}
+
 /// Every process but this one that has `variable`, as `NAME=value`, in its environment.
 pub(super) fn with_variable(variable: &[u8]) -> Vec<Pid> {
     let me = Pid::try_from(std::process::id()).unwrap_or(0);

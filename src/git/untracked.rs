@@ -170,6 +170,17 @@ impl Repo {
         Ok(if unchanged { Since::Unchanged } else { Since::Changed(id) })
     }
 
+    /// Puts back those of `known` that are gone, untracked, and gives them; then those whose content is not kept.
+    pub fn put_missing_back(&self, known: &Untracked) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        let is_gone = |path: &Path| matches!(fs::symlink_metadata(self.worktree().join(path)), Err(err) if worktree::absent(&err));
+        let (mut back, mut lost) = (Vec::new(), Vec::new());
+        for path in known.paths().filter(|path| is_gone(path)) {
+            self.put_untracked_back(known, path)?;
+            if is_gone(path) { lost.push(path.to_owned()) } else { back.push(path.to_owned()) }
+        }
+        Ok((back, lost))
+    }
+
     /// Puts a file that is gone back as it was, untracked, where its content is kept. What stands at its path, or in
     /// place of a folder on the way there, stays.
     pub(super) fn put_untracked_back(&self, known: &Untracked, path: &Path) -> Result<()> {

@@ -156,6 +156,11 @@ impl LedgerFile {
         self.layout.as_ref().map_or(self.dialect, Layout::dialect)
     }
 
+    /// Whether the file is not there.
+    pub fn is_missing(&self) -> bool {
+        !self.path.exists()
+    }
+
     /// The file's length in bytes, 0 when it is not there: what [`has_row`](Self::has_row) may skip later.
     ///
     /// # Errors

@@ -95,8 +95,8 @@ impl Session<'_> {
     /// The untracked files that are no part of the change in the working tree: those that were there when the last
     /// experiment was settled or the agent was called, or, in a session that has neither, all of them.
     pub(super) fn known_untracked(&self) -> Result<Untracked, SessionError> {
-        match self.remembered_untracked()? {
-            Some(known) => Ok(known),
+        match &self.untracked {
+            Some(known) => Ok(known.clone()),
             None => Ok(self.repo.untracked(&Untracked::default())?),
         }
     }

@@ -186,14 +186,8 @@ impl Session<'_> {
         if let Some(direction) = &record.direction {
             self.memory.add_direction(direction, record.id)?;
         }
-        Ok(self.memory.log_iteration(&Iteration {
-            ts: record.finished,
-            iteration: self.journal.iteration,
-            experiment: Some(record.id),
-            outcome: Some(record.outcome),
-            description: &record.description,
-            stale_count: self.journal.stale_count,
-        })?)
+        let iteration = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
+        Ok(self.memory.log_iteration(&iteration)?)
     }
 
     /// Takes an interrupted experiment back: its commit is kept under a saved ref, the branch and the working tree are

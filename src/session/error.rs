@@ -100,7 +100,8 @@ pub enum SessionError {
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
 
-fn list(paths: &[PathBuf]) -> String {
+/// The names of some files, the first ones of many.
+pub(super) fn list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
     cut(&names).join(", ")
 }

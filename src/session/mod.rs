@@ -8,6 +8,8 @@ mod attempt;
 mod baseline;
 mod demo;
 mod error;
+mod heal;
+mod kept_log;
 mod open;
 mod plan;
 mod proposing;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::error::SessionError;
+use super::heal::{REBUILT, rebuilt_journal};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use crate::agent::task_spec;
@@ -50,8 +51,14 @@ pub struct Session<'a> {
     pub(super) clock: Clock,
     pub(super) environment: Environment,
     pub(super) interrupt: watch::Receiver<Interrupt>,
+    /// The untracked files as they were when the last experiment was settled, or the agent was called.
+    pub(super) untracked: Option<Untracked>,
+    /// Whether the opening of the session was taken back.
+    pub(super) taken_back: bool,
+    /// Whether the session's folder was gone when it was opened.
+    pub(super) rebuilt: bool,
+    pub(super) lock: OwnerLock,
     observer: Observer<'a>,
-    _lock: OwnerLock,
 }
 
 impl<'a> Session<'a> {
@@ -69,12 +76,14 @@ impl<'a> Session<'a> {
         let state = folder.state();
         let journal = Journal::read(&state)?.filter(|_| continued);
         let memory = Memory::new(&state);
-        memory.create()?;
+        memory.create(history.records())?;
         folder.store_contract(&contract, &task_spec(&contract))?;
         let log = EventLog::new(&folder.logs());
         let environment = exec::environment(repo.worktree());
+        let untracked = read_json(&untracked_path(&folder))?;
+        let rebuilt = journal.is_none() && history.baseline().is_some();
         let mut session = Session {
-            journal: journal.unwrap_or_else(|| Journal::new(repo.worktree(), clock.now())),
+            journal: journal.unwrap_or_else(|| rebuilt_journal(&history, repo.worktree(), clock.now())),
             repo,
             folder,
             contract,
@@ -85,8 +94,11 @@ impl<'a> Session<'a> {
             clock,
             environment,
             interrupt,
+            untracked,
+            taken_back: false,
+            rebuilt,
+            lock,
             observer,
-            _lock: lock,
         };
         if let Err(error) = session.take_over(drive) {
             if !continued {
@@ -102,6 +114,10 @@ impl<'a> Session<'a> {
             experiments: session.history.experiments(),
             continued,
         })?;
+        if rebuilt {
+            let detail = format!("{} was gone; {REBUILT}", session.folder.root().display());
+            session.emit(Event::Notice { detail })?;
+        }
         for detail in notices {
             session.emit(Event::Notice { detail })?;
         }
@@ -175,7 +191,7 @@ impl<'a> Session<'a> {
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
     pub(super) fn put_back(&mut self, target: &CommitId, expected: &CommitId) -> Result<(), SessionError> {
         let save = self.save_as(expected);
-        let known = self.remembered_untracked()?.unwrap_or_default();
+        let known = self.untracked.clone().unwrap_or_default();
         let restored = self.repo.restore(target, &save, &known)?;
         self.tell_saved(restored.saved)
     }
@@ -198,6 +214,7 @@ impl<'a> Session<'a> {
 
     /// Tells the observer and the event logs what happened.
     pub(super) fn emit(&mut self, event: Event) -> Result<(), SessionError> {
+        self.heal()?;
         (self.observer)(&event);
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
@@ -221,6 +238,7 @@ impl<'a> Session<'a> {
 
     /// Writes the journal as it is.
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
+        self.heal()?;
         let now = self.clock.now();
         Ok(self.journal.write(&self.folder.state(), now)?)
     }
@@ -249,27 +267,22 @@ impl<'a> Session<'a> {
     }
 
     /// Notes the untracked files of now as no part of the next change.
-    pub(super) fn remember_untracked(&self) -> Result<(), SessionError> {
-        let before = self.remembered_untracked()?.unwrap_or_default();
-        Ok(write_json(&self.untracked_path(), &self.repo.untracked(&before)?)?)
+    pub(super) fn remember_untracked(&mut self) -> Result<(), SessionError> {
+        self.heal()?;
+        let now = self.repo.untracked(&self.untracked.take().unwrap_or_default())?;
+        self.untracked = Some(now);
+        self.write_untracked()
     }
 
-    /// The untracked files as they were when the last experiment was settled.
-    pub(super) fn remembered_untracked(&self) -> Result<Option<Untracked>, SessionError> {
-        Ok(read_json(&self.untracked_path())?)
-    }
-
-    fn untracked_path(&self) -> PathBuf {
-        self.folder.state().join("untracked.json")
-    }
-
-    /// Whether the opening of the session was taken back.
-    pub(super) fn is_taken_back(&self) -> bool {
-        !self.folder.state().join("contract.json").exists()
+    /// Writes down which untracked files are no part of the next change.
+    pub(super) fn write_untracked(&self) -> Result<(), SessionError> {
+        let Some(untracked) = &self.untracked else { return Ok(()) };
+        Ok(write_json(&untracked_path(&self.folder), untracked)?)
     }
 
     /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.
     pub(super) fn abandon(&mut self) -> Result<(), SessionError> {
+        self.taken_back = true;
         let start = self.contract.start.clone();
         let before = match &self.contract.started_from {
             Some(branch) => HeadTarget::Branch(branch.clone()),
@@ -286,6 +299,10 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
+}
+
+fn untracked_path(folder: &SessionFolder) -> PathBuf {
+    folder.state().join("untracked.json")
 }
 
 /// Removes one of `ar`'s own files, if it is there.

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::error::SessionError;
+use super::kept_log::{open_log, put_log_back};
 use super::open::{Interrupt, Session, remove_file};
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
 use crate::domain::{CommitId, DiffStat, Event, Failure, FailureClass, Outcome, Phase, one_line};
@@ -60,8 +61,15 @@ impl Session<'_> {
         self.enter(Phase::Proposing, open.clone())?;
         let call = Call { folder: self.run_folder(id)? };
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
-        let exit = self.call_agent(&call, id, &base).await?;
-        let exit = match exit {
+        let mut log = open_log(&call.log())?;
+        let called = self.call_agent(&call, id, &base).await?;
+        if !matches!(called, Called::Detached) {
+            self.heal()?;
+            self.run_folder(id)?;
+            put_log_back(&call.log(), &mut log)?;
+            self.put_untracked_back()?;
+        }
+        let exit = match called {
             Called::Over(exit) => exit,
             Called::Detached => return Ok(Proposed::Detached),
             Called::Lost => {

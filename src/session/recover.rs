@@ -7,7 +7,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::{Deadline, Measured};
-use crate::domain::{CommitId, Event, count_of};
+use crate::domain::{CommitId, Event, Phase, count_of};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
 use crate::state::OpenExperiment;
@@ -19,7 +19,13 @@ impl Session<'_> {
     /// Finishes the open experiment, if there is one. A baseline that is not recorded yet is left to
     /// [`Session::measure_baseline`].
     pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
-        let Some(mut open) = self.journal.open.clone() else { return Ok(None) };
+        let Some(mut open) = self.journal.open.clone() else {
+            if self.rebuilt {
+                // Nothing tells of a run that went on, but it may.
+                self.end_jobs(self.history.next_id()).await?;
+            }
+            return Ok(None);
+        };
         let found = self.found(&open)?;
         if open.id == 0 && !found.recorded {
             return Ok(None);
@@ -27,7 +33,12 @@ impl Session<'_> {
         let mut attempted = None;
         for step in recover(found) {
             match step {
-                Step::EndJobs => self.end_jobs(open.id).await?,
+                Step::EndJobs => {
+                    self.end_jobs(open.id).await?;
+                    if self.journal.phase == Phase::Proposing {
+                        self.put_untracked_back()?;
+                    }
+                }
                 Step::Reset => self.reset_to(&open.base.clone(), open.id)?,
                 Step::Commit => {
                     let known = self.known_untracked()?;
@@ -73,13 +84,16 @@ impl Session<'_> {
     async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
         let folder = self.folder.run(id);
         for name in JOBS {
-            // A job that was never started has nothing to end.
-            if let Ok(mut job) = exec::attach(&folder, name) {
-                job.stop()?;
-                match job.wait().await {
-                    Ok(_) | Err(exec::ExecError::Lost { .. } | exec::ExecError::Command { .. }) => {}
-                    Err(error) => return Err(error.into()),
+            match exec::attach(&folder, name) {
+                Ok(mut job) => {
+                    job.stop()?;
+                    match job.wait().await {
+                        Ok(_) | Err(exec::ExecError::Lost { .. } | exec::ExecError::Command { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
+                // It was never started, or its files were deleted.
+                Err(_) => exec::end_left_over(&folder, name).await,
             }
         }
         self.remove_left_locks(id)

@@ -30,7 +30,7 @@ impl Session<'_> {
             Attempted::StillRunning => StopReason::Detached,
             Attempted::RolledBack => StopReason::Interrupted,
         };
-        if !self.is_taken_back() {
+        if !self.taken_back {
             self.stop(reason.clone())?;
         }
         Ok(reason)
@@ -57,7 +57,7 @@ impl Session<'_> {
 
     /// Takes a session back that fails before it has a baseline: nothing of it may stay.
     pub(super) fn or_take_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
-        if result.is_err() && self.history.baseline().is_none() && !self.is_taken_back() {
+        if result.is_err() && self.history.baseline().is_none() && !self.taken_back {
             // The first error is the one that has to be mended.
             let _ = self.take_back();
         }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::error::SessionError;
+use super::kept_log::{open_log, put_log_back};
 use super::open::{Interrupt, Session, remove_file};
 use super::recover::{commit_of, run_found};
 use super::run_log::point_run_log;
@@ -198,6 +199,8 @@ impl Session<'_> {
         if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
             self.emit(Event::Notice { detail })?;
         }
+        let mut follower = LogFollower::new(log.clone(), &self.contract.metric)?;
+        follower.file = Some(open_log(&log)?);
         let contract = &self.contract;
         let job = exec::start(&Job {
             name: RUN.into(),
@@ -220,12 +223,11 @@ impl Session<'_> {
             id: open.id,
             commit,
             description: open.description.clone(),
-            log: log.clone(),
+            log,
             timeout,
             incumbent: self.history.best().map(|(_, number)| number),
         })?;
-        let log = LogFollower::new(log, &self.contract.metric)?;
-        Ok(RunWatch { job, log, before: Duration::ZERO, began: Instant::now() })
+        Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
     }
 
     /// Picks up a run that another process started.
@@ -288,6 +290,9 @@ impl Session<'_> {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
         }
         while !run.log.look()? {}
+        if let Some(log) = &mut run.log.file {
+            put_log_back(&run.log.path, log)?;
+        }
         Ok(Ended::Over(Box::new(self.measure(run, open, &exit))))
     }
 

@@ -85,7 +85,7 @@ impl Session<'_> {
     }
 
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
-        if !self.is_taken_back() {
+        if !self.taken_back {
             let goes_on = attempted == Attempted::StillRunning;
             self.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
             self.write_journal()?;

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::StateError;
@@ -10,6 +11,9 @@ use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
 const WORKTREE_LOCK: &str = "autoresearch-owner";
+
+/// The file of the contract.
+const CONTRACT: &str = "contract.json";
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
 #[derive(Debug, Clone)]
@@ -61,26 +65,45 @@ impl SessionFolder {
 
     /// Reads the contract; `None` when the session has none.
     pub fn contract(&self) -> Result<Option<Contract>, StateError> {
-        read_json(&self.state().join("contract.json"))
+        read_json(&self.state().join(CONTRACT))
     }
 
     /// Stores the contract, and the task in prose beside it.
     pub fn store_contract(&self, contract: &Contract, task: &str) -> Result<(), StateError> {
-        write_json(&self.state().join("contract.json"), contract)?;
+        write_json(&self.state().join(CONTRACT), contract)?;
         super::write_atomic(&self.state().join("task_spec.md"), task.as_bytes())
     }
 
     /// Refuses a session that another process holds, in whatever working tree. Changes nothing on disk.
     pub fn refuse_held(&self) -> Result<(), StateError> {
-        look_at(&self.root.join("lock"))
+        look_at(&self.lock_path())
     }
 
     /// Takes the session, and the working tree that `git_dir` belongs to, for this process. The locks die with the
     /// process.
     pub fn lock(&self, git_dir: &Path) -> Result<OwnerLock, StateError> {
         let worktree = hold(&git_dir.join(WORKTREE_LOCK), &self.tag)?;
-        let session = hold(&self.root.join("lock"), &self.tag)?;
-        Ok(OwnerLock { _files: [worktree, session] })
+        let session = hold(&self.lock_path(), &self.tag)?;
+        Ok(OwnerLock { _worktree: worktree, session })
+    }
+
+    /// Whether the folder is there as this process made it, with its parts and the file that it holds the lock of.
+    pub fn is_whole(&self, lock: &OwnerLock) -> bool {
+        let same_file = match (fs::metadata(self.lock_path()), lock.session.metadata()) {
+            (Ok(there), Ok(held)) => (there.dev(), there.ino()) == (held.dev(), held.ino()),
+            _ => false,
+        };
+        same_file && self.logs().is_dir() && self.state().join(CONTRACT).is_file()
+    }
+
+    /// Takes the session again after its folder was deleted and made anew.
+    pub fn lock_again(&self, lock: &mut OwnerLock) -> Result<(), StateError> {
+        lock.session = hold(&self.lock_path(), &self.tag)?;
+        Ok(())
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.root.join("lock")
     }
 }
 
@@ -136,5 +159,6 @@ fn held(file: &mut File) -> StateError {
 /// The right to move a session on; held until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
 pub struct OwnerLock {
-    _files: [File; 2],
+    _worktree: File,
+    session: File,
 }

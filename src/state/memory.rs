@@ -8,7 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::StateError;
 use super::durable::{append_line, read_json, read_tail, write_json};
-use crate::domain::{FORMAT_VERSION, Outcome};
+use crate::domain::{FORMAT_VERSION, Outcome, Record};
+
+const FINDINGS: &str = "findings.jsonl";
+const ITERATIONS: &str = "iteration_log.jsonl";
 
 /// One line of `iteration_log.jsonl`.
 #[derive(Debug, Clone, Serialize)]
@@ -27,6 +30,20 @@ pub struct Iteration<'a> {
     pub stale_count: u32,
 }
 
+impl<'a> Iteration<'a> {
+    /// The iteration that made an experiment.
+    pub fn of(record: &'a Record, iteration: u32, stale_count: u32) -> Self {
+        Iteration {
+            ts: record.finished,
+            iteration,
+            experiment: Some(record.id),
+            outcome: Some(record.outcome),
+            description: &record.description,
+            stale_count,
+        }
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Directions {
     version: u32,
@@ -43,6 +60,26 @@ struct DirectionTried {
     more: Map<String, Value>,
 }
 
+impl Directions {
+    /// Notes that an experiment belongs to a direction; whether that is new.
+    fn add(&mut self, direction: &str, experiment: u32) -> bool {
+        match self.directions.iter_mut().find(|known| known.direction == direction) {
+            Some(known) if known.experiments.contains(&experiment) => return false,
+            Some(known) => known.experiments.push(experiment),
+            None => self.directions.push(DirectionTried {
+                direction: direction.to_owned(),
+                experiments: vec![experiment],
+                more: Map::new(),
+            }),
+        }
+        true
+    }
+}
+
+fn finding_line(ts: Timestamp, experiment: u32, finding: &str) -> Value {
+    json!({"ts": ts, "experiment": experiment, "finding": finding})
+}
+
 /// The memory files of one session.
 #[derive(Debug, Clone)]
 pub struct Memory {
@@ -55,35 +92,57 @@ impl Memory {
         Memory { folder: folder.to_owned() }
     }
 
-    /// Creates the files that are not there, empty.
-    pub fn create(&self) -> Result<(), StateError> {
-        for name in ["findings.jsonl", "iteration_log.jsonl"] {
-            let path = self.folder.join(name);
-            if !path.exists() {
-                super::write_atomic(&path, b"")?;
-            }
+    /// Creates the files that are not there, with what the records of the session tell. Calls of the agent that changed
+    /// nothing have no record, so that each experiment counts as one iteration.
+    pub fn create(&self, records: &[Record]) -> Result<(), StateError> {
+        let lines = |path: &Path, lines: Vec<Value>| {
+            let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
+            super::write_atomic(path, text.as_bytes())
+        };
+        let experiments = || records.iter().filter(|record| record.id != 0);
+        let path = self.folder.join(FINDINGS);
+        if !path.exists() {
+            let found = experiments().flat_map(|record| {
+                record.findings().map(|finding| finding_line(record.finished, record.id, finding)).collect::<Vec<_>>()
+            });
+            lines(&path, found.collect())?;
+        }
+        let path = self.folder.join(ITERATIONS);
+        if !path.exists() {
+            let mut stale_count = 0;
+            let iterations = (1u32..).zip(experiments()).map(|(iteration, record)| {
+                stale_count = if record.outcome == Outcome::Keep { 0 } else { stale_count + 1 };
+                json!(Iteration::of(record, iteration, stale_count))
+            });
+            lines(&path, iterations.collect())?;
         }
         let path = self.directions_path();
         if !path.exists() {
-            write_json(&path, &Directions { version: FORMAT_VERSION, directions: Vec::new(), more: Map::new() })?;
+            let mut tried = Directions { version: FORMAT_VERSION, directions: Vec::new(), more: Map::new() };
+            for record in experiments() {
+                if let Some(direction) = &record.direction {
+                    tried.add(direction, record.id);
+                }
+            }
+            write_json(&path, &tried)?;
         }
         Ok(())
     }
 
     /// Adds a line to the log of iterations, unless its last line is about the same iteration.
     pub fn log_iteration(&self, iteration: &Iteration<'_>) -> Result<(), StateError> {
-        let tail = read_tail(&self.folder.join("iteration_log.jsonl"), 0)?;
+        let tail = read_tail(&self.folder.join(ITERATIONS), 0)?;
         let last = tail.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
         let last = last.and_then(|line| serde_json::from_slice::<Value>(line).ok());
         if last.is_some_and(|last| last["iteration"] == iteration.iteration) {
             return Ok(());
         }
-        self.append("iteration_log.jsonl", &json!(iteration))
+        self.append(ITERATIONS, &json!(iteration))
     }
 
     /// Adds what an experiment found.
     pub fn add_finding(&self, ts: Timestamp, experiment: u32, finding: &str) -> Result<(), StateError> {
-        self.append("findings.jsonl", &json!({"ts": ts, "experiment": experiment, "finding": finding}))
+        self.append(FINDINGS, &finding_line(ts, experiment, finding))
     }
 
     /// Notes that an experiment belongs to a direction.
@@ -94,16 +153,7 @@ impl Memory {
             directions: Vec::new(),
             more: Map::new(),
         });
-        match tried.directions.iter_mut().find(|known| known.direction == direction) {
-            Some(known) if known.experiments.contains(&experiment) => return Ok(()),
-            Some(known) => known.experiments.push(experiment),
-            None => tried.directions.push(DirectionTried {
-                direction: direction.to_owned(),
-                experiments: vec![experiment],
-                more: Map::new(),
-            }),
-        }
-        write_json(&path, &tried)
+        if tried.add(direction, experiment) { write_json(&path, &tried) } else { Ok(()) }
     }
 
     fn directions_path(&self) -> PathBuf {

@@ -10,7 +10,7 @@ use crate::support::{TestRepo, ar, ar_command};
 const STEPS: &str = "better worse new-better crash delete-worse commit-better nan rename-better space-worse equal";
 
 /// Everything about a session that must not depend on how often it was killed.
-fn outcome(repo: &TestRepo) -> String {
+pub(crate) fn outcome(repo: &TestRepo) -> String {
     let mut text = String::new();
     for reference in repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/"]).lines() {
         if reference.contains("/saved/") {

@@ -33,7 +33,7 @@ fn append_three(path: &Path, dialect: LedgerDialect) {
     let value = number("1.834200");
     let kept = Entry {
         commit: &commit('a'),
-        value: Some(value.clone()),
+        value: Some(value),
         memory_gb: Some(14.26),
         outcome: Outcome::Keep,
         oom: false,
@@ -44,7 +44,7 @@ fn append_three(path: &Path, dialect: LedgerDialect) {
         .unwrap();
     let crash = Entry { commit: &commit('c'), value: None, memory_gb: None, outcome: Outcome::Crash, ..kept.clone() };
     file.append(&Entry { description: "no memory", oom: true, ..crash.clone() }).unwrap();
-    file.append(&Entry { commit: &commit('d'), description: "typo", ..crash }).unwrap();
+    file.append(&Entry { commit: &commit('d'), description: "typo", ..crash.clone() }).unwrap();
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_row_is_known_again_and_a_torn_one_is_not() {
     let value = number("1.5");
     let entry = Entry {
         commit: &commit('e'),
-        value: Some(value.clone()),
+        value: Some(value),
         memory_gb: None,
         outcome: Outcome::Keep,
         oom: false,
@@ -177,11 +177,10 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
             let path = &path;
             scope.spawn(move || {
                 let mut file = LedgerFile::open(path, "val_bpb", LedgerDialect::Ar).unwrap();
-                let value = number("1.25");
                 for _ in 0..20 {
                     let entry = Entry {
                         commit: &commit(digit),
-                        value: Some(value.clone()),
+                        value: Some(number("1.25")),
                         memory_gb: None,
                         outcome: Outcome::Discard,
                         oom: false,
@@ -276,11 +275,10 @@ fn a_row_that_waits_while_the_file_is_rebuilt_stands_in_the_new_one() {
     old.lock().unwrap();
     std::thread::scope(|scope| {
         let append = scope.spawn(|| {
-            let value = number("1.25");
             let mut file = LedgerFile::open(&path, "val_bpb", LedgerDialect::Ar).unwrap();
             file.append(&Entry {
                 commit: &commit('b'),
-                value: Some(value.clone()),
+                value: Some(number("1.25")),
                 memory_gb: None,
                 outcome: Outcome::Discard,
                 oom: false,

@@ -9,6 +9,7 @@ mod demo;
 mod demo_assets;
 mod exec;
 mod git;
+mod hostile;
 mod interrupt;
 mod kill;
 mod ledger;
