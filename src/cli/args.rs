@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoresearch::domain::{LedgerDialect, Tag};
+use autoresearch::domain::{KeepLogs, LedgerDialect, Tag};
 use autoresearch::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -87,6 +87,9 @@ pub(super) struct SettingsArgs {
     /// The dialect of a new results.tsv
     #[arg(long, value_name = "DIALECT")]
     pub(super) ledger: Option<Dialect>,
+    /// How much of the runs' logs is kept, as in 2GB; `all`, or 0 for the best one and the newest ten [default: 10GB]
+    #[arg(long, value_name = "SIZE")]
+    pub(super) keep_logs: Option<KeepLogs>,
 }
 
 /// The dialect of a new results.tsv.
@@ -241,7 +244,7 @@ pub(super) struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ExtractArgs {
-    /// The log; `-` for standard input
+    /// The log, compressed or not; `-` for standard input
     pub(super) file: PathBuf,
     /// The metric's name
     #[arg(long, value_name = "NAME")]

@@ -1,7 +1,6 @@
 //! `ar extract`.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use autoresearch::domain::{Direction, FORMAT_VERSION, MetricSource, MetricSpec};
 use autoresearch::measure::{Ending, Scanner, judge};
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::session::SessionError;
+use autoresearch::state::plain_log;
 use serde_json::{Map, Value, json};
 
 use super::args::ExtractArgs;
@@ -62,8 +62,8 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
 }
 
 fn scan(path: &Path, scanner: &mut Scanner) -> std::io::Result<()> {
-    let mut input: Box<dyn Read> =
-        if path == Path::new("-") { Box::new(std::io::stdin().lock()) } else { Box::new(File::open(path)?) };
+    let mut input =
+        if path == Path::new("-") { plain_log(std::io::stdin().lock())? } else { plain_log(File::open(path)?)? };
     let mut buffer = vec![0; 256 * 1024];
     loop {
         match input.read(&mut buffer)? {

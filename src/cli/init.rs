@@ -97,6 +97,8 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     set("How many experiments a session may have.", "max-experiments", limit, "100");
     set("How long one call of `ar run` may go on.", "for", asked.budget.map(time), "\"8h\"");
     set("Stop when the metric reaches this value.", "goal", asked.goal.map(number), "0.95");
+    let keep_logs = asked.keep_logs.map(|size| quoted(size.to_string()));
+    set("How much of the runs' logs is kept.", "keep-logs", keep_logs, "\"10GB\"");
     if let Some(tag) = &asked.tag {
         set("The session's name.", "tag", Some(quoted(tag.to_string())), "");
     }

@@ -205,6 +205,7 @@ fn asked(settings: SettingsArgs) -> Asked {
         max_experiments: settings.max_experiments,
         budget: settings.budget.map(Duration::from),
         ledger: settings.ledger.map(Into::into),
+        keep_logs: settings.keep_logs,
     }
 }
 
@@ -224,6 +225,7 @@ fn or(first: Asked, second: Asked) -> Asked {
         max_experiments: first.max_experiments.or(second.max_experiments),
         budget: first.budget.or(second.budget),
         ledger: first.ledger.or(second.ledger),
+        keep_logs: first.keep_logs.or(second.keep_logs),
     }
 }
 

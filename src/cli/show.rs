@@ -17,6 +17,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let record = view.record(args.experiment)?;
     let diff = view.diff(record)?;
     let tail = view.log_tail(record.id)?;
+    let dropped = view.folder.why_dropped(record.id);
     let grid = record_grid(record);
     match Format::from(args.format) {
         Format::Table => {
@@ -28,6 +29,8 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
             if !tail.is_empty() {
                 output::line(&format!("\nthe end of {}", view.run_log(record.id).display()));
                 output::text(&tail);
+            } else if let Some(why) = dropped {
+                output::line(&format!("\n{why}"));
             }
         }
         Format::Csv => output::text(&grid.to_csv()),
@@ -37,6 +40,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
             if let Value::Object(fields) = &mut value {
                 fields.insert("diff_text".into(), String::from_utf8_lossy(&diff).into());
                 fields.insert("log_tail".into(), tail.into());
+                fields.insert("logs_dropped".into(), dropped.into());
             }
             output::json(&value);
         }

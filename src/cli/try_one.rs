@@ -27,7 +27,12 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
         let mut session = Session::open(plan, Box::new(move |event| progress.show(event)), interrupts)?;
         let tried =
             if args.resume { session.try_continue(wait).await? } else { session.try_once(args.message, wait).await? };
-        Ok(answer(&session, tried, args.format, args.exit_code))
+        let code = answer(&session, tried, args.format, args.exit_code);
+        if let Tried::Recorded(_) = tried {
+            // The answer is given; what cannot be done now is done the next time.
+            let _ = session.keep_logs();
+        }
+        Ok(code)
     })
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CommitId, MetricSpec, Tag};
+use super::{CommitId, KeepLogs, MetricSpec, Tag};
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
 /// Karpathy's program.md, which kills a run after 10.
@@ -56,6 +56,9 @@ pub struct Contract {
     pub budget: Option<Duration>,
     /// The dialect of a new results.tsv.
     pub ledger: LedgerDialect,
+    /// How much of the logs is kept.
+    #[serde(default)]
+    pub keep_logs: KeepLogs,
     /// The commit that the session started from.
     pub start: CommitId,
     /// The branch that the session started from, as a full ref name; absent for a detached HEAD.

@@ -33,6 +33,17 @@ pub fn count_of(count: u32, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
+/// A number of bytes as a person reads it: `812 kB`, `1.5 GB`.
+pub fn bytes_text(bytes: u64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let count = bytes as f64;
+    match units.into_iter().find(|(factor, _)| count >= *factor) {
+        Some((factor, unit)) if count < 10.0 * factor => format!("{:.1} {unit}", count / factor),
+        Some((factor, unit)) => format!("{:.0} {unit}", count / factor),
+        None => format!("{bytes} B"),
+    }
+}
+
 /// A duration as a user writes it, and as settings take it: `8h`, `10m`, `90s`, `1h30m`, `500ms`.
 pub fn duration_text(duration: Duration) -> String {
     let whole = duration.as_secs();
@@ -71,6 +82,15 @@ mod tests {
     fn tabs_line_breaks_and_escapes_become_spaces() {
         assert_eq!(one_line(" a\tb\r\nc\u{1b}[31m  d\u{2028}e \n"), "a b c [31m  d e");
         assert_eq!(one_line("\n"), "");
+    }
+
+    #[test]
+    fn sizes_read_as_people_write_them() {
+        for (bytes, text) in
+            [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (52_428_800, "52 MB"), (1_530_000_000, "1.5 GB")]
+        {
+            assert_eq!(bytes_text(bytes), text);
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Where an experiment runs.
 
+use std::ffi::CString;
 use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -40,6 +43,16 @@ pub fn environment(root: &Path) -> Environment {
         gpu: gpus.map(|gpus| gpus.models),
         lockfile: lock_file_hash(root),
     }
+}
+
+/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
+pub fn disk_space(path: &Path) -> io::Result<(u64, u64)> {
+    unix::disk_space(&CString::new(path.as_os_str().as_bytes())?)
+}
+
+/// This boot of the machine, where the system names it.
+pub(super) fn boot_id() -> Option<String> {
+    Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 
 fn lock_file_hash(root: &Path) -> Option<String> {

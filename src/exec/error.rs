@@ -60,6 +60,14 @@ pub enum ExecError {
         /// The command line.
         command: String,
     },
+    /// The job goes on where this process cannot signal it.
+    #[error("`{command}` goes on on another machine{}", if host.is_empty() { String::new() } else { format!(": {host}") })]
+    OtherMachine {
+        /// The command line.
+        command: String,
+        /// The machine's name; empty when it is not known.
+        host: String,
+    },
     /// The system refuses to wait for the shim or to signal it.
     #[error("cannot reach the process that watches over the command")]
     Watch(#[source] io::Error),
@@ -82,6 +90,7 @@ impl ExecError {
             ExecError::DiskFull { .. } => {
                 Some("make room on the disk (`df -h .` shows it); nothing was lost".to_owned())
             }
+            ExecError::OtherMachine { .. } => Some("stop it there, or wait for its end with `ar resume`".to_owned()),
             ExecError::State(error) => error.hint(),
             _ => None,
         }

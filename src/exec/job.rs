@@ -1,11 +1,14 @@
 //! A job and the files it lives in.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::SHIM_ARGUMENT;
+use super::environment::boot_id;
 use crate::domain::FORMAT_VERSION;
 
 /// A command to run under a shim.
@@ -43,10 +46,23 @@ pub struct Started {
     pub pid: u32,
     /// The boot of the machine that `pid` belongs to; absent where the system does not name it.
     pub boot_id: Option<String>,
+    /// The host's name.
+    #[serde(default)]
+    pub host: String,
     /// When the command was started.
     pub started: Timestamp,
     /// When its time is over, unless the machine sleeps in between.
     pub deadline: Option<Timestamp>,
+}
+
+impl Started {
+    /// Whether `pid` is that of a process which this one sees: of this boot of this machine, and a shim. In another
+    /// container a process of the same number is somebody else.
+    pub(super) fn is_here(&self) -> bool {
+        let is_shim = |line: Vec<u8>| line.split(|byte| *byte == 0).nth(1) == Some(SHIM_ARGUMENT.as_bytes());
+        self.boot_id == boot_id()
+            && fs::read(format!("/proc/{}/cmdline", self.pid)).map_or(self.boot_id.is_none(), is_shim)
+    }
 }
 
 /// How a command ended: what `exit.json` says.

@@ -13,13 +13,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::environment::boot_id;
 use super::job::{Files, MARKER};
 use super::tree::{Tree, leave_no_child};
 use super::unix::{self, Ended, Pid};
 use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::domain::FORMAT_VERSION;
-use crate::state::{StateError, read_json, write_json};
+use crate::state::{StateError, is_disk_full, read_json, write_json};
 
 /// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
 pub(super) const DISK_FULL: u8 = 28;
@@ -38,9 +39,7 @@ pub fn shim_main(job_file: &Path) -> ExitCode {
             let _ = writeln!(io::stderr(), "{error}{source}");
             match error {
                 // Its words would not fit on the disk either.
-                ExecError::State(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
-                    ExitCode::from(DISK_FULL)
-                }
+                ExecError::State(ref error @ StateError::Io { .. }) if is_disk_full(error) => ExitCode::from(DISK_FULL),
                 _ => ExitCode::FAILURE,
             }
         }
@@ -128,8 +127,8 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
 
 fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecError> {
     let deadline = SignedDuration::try_from(job.timeout).ok().and_then(|timeout| started.checked_add(timeout).ok());
-    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned());
-    let started = Started { version: FORMAT_VERSION, pid: std::process::id(), boot_id, started, deadline };
+    let (pid, boot_id, host) = (std::process::id(), boot_id(), unix::host_name());
+    let started = Started { version: FORMAT_VERSION, pid, boot_id, host, started, deadline };
     Ok(write_json(&files.started, &started)?)
 }
 

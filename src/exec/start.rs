@@ -152,13 +152,19 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// When the system refuses the signal.
+    /// [`ExecError::OtherMachine`] when the job goes on where no signal reaches it; when the system refuses the signal.
     pub fn stop(&self) -> Result<(), ExecError> {
         let pid = match &self.shim {
             Shim::Child(child) => child.id(),
-            Shim::Elsewhere(lock) if is_locked(lock) => {
-                read_json::<Started>(&self.files.started)?.map(|started| started.pid)
-            }
+            Shim::Elsewhere(lock) if is_locked(lock) => match read_json::<Started>(&self.files.started)? {
+                Some(started) if !started.is_here() => {
+                    if !is_locked(lock) {
+                        return Ok(());
+                    }
+                    return Err(ExecError::OtherMachine { command: self.command.clone(), host: started.host });
+                }
+                started => started.map(|started| started.pid),
+            },
             Shim::Elsewhere(_) => None,
         };
         match pid.and_then(|pid| unix::Pid::try_from(pid).ok()) {

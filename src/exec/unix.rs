@@ -1,6 +1,7 @@
 //! The system calls that neither the standard library nor `duct` offers, each in a small safe wrapper.
 #![expect(unsafe_code, reason = "sessions, signals, waiting without reaping and the subreaper need libc")]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem;
 
@@ -167,6 +168,18 @@ pub(super) fn peak_rss_of_reaped() -> u64 {
 pub(super) fn page_size() -> u64 {
     // SAFETY: `sysconf` touches no memory of this process.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
+pub(super) fn disk_space(path: &CStr) -> io::Result<(u64, u64)> {
+    // SAFETY: the path ends with a NUL, a zeroed `statvfs` is valid, and the call writes to nothing else.
+    let found = unsafe {
+        let mut found: libc::statvfs = mem::zeroed();
+        check(libc::statvfs(path.as_ptr(), &mut found))?;
+        found
+    };
+    let block = found.f_frsize as u64;
+    Ok((found.f_bavail as u64 * block, found.f_blocks as u64 * block))
 }
 
 /// The host's name, or nothing when the system does not tell.

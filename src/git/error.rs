@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::domain::{CommitId, shell_word};
+use crate::state::is_disk_full;
 
 /// The cause of an error, where it is another library's.
 pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -111,12 +112,6 @@ pub enum GitError {
 
 fn show(id: Option<&CommitId>) -> &str {
     id.map_or("nothing", CommitId::as_str)
-}
-
-/// Whether a full disk is at the bottom of an error. gix hides the type of some causes, but not their text.
-fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    let full = std::io::Error::from_raw_os_error(libc::ENOSPC).to_string();
-    std::iter::successors(Some(error), |error| error.source()).any(|error| error.to_string().starts_with(&full))
 }
 
 impl GitError {

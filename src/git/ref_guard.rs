@@ -86,6 +86,7 @@ fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
 fn read_names(file: &mut File) -> io::Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     file.read_to_end(&mut names)?;
-    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    // On a full disk names are cut off, and what is left of one may be that of the ref itself.
+    let names = names.split(|byte| *byte == 0).filter(|name| name.ends_with(b".lock"));
     Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
 }

@@ -153,6 +153,7 @@ impl Session<'_> {
         let message = record_message(&record)
             .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
         self.repo.write_record(&reference, &record.commit, &message)?;
+        self.history.push(record.clone());
         self.settle(&open, &record)?;
         self.enter_idle()
     }
@@ -171,7 +172,6 @@ impl Session<'_> {
         self.move_branch(target, &[&record.commit, &record.base], &why)?;
         self.put_back(target, &record.commit)?;
         self.remember(record)?;
-        self.history.push(record.clone());
         let incumbent = self.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })
     }

@@ -1,13 +1,14 @@
 //! What can stop a session from starting or going on.
 
+use std::error::Error;
 use std::path::PathBuf;
 
-use crate::domain::{FORMAT_VERSION, FailureClass, TagError, count_of, shell_word};
+use crate::domain::{FORMAT_VERSION, FailureClass, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
-use crate::state::StateError;
+use crate::state::{StateError, is_disk_full};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,8 @@ pub enum SessionError {
     NoContract(PathBuf),
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
+    #[error("{what}: {} left at {}", bytes_text(*free), path.display())]
+    NoRoom { what: String, free: u64, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
@@ -196,10 +199,31 @@ impl SessionError {
             },
             SessionError::NotEmpty(_) => "name a folder that is not there yet".into(),
             SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
+            SessionError::NoRoom { path, .. } => {
+                format!("make room on the disk, `df -h {}` shows it; nothing was lost", shell_word(path))
+            }
+            SessionError::Io { .. } if is_disk_full(self) => "make room on the disk; nothing was lost".into(),
             SessionError::BadRecord { .. }
             | SessionError::NoContract(_)
             | SessionError::NoCommit(_)
             | SessionError::Io { .. } => return None,
         })
+    }
+
+    /// Whether it is for want of room on the disk: what was begun can be finished once there is some.
+    pub(super) fn is_disk_full(&self) -> bool {
+        matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
+            || is_disk_full(self)
+    }
+
+    /// What is wrong and why, on one line.
+    pub(super) fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text += &format!(": {error}");
+            cause = error.source();
+        }
+        text
     }
 }

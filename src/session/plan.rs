@@ -9,8 +9,8 @@ use serde_json::Map;
 use super::error::SessionError;
 use super::reading::{find_session, is_session, session_of_head, session_tags, stored_contract};
 use crate::domain::{
-    Clock, CommitId, Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, Direction, FORMAT_VERSION, LedgerDialect, MetricSource,
-    MetricSpec, Tag,
+    Clock, CommitId, Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, Direction, FORMAT_VERSION, KeepLogs, LedgerDialect,
+    MetricSource, MetricSpec, Tag,
 };
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
@@ -37,6 +37,7 @@ pub struct Asked {
     pub max_experiments: Option<u32>,
     pub budget: Option<Duration>,
     pub ledger: Option<LedgerDialect>,
+    pub keep_logs: Option<KeepLogs>,
 }
 
 /// Who makes the changes.
@@ -137,7 +138,9 @@ impl Plan {
         if !continued {
             notices.extend(untracked_notice(&changes));
         }
-        Ok(Plan { repo, folder, contract, ledger, clock, drive, continued, notices })
+        let plan = Plan { repo, folder, contract, ledger, clock, drive, continued, notices };
+        plan.check_room()?;
+        Ok(plan)
     }
 
     /// The terms.
@@ -202,6 +205,7 @@ fn new_contract(
         max_experiments: asked.max_experiments,
         budget: asked.budget,
         ledger: asked.ledger.unwrap_or_default(),
+        keep_logs: asked.keep_logs.unwrap_or_default(),
         start,
         started_from,
         created: clock.now(),
@@ -267,6 +271,7 @@ fn continue_contract(mut stored: Contract, asked: &Asked) -> Result<Contract, Se
     stored.grace = asked.grace.unwrap_or(stored.grace);
     stored.max_experiments = asked.max_experiments.or(stored.max_experiments);
     stored.budget = asked.budget.or(stored.budget);
+    stored.keep_logs = asked.keep_logs.unwrap_or(stored.keep_logs);
     Ok(stored)
 }
 

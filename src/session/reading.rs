@@ -8,7 +8,7 @@ use crate::domain::{Contract, FORMAT_VERSION, Record, Tag};
 use crate::git::{Head, Repo};
 use crate::measure::plain_text;
 use crate::rules::History;
-use crate::state::{SessionFolder, read_tail};
+use crate::state::{SessionFolder, read_log_tail};
 
 use super::error::SessionError;
 
@@ -46,15 +46,15 @@ impl SessionView {
         Ok(self.repo.diff_text(&record.base, &record.commit)?)
     }
 
-    /// Where the log of an experiment's newest run is.
+    /// Where the log of an experiment's newest run is, compressed or not.
     pub fn run_log(&self, id: u32) -> PathBuf {
-        self.folder.run(id).join("run.log")
+        self.folder.run_log(id)
     }
 
     /// The last lines of that log, without escape sequences; empty where there is no log.
     pub fn log_tail(&self, id: u32) -> Result<String, SessionError> {
         const LINES: usize = 20;
-        let text = plain_text(&read_tail(&self.run_log(id), 0)?);
+        let text = plain_text(&read_log_tail(&self.run_log(id))?);
         let lines: Vec<_> = text.lines().collect();
         Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("{line}\n")).collect())
     }

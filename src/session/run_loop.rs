@@ -22,7 +22,11 @@ impl Session<'_> {
     pub async fn run(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
         let began = Instant::now();
         let begun = self.begin(drive).await;
-        let reason = match self.or_take_back(begun)? {
+        let begun = match self.or_take_back(begun) {
+            Err(error) if error.is_disk_full() && !self.taken_back => return Err(self.stopped_by(error)),
+            begun => begun?,
+        };
+        let reason = match begun {
             Attempted::Recorded => match self.turn(began).await {
                 Ok(reason) => reason,
                 Err(error) => return Err(self.stopped_by(error)),
@@ -55,9 +59,11 @@ impl Session<'_> {
         self.attempt_aside(None).await
     }
 
-    /// Takes a session back that fails before it has a baseline: nothing of it may stay.
+    /// Takes a session back that fails before it has a baseline: nothing of it may stay. On a full disk it does, to be
+    /// continued, as a way back cannot be written either.
     pub(super) fn or_take_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
-        if result.is_err() && self.history.baseline().is_none() && !self.taken_back {
+        let fails = result.as_ref().is_err_and(|error| !error.is_disk_full());
+        if fails && self.history.baseline().is_none() && !self.taken_back {
             // The first error is the one that has to be mended.
             let _ = self.take_back();
         }
@@ -88,7 +94,11 @@ impl Session<'_> {
             if self.contract.agent.is_none() {
                 return Ok(StopReason::NoAgent);
             }
-            match self.propose().await? {
+            self.check_room()?;
+            let keeper = self.start_keeping_logs();
+            let proposed = self.propose().await?;
+            self.end_keeping_logs(keeper)?;
+            match proposed {
                 Proposed::Interrupted => return Ok(StopReason::Interrupted),
                 Proposed::Detached => return Ok(StopReason::Detached),
                 Proposed::Lost if lost < LOST_RETRIES => lost += 1,

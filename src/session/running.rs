@@ -170,8 +170,9 @@ impl Session<'_> {
         if open.refused.is_some() {
             return Ok(open);
         }
+        self.check_room()?;
         let folder = self.run_folder(open.id)?;
-        for name in ["run.log", "exit.json", "started.json"] {
+        for name in ["run.log", "run.log.gz", "logs.dropped", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
         }
         let metric_file = match &self.contract.metric.source {
@@ -254,10 +255,16 @@ impl Session<'_> {
         let mut stopping = false;
         let exit = loop {
             match *interrupt.borrow_and_update() {
-                Interrupt::Now if !stopping => {
-                    run.job.stop()?;
-                    stopping = true;
-                }
+                Interrupt::Now if !stopping => match run.job.stop() {
+                    Err(error @ ExecError::OtherMachine { .. }) => {
+                        self.emit(Event::Notice { detail: error.to_string() })?;
+                        return Ok(Ended::StillRunning);
+                    }
+                    stopped => {
+                        stopped?;
+                        stopping = true;
+                    }
+                },
                 Interrupt::Detach => return Ok(Ended::StillRunning),
                 _ => {}
             }
@@ -293,7 +300,14 @@ impl Session<'_> {
         if let Some(log) = &mut run.log.file {
             put_log_back(&run.log.path, log)?;
         }
-        Ok(Ended::Over(Box::new(self.measure(run, open, &exit))))
+        let measured = self.measure(run, open, &exit);
+        if let Err(full) = self.refuse_spoilt_run(open.id, measured.failure.as_ref()) {
+            // It is run again, and that it ended like this does not count among the starts.
+            remove_file(&self.folder.run(open.id).join("exit.json"))?;
+            self.enter(Phase::Running, OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() })?;
+            return Err(full);
+        }
+        Ok(Ended::Over(Box::new(measured)))
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.

@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::Deadline;
-use crate::state::{OpenExperiment, Status};
+use crate::state::{Journal, OpenExperiment, Status};
 
 /// What became of one `ar try`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,11 @@ impl Session<'_> {
         description: Option<String>,
         wait: Option<Duration>,
     ) -> Result<Tried, SessionError> {
+        let tried = self.try_change(description, wait).await;
+        self.or_stopped(tried)
+    }
+
+    async fn try_change(&mut self, description: Option<String>, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         if let Some(limit) = self.contract.max_experiments
             && self.history.experiments() >= limit
@@ -51,6 +56,11 @@ impl Session<'_> {
 
     /// Waits on for the experiment that an earlier call left open.
     pub async fn try_continue(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
+        let tried = self.try_open(wait).await;
+        self.or_stopped(tried)
+    }
+
+    async fn try_open(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         let attempted = match self.recover(deadline).await? {
             Some(attempted) => attempted,
@@ -82,6 +92,15 @@ impl Session<'_> {
         let texts = Texts { own: description, fallback: None };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(open)
+    }
+
+    /// Says of an experiment that a full disk left open that it can be continued.
+    fn or_stopped<T>(&self, result: Result<T, SessionError>) -> Result<T, SessionError> {
+        result.map_err(|error| {
+            let journal = Journal::read(&self.folder.state()).ok().flatten();
+            let is_open = journal.is_some_and(|journal| journal.open.is_some() || journal.aside.is_some());
+            if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
+        })
     }
 
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {

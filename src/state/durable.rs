@@ -12,6 +12,9 @@ use serde_json::Value;
 use super::StateError;
 use crate::domain::FORMAT_VERSION;
 
+/// How much of a file's end is read, in bytes.
+pub(super) const TAIL: u64 = 64 * 1024;
+
 /// Attaches what was tried, and on what, to an error of the system.
 pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StateError + 'a {
     move |source| StateError::Io { action, path: path.to_owned(), source }
@@ -75,12 +78,13 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateErr
     serde_json::from_value(value).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
 }
 
-/// Appends one line to a file and fsyncs it; a torn last line is ended first.
+/// Appends one line to a file and fsyncs it; a torn last line is ended first. What a failed write left is taken back.
 pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
     let append = || -> io::Result<()> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let mut bytes = Vec::with_capacity(line.len() + 2);
-        if file.seek(SeekFrom::End(0))? > 0 {
+        let before = file.seek(SeekFrom::End(0))?;
+        if before > 0 {
             file.seek(SeekFrom::End(-1))?;
             let mut last = [0u8];
             file.read_exact(&mut last)?;
@@ -90,15 +94,16 @@ pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
         }
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
-        file.write_all(&bytes)?;
-        file.sync_data()
+        file.write_all(&bytes).and_then(|()| file.sync_data()).inspect_err(|_| {
+            // The first error is the one that counts.
+            let _ = file.set_len(before);
+        })
     };
     append().map_err(failed("append to", path))
 }
 
 /// The last bytes of a file, at most 64 KiB and none before byte `from`; nothing when there is no file.
 pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, StateError> {
-    const TAIL: u64 = 64 * 1024;
     let read = || -> io::Result<Vec<u8>> {
         let mut file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -5,6 +5,13 @@ use std::path::PathBuf;
 
 use crate::domain::FORMAT_VERSION;
 
+/// Whether a full disk is at the bottom of an error. Some libraries hide the type of a cause, but not its text.
+pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let full = [libc::ENOSPC, libc::EDQUOT].map(|code| io::Error::from_raw_os_error(code).to_string());
+    std::iter::successors(Some(error), |error| error.source())
+        .any(|error| full.iter().any(|full| error.to_string().starts_with(full)))
+}
+
 /// A state file that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
@@ -50,9 +57,7 @@ impl StateError {
             StateError::Held { .. } => {
                 Some("wait for it to end; for a second session beside it: git worktree add --detach ../second".into())
             }
-            StateError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Some("make room on the disk; nothing was lost".into())
-            }
+            StateError::Io { .. } if is_disk_full(self) => Some("make room on the disk; nothing was lost".into()),
             StateError::Io { .. } | StateError::Json { .. } => None,
         }
     }

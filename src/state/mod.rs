@@ -10,11 +10,13 @@ mod journal;
 mod lock;
 mod logs;
 mod memory;
+mod run_logs;
 
 pub use durable::{append_line, copy_beside, free_name, read_json, read_tail, write_atomic, write_json};
-pub use error::StateError;
+pub use error::{StateError, is_disk_full};
 pub use folder::{OwnerLock, SessionFolder, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};
 pub use lock::lock_within;
 pub use logs::{EventLog, Level};
 pub use memory::{Iteration, Memory};
+pub use run_logs::{plain_log, read_log_tail};

@@ -11,6 +11,7 @@ mod exec;
 mod git;
 mod hostile;
 mod interrupt;
+mod keep_logs;
 mod kill;
 mod ledger;
 mod measure;

@@ -49,6 +49,7 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--goal", "1.5", "goal = 1.5"),
         ("--metric-regex", "bpb=([0-9.]+)", "metric-regex = \"bpb=([0-9.]+)\""),
         ("--ledger", "karpathy", "ledger = \"karpathy\""),
+        ("--keep-logs", "2GB", "keep-logs = \"2GB\""),
     ];
     let repo = training_repo();
     ar(&repo, ["init", "--higher"].into_iter().chain(settings.iter().flat_map(|(flag, value, _)| [*flag, *value])))

@@ -1,0 +1,114 @@
+//! How much of a session's logs is kept.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How much of a session's logs is kept; in JSON a number of bytes, or `"all"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeepLogs {
+    /// All of them.
+    All,
+    /// As many as fit into so many bytes.
+    #[serde(untagged)]
+    Bytes(u64),
+}
+
+impl Default for KeepLogs {
+    /// 10 GB: a night of a hundred runs with 100 MB each.
+    fn default() -> Self {
+        KeepLogs::Bytes(10_000_000_000)
+    }
+}
+
+/// The units, larger ones first where one could stand for the other; `G` is a GiB, as for `du -h`.
+const UNITS: [(&str, u64); 13] = [
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("T", 1 << 40),
+    ("G", 1 << 30),
+    ("M", 1 << 20),
+    ("K", 1 << 10),
+    ("B", 1),
+];
+
+impl FromStr for KeepLogs {
+    type Err = String;
+
+    /// Reads `2GB`, `1.5 GiB`, `500M`, `0` or `all`, in upper or lower case.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let trimmed = text.trim();
+        if trimmed.eq_ignore_ascii_case("all") {
+            return Ok(KeepLogs::All);
+        }
+        let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let (number, unit) = (trimmed[..digits].parse::<f64>(), trimmed[digits..].trim_start());
+        let factor = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor);
+        match (number, factor) {
+            (Ok(number), Some(factor)) => Ok(KeepLogs::Bytes((number * factor as f64).round() as u64)),
+            (Ok(0.0), None) if unit.is_empty() => Ok(KeepLogs::Bytes(0)),
+            _ => Err(format!("`{text}` is not a size; write 500MB, 2GB, 0 or all")),
+        }
+    }
+}
+
+impl fmt::Display for KeepLogs {
+    /// As it is read, in the largest unit that gives a whole number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeepLogs::All => f.write_str("all"),
+            KeepLogs::Bytes(0) => f.write_str("0"),
+            KeepLogs::Bytes(bytes) => {
+                let (unit, factor) = UNITS.iter().find(|(_, factor)| bytes % factor == 0).unwrap_or(&("B", 1));
+                write!(f, "{}{unit}", bytes / factor)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("2GB", 2_000_000_000),
+            ("500mb", 500_000_000),
+            ("1.5 GiB", 3 << 29),
+            ("10G", 10 << 30),
+            ("64k", 64 << 10),
+            ("7B", 7),
+            ("0", 0),
+        ] {
+            assert_eq!(text.parse(), Ok(KeepLogs::Bytes(bytes)), "{text}");
+        }
+        assert_eq!("All".parse(), Ok(KeepLogs::All));
+        for text in ["", "10", "-1GB", "GB", "1.2.3GB", "many", "2 gigs", "1e3MB"] {
+            assert!(text.parse::<KeepLogs>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_written_as_it_is_read() {
+        for text in ["all", "0", "2GB", "1500MB", "64KiB", "7B", "10GiB"] {
+            assert_eq!(text.parse::<KeepLogs>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn json_has_a_number_of_bytes_or_a_word() {
+        for (quota, json) in [(KeepLogs::Bytes(1000), "1000"), (KeepLogs::All, "\"all\"")] {
+            assert_eq!(serde_json::to_string(&quota).unwrap(), json);
+            assert_eq!(serde_json::from_str::<KeepLogs>(json).unwrap(), quota);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Which experiments' logs go when there are more than a session may keep.
+
+use crate::domain::{KeepLogs, Outcome};
+
+/// How many of the newest experiments keep their logs whatever their size: what a person looks at in the morning, and
+/// an agent while it works.
+pub const NEWEST_KEPT: usize = 10;
+
+/// The logs of one recorded experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExperimentLogs {
+    /// The experiment.
+    pub id: u32,
+    /// What its logs take on the disk, in bytes.
+    pub bytes: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Whether it is the best one so far.
+    pub is_best: bool,
+}
+
+/// Names the experiments whose logs are dropped so that the rest fits, in the order in which they go: first what was
+/// not kept, then what was, each from the oldest on. The best one and the [`NEWEST_KEPT`] newest never go, even when
+/// they do not fit.
+pub fn logs_to_drop(logs: &[ExperimentLogs], quota: KeepLogs) -> Vec<u32> {
+    let KeepLogs::Bytes(quota) = quota else { return Vec::new() };
+    let mut by_age = logs.to_vec();
+    by_age.sort_by_key(|log| log.id);
+    let mut total: u64 = logs.iter().map(|log| log.bytes).sum();
+    by_age.truncate(by_age.len().saturating_sub(NEWEST_KEPT));
+    let (kept, others): (Vec<_>, Vec<_>) =
+        by_age.into_iter().filter(|log| !log.is_best && log.bytes > 0).partition(|log| log.outcome == Outcome::Keep);
+    let over = |log: &ExperimentLogs| {
+        let over = total > quota;
+        total -= log.bytes;
+        over
+    };
+    others.into_iter().chain(kept).take_while(over).map(|log| log.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn logs(sizes: &[(u64, Outcome)], best: u32) -> Vec<ExperimentLogs> {
+        (0..)
+            .zip(sizes)
+            .map(|(id, (bytes, outcome))| ExperimentLogs { id, bytes: *bytes, outcome: *outcome, is_best: id == best })
+            .collect()
+    }
+
+    #[test]
+    fn the_oldest_that_were_not_kept_go_first() {
+        use Outcome::{Crash, Discard, Keep};
+        let mut sizes = vec![(10, Keep), (10, Discard), (10, Keep), (0, Crash), (10, Crash), (10, Keep)];
+        sizes.extend([(10, Discard); NEWEST_KEPT]);
+        for (quota, dropped) in [
+            (150, vec![]),
+            (149, vec![1]),
+            (140, vec![1]),
+            (130, vec![1, 4]),
+            (120, vec![1, 4, 0]),
+            (110, vec![1, 4, 0, 2]),
+            (0, vec![1, 4, 0, 2]),
+        ] {
+            assert_eq!(logs_to_drop(&logs(&sizes, 5), KeepLogs::Bytes(quota)), dropped, "{quota}");
+        }
+        assert!(logs_to_drop(&logs(&sizes, 5), KeepLogs::All).is_empty());
+    }
+
+    fn outcome() -> impl Strategy<Value = Outcome> {
+        prop_oneof![Just(Outcome::Keep), Just(Outcome::Discard), Just(Outcome::Crash)]
+    }
+
+    proptest! {
+        #[test]
+        fn what_stays_fits_or_nothing_else_may_go(
+            sizes in proptest::collection::vec((0u64..1000, outcome()), 0..40),
+            best in 0u32..40,
+            quota in 0u64..20_000,
+        ) {
+            let all = logs(&sizes, best);
+            let dropped = logs_to_drop(&all, KeepLogs::Bytes(quota));
+            let stays: Vec<_> = all.iter().filter(|log| !dropped.contains(&log.id)).collect();
+            let left: u64 = stays.iter().map(|log| log.bytes).sum();
+            let always = |log: &ExperimentLogs| log.is_best || log.id as usize + NEWEST_KEPT >= all.len();
+            prop_assert!(dropped.iter().all(|id| !always(&all[*id as usize])));
+            prop_assert!(left <= quota || stays.iter().all(|log| always(log) || log.bytes == 0));
+            if let Some(last) = dropped.last() {
+                // No more went than had to, and what was kept went only when nothing else was left.
+                prop_assert!(left + all[*last as usize].bytes > quota);
+                if all[*last as usize].outcome == Outcome::Keep {
+                    prop_assert!(stays.iter().all(|log| log.outcome == Outcome::Keep || always(log) || log.bytes == 0));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The logs of experiments that are over: compressed, dropped, and read however they are stored.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::durable::{TAIL, failed};
+use super::{SessionFolder, StateError, read_tail, write_atomic};
+
+/// A log larger than this is compressed, in bytes.
+const COMPRESSED_OVER: u64 = 1024 * 1024;
+
+/// What is dropped of an experiment when there is too much of all.
+const DROPPED: [&str; 5] = ["run.log", "run.log.gz", "agent.log", "agent.log.gz", "prompt.md"];
+
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+impl SessionFolder {
+    /// Compresses the large ones of an experiment's logs: `run.log` becomes `run.log.gz`. The experiment must be over.
+    pub fn compress_logs(&self, id: u32) -> Result<(), StateError> {
+        for name in ["run.log", "agent.log"] {
+            let log = self.run(id).join(name);
+            if fs::metadata(&log).is_ok_and(|meta| meta.len() > COMPRESSED_OVER) {
+                compress(&log).map_err(failed("compress", &log))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How much an experiment's logs take, in bytes.
+    pub fn log_bytes(&self, id: u32) -> u64 {
+        let folder = self.run(id);
+        DROPPED.iter().filter_map(|name| fs::metadata(folder.join(name)).ok()).map(|meta| meta.len()).sum()
+    }
+
+    /// Removes an experiment's logs, and leaves a note that says why.
+    pub fn drop_logs(&self, id: u32, why: &str) -> Result<(), StateError> {
+        write_atomic(&self.dropped(id), format!("{why}\n").as_bytes())?;
+        for name in DROPPED {
+            let log = self.run(id).join(name);
+            match fs::remove_file(&log) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &log)(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Why an experiment's logs were dropped; `None` when they were not.
+    pub fn why_dropped(&self, id: u32) -> Option<String> {
+        Some(fs::read_to_string(self.dropped(id)).ok()?.trim_end().to_owned())
+    }
+
+    fn dropped(&self, id: u32) -> PathBuf {
+        self.run(id).join("logs.dropped")
+    }
+
+    /// Where the log of an experiment's newest run is, compressed or not.
+    pub fn run_log(&self, id: u32) -> PathBuf {
+        let log = self.run(id).join("run.log");
+        let compressed = with_gz(&log);
+        // While a log is compressed there are both, and the plain one is complete.
+        if !log.exists() && compressed.exists() { compressed } else { log }
+    }
+}
+
+/// `run.log.gz` for `run.log`.
+fn with_gz(log: &Path) -> PathBuf {
+    let mut name = log.as_os_str().to_owned();
+    name.push(".gz");
+    name.into()
+}
+
+/// Replaces a file by its compressed form. Killed at any point, the plain file is there until the compressed one is
+/// complete and on the disk; calling it again finishes what was begun.
+fn compress(log: &Path) -> io::Result<()> {
+    let compressed = with_gz(log);
+    let part = compressed.with_extension("gz.part");
+    let write = || {
+        let mut input = File::open(log)?;
+        // What a killed process left is written anew.
+        let mut encoder = GzEncoder::new(BufWriter::new(File::create(&part)?), Compression::fast());
+        io::copy(&mut input, &mut encoder)?;
+        let file = encoder.finish()?.into_inner()?;
+        file.sync_all()
+    };
+    if let Err(error) = write() {
+        // On a full disk this is what makes room again.
+        let _ = fs::remove_file(&part);
+        return Err(error);
+    }
+    fs::rename(&part, &compressed)?;
+    File::open(log.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+    fs::remove_file(log)
+}
+
+/// Reads a log that may be compressed as the plain text that it was, in bounded memory.
+pub fn plain_log<R: Read + 'static>(mut log: R) -> io::Result<Box<dyn Read>> {
+    let mut head = Vec::new();
+    log.by_ref().take(GZIP.len() as u64).read_to_end(&mut head)?;
+    let is_compressed = head == GZIP;
+    let whole = BufReader::new(Cursor::new(head).chain(log));
+    Ok(if is_compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) })
+}
+
+/// The last bytes of a log, compressed or not, at most 64 KiB; nothing when there is no file.
+pub fn read_log_tail(path: &Path) -> Result<Vec<u8>, StateError> {
+    if path.extension().is_none_or(|extension| extension != "gz") {
+        return read_tail(path, 0);
+    }
+    let tail = TAIL as usize;
+    let read = || -> io::Result<Vec<u8>> {
+        let mut log = plain_log(File::open(path)?)?;
+        let mut last = Vec::new();
+        while log.by_ref().take(TAIL).read_to_end(&mut last)? > 0 {
+            last.drain(..last.len().saturating_sub(tail));
+        }
+        Ok(last)
+    };
+    read().map_err(failed("read", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder_with_log(content: &[u8]) -> (tempfile::TempDir, SessionFolder, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = SessionFolder::new(dir.path(), &"t".parse().unwrap());
+        let log = folder.create_run(1).unwrap().join("run.log");
+        fs::write(&log, content).unwrap();
+        (dir, folder, log)
+    }
+
+    fn large_log() -> Vec<u8> {
+        (0..200_000).flat_map(|n| format!("step {n}\n").into_bytes()).collect()
+    }
+
+    #[test]
+    fn a_large_log_is_compressed_and_read_as_before() {
+        let content = large_log();
+        let (_dir, folder, log) = folder_with_log(&content);
+        let tail = read_log_tail(&folder.run_log(1)).unwrap();
+        folder.compress_logs(1).unwrap();
+        assert!(!log.exists());
+        assert_eq!(folder.run_log(1), with_gz(&log));
+        assert!(folder.log_bytes(1) < content.len() as u64 / 2);
+        assert_eq!(read_log_tail(&folder.run_log(1)).unwrap(), tail);
+        let mut whole = Vec::new();
+        plain_log(File::open(with_gz(&log)).unwrap()).unwrap().read_to_end(&mut whole).unwrap();
+        assert_eq!(whole, content);
+        assert_eq!(fs::read_dir(folder.run(1)).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_small_log_stays_plain() {
+        let (_dir, folder, log) = folder_with_log(b"val_bpb: 1\n");
+        folder.compress_logs(1).unwrap();
+        assert_eq!(fs::read(log).unwrap(), b"val_bpb: 1\n");
+    }
+
+    #[test]
+    fn a_compression_that_was_killed_is_done_again() {
+        let content = large_log();
+        let (_dir, folder, log) = folder_with_log(&content);
+        let part = with_gz(&log).with_extension("gz.part");
+        // Killed while it was written, and killed before the plain log was removed.
+        for left in [&part, &with_gz(&log)] {
+            fs::write(left, b"\x1f\x8b torn").unwrap();
+            fs::write(&log, &content).unwrap();
+            assert_eq!(folder.run_log(1), log);
+            folder.compress_logs(1).unwrap();
+            assert!(!part.exists() && !log.exists());
+            assert!(read_log_tail(&folder.run_log(1)).unwrap().ends_with(b"step 199999\n"));
+        }
+    }
+
+    #[test]
+    fn what_is_dropped_leaves_a_note() {
+        let (_dir, folder, log) = folder_with_log(b"val_bpb: 1\n");
+        fs::write(folder.run(1).join("exit.json"), "{}").unwrap();
+        assert_eq!((folder.log_bytes(1), folder.why_dropped(1)), (11, None));
+        folder.drop_logs(1, "there were too many").unwrap();
+        assert!(!log.exists() && folder.run(1).join("exit.json").exists());
+        assert_eq!(folder.log_bytes(1), 0);
+        assert_eq!(folder.why_dropped(1).as_deref(), Some("there were too many"));
+    }
+}
