@@ -50,6 +50,11 @@ pub fn disk_space(path: &Path) -> io::Result<(u64, u64)> {
     unix::disk_space(&CString::new(path.as_os_str().as_bytes())?)
 }
 
+/// How many files this user may still make in the file system of `path`; absent where that is not limited.
+pub fn free_inodes(path: &Path) -> io::Result<Option<u64>> {
+    unix::free_inodes(&CString::new(path.as_os_str().as_bytes())?)
+}
+
 /// This boot of the machine, where the system names it.
 pub(super) fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())

@@ -14,7 +14,7 @@ mod tree;
 mod unix;
 mod usage;
 
-pub use environment::{disk_space, environment};
+pub use environment::{disk_space, environment, free_inodes};
 pub use error::ExecError;
 pub use job::{Exit, Job, Started};
 pub use shim::shim_main;

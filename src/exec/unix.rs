@@ -172,14 +172,24 @@ pub(super) fn page_size() -> u64 {
 
 /// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
 pub(super) fn disk_space(path: &CStr) -> io::Result<(u64, u64)> {
-    // SAFETY: the path ends with a NUL, a zeroed `statvfs` is valid, and the call writes to nothing else.
-    let found = unsafe {
-        let mut found: libc::statvfs = mem::zeroed();
-        check(libc::statvfs(path.as_ptr(), &mut found))?;
-        found
-    };
+    let found = file_system(path)?;
     let block = found.f_frsize as u64;
     Ok((found.f_bavail as u64 * block, found.f_blocks as u64 * block))
+}
+
+/// How many files this user may still make in the file system of `path`; absent where that is not limited.
+pub(super) fn free_inodes(path: &CStr) -> io::Result<Option<u64>> {
+    let found = file_system(path)?;
+    Ok((found.f_files > 0).then_some(found.f_favail as u64))
+}
+
+fn file_system(path: &CStr) -> io::Result<libc::statvfs> {
+    // SAFETY: the path ends with a NUL, a zeroed `statvfs` is valid, and the call writes to nothing else.
+    unsafe {
+        let mut found: libc::statvfs = mem::zeroed();
+        check(libc::statvfs(path.as_ptr(), &mut found))?;
+        Ok(found)
+    }
 }
 
 /// The host's name, or nothing when the system does not tell.

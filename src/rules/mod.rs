@@ -3,6 +3,7 @@
 //! Nothing here knows of git, files, processes, clocks or terminals; time comes in as an argument.
 
 mod decide;
+mod doctor;
 mod history;
 mod recovery;
 mod retention;
@@ -11,6 +12,7 @@ mod stop;
 mod summary;
 
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
+pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_inodes, judge_open, judge_space, judge_tip, worst};
 pub use history::History;
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};

@@ -7,6 +7,7 @@ mod aside;
 mod attempt;
 mod baseline;
 mod demo;
+mod doctor;
 mod error;
 mod heal;
 mod keep_logs;
@@ -23,6 +24,7 @@ mod running;
 mod try_one;
 
 pub use demo::{create_demo, demo_terms};
+pub use doctor::{Examination, examine, repair};
 pub use error::{ErrorKind, SessionError};
 pub use open::{Interrupt, Observer, Session};
 pub use plan::{Asked, Drive, Plan};

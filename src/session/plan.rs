@@ -315,7 +315,7 @@ fn untracked_notice(changes: &Changes) -> Option<String> {
 }
 
 /// Refuses a command line whose first word is no program. A word that the shell would expand is left to the shell.
-fn check_command(what: &'static str, line: &str, root: &Path) -> Result<(), SessionError> {
+pub(super) fn check_command(what: &'static str, line: &str, root: &Path) -> Result<(), SessionError> {
     let is_plain = |word: &str| {
         word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '=' | ':' | '@' | ','))
     };

@@ -14,7 +14,7 @@ mod run_logs;
 
 pub use durable::{append_line, copy_beside, free_name, read_json, read_tail, write_atomic, write_json};
 pub use error::{StateError, is_disk_full};
-pub use folder::{OwnerLock, SessionFolder, refuse_held};
+pub use folder::{OwnerLock, SessionFolder, lock_all, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};
 pub use lock::lock_within;
 pub use logs::{EventLog, Level};
