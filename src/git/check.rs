@@ -106,7 +106,8 @@ impl Repo {
         Ok(broken)
     }
 
-    /// All refs below `prefix` that can be read, with the objects that they name, sorted by name.
+    /// All refs below `prefix` that can be read, with the objects that they name, sorted by name. Of a ref whose file names
+    /// nothing it is what was packed of it, if anything was.
     pub fn readable_refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
         let broken = self.broken_refs(prefix)?;
         if broken.is_empty() {
@@ -120,9 +121,9 @@ impl Repo {
         for path in files {
             let Ok(name) = path.strip_prefix(self.common_dir()) else { continue };
             let name = name.to_string_lossy().into_owned();
-            found.retain(|(packed, _)| *packed != name);
-            let content = fs::read_to_string(&path).at("reading", &path)?;
             if broken.iter().all(|broken| broken.name != name) {
+                found.retain(|(packed, _)| *packed != name);
+                let content = fs::read_to_string(&path).at("reading", &path)?;
                 found.push((name, content.trim().to_owned()));
             }
         }
@@ -131,7 +132,7 @@ impl Repo {
     }
 
     /// The refs that are packed, with the objects that they name.
-    pub fn packed_refs(&self) -> Result<Vec<(String, String)>> {
+    fn packed_refs(&self) -> Result<Vec<(String, String)>> {
         const WHAT: &str = "reading the packed refs";
         let Some(packed) = self.gix.refs.open_packed_buffer().during(WHAT)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -147,11 +148,11 @@ impl Repo {
         self.read_tag(refname.to_owned(), id)
     }
 
-    /// All annotated tags on commits that were made for the ref `refname`, whether a ref leads to them or not. Looks at
-    /// every object that there is.
-    pub fn tag_objects_of(&self, refname: &str) -> Result<Vec<String>> {
+    /// All annotated tags on commits that were made for refs below `prefix`, whether a ref leads to them or not: the refs
+    /// with the tag objects. Looks at every object that there is.
+    pub fn tag_objects_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
         const WHAT: &str = "looking through all objects";
-        let name = refname.strip_prefix("refs/").unwrap_or(refname);
+        let prefix = format!("{prefix}/");
         let mut found = Vec::new();
         for id in self.gix.objects.iter().during(WHAT)? {
             let id = id.during(WHAT)?;
@@ -159,8 +160,10 @@ impl Repo {
                 continue;
             }
             let object = self.gix.find_object(id).during(WHAT)?.into_tag();
-            if object.decode().is_ok_and(|tag| tag.name == name && tag.target_kind == Kind::Commit) {
-                found.push(id.to_string());
+            let Ok(tag) = object.decode() else { continue };
+            let name = format!("refs/{}", tag.name);
+            if name.starts_with(&prefix) && tag.target_kind == Kind::Commit {
+                found.push((name, id.to_string()));
             }
         }
         found.sort();

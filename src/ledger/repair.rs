@@ -81,7 +81,7 @@ impl LedgerFile {
             StateError::Io { source, .. } => ledger.io(action, source),
             other => ledger.io(action, io::Error::other(other)),
         };
-        let copy = match existed {
+        let copy = match existed || !bytes.is_empty() {
             true => Some(copy_beside(path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?),
             false => None,
         };

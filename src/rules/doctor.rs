@@ -1,5 +1,7 @@
 //! What is wrong with what was found of a session.
 
+use std::collections::BTreeSet;
+
 use super::Space;
 use crate::domain::{CommitId, Phase, Severity};
 
@@ -22,16 +24,16 @@ pub fn judge_space(space: Space) -> Severity {
 /// How much it matters that no more files than this can be made.
 pub fn judge_inodes(free: u64) -> Severity {
     match free {
-        ..TOO_FEW_INODES => Severity::Error,
-        ..FEW_INODES => Severity::Warning,
+        free if free < TOO_FEW_INODES => Severity::Error,
+        free if free < FEW_INODES => Severity::Warning,
         _ => Severity::Ok,
     }
 }
 
 /// The numbers below the last one that are not there.
 pub fn gaps(ids: &[u32]) -> Vec<u32> {
-    let end = ids.iter().max().map_or(0, |last| last + 1);
-    (0..end).filter(|id| !ids.contains(id)).collect()
+    let there: BTreeSet<u32> = ids.iter().copied().collect();
+    (0..there.last().map_or(0, |last| last + 1)).filter(|id| !there.contains(id)).collect()
 }
 
 /// What is wrong with an open experiment, beside what its recovery sees to anyway.

@@ -7,6 +7,7 @@ mod cli;
 mod data;
 mod demo;
 mod demo_assets;
+mod doctor;
 mod exec;
 mod git;
 mod hostile;

@@ -11,6 +11,7 @@ use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
 use crate::session::plan::Asked;
 use crate::session::reading::session_of_head;
+use crate::state::SEE_DOCTOR;
 
 /// What `ar doctor --repair` is called, as a hint.
 pub(super) const REPAIR: &str = "ar doctor --repair";
@@ -60,11 +61,29 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
     for facts in &patients.meant {
         findings.extend(refs::look(&repo, facts, patients.meant.len() == 1));
         findings.extend(records::look(&repo, facts));
-        findings.extend(state::look(&repo, facts));
+        // Where the folder should be stands something else, and that was said.
+        if repository::in_the_way(&repo).is_none() {
+            findings.extend(state::look(&repo, facts));
+        }
     }
     findings.extend(ledger::look(&repo, &patients));
     findings.extend(host::look(&repo, &patients.meant, asked));
     findings.sort_by_key(|finding| finding.area);
+    // One thing that is wrong may stop several looks.
+    let broken: Vec<&str> =
+        patients.meant.iter().flat_map(|facts| &facts.broken).map(|broken| broken.name.as_str()).collect();
+    let mut said: Vec<String> = Vec::new();
+    findings.retain(|finding| {
+        let is_known = finding.hint.is_none() && broken.iter().any(|name| finding.what.contains(name));
+        let is_new = !said.contains(&finding.what);
+        said.push(finding.what.clone());
+        finding.level == Severity::Ok || (is_new && !is_known)
+    });
+    if let Some(tag) = tag {
+        for hint in findings.iter_mut().filter_map(|finding| finding.hint.as_mut()) {
+            *hint = hint.replace(REPAIR, &format!("ar doctor {tag} --repair"));
+        }
+    }
     let sessions = patients.meant.into_iter().map(|facts| facts.tag).collect();
     Ok(Examination { sessions, findings, repaired: Vec::new() })
 }
@@ -106,7 +125,9 @@ impl Patients {
 /// An error as a finding.
 pub(super) fn finding_of(area: Area, error: &SessionError) -> Finding {
     let level = if error.kind() == ErrorKind::Damaged { Severity::Damaged } else { Severity::Error };
-    Finding { hint: error.hint(), ..Finding::new(area, level, chain(error)) }
+    // Whoever reads this has called the doctor.
+    let hint = error.hint().filter(|hint| hint != SEE_DOCTOR);
+    Finding { hint, ..Finding::new(area, level, chain(error)) }
 }
 
 /// An error with its causes, in one line.

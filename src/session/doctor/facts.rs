@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use super::examine::chain;
+use super::examine::{REPAIR, chain};
 use crate::domain::{Contract, Record, Tag};
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, gaps};
@@ -17,6 +17,8 @@ use crate::state::{Journal, SessionFolder, StateError};
 pub(super) struct RecordRef {
     pub(super) id: u32,
     pub(super) name: String,
+    /// The object that it names, or named before its file was torn.
+    pub(super) object: String,
     /// The record, or why there is none.
     pub(super) record: Result<Record, SessionError>,
 }
@@ -26,8 +28,10 @@ pub(super) struct RecordRef {
 pub(super) struct Facts {
     pub(super) tag: Tag,
     pub(super) folder: SessionFolder,
-    /// Its records that have a readable ref, in the order of their numbers.
+    /// Its records in the order of their numbers: those that have a readable ref, and those whose ref can be put back.
     pub(super) refs: Vec<RecordRef>,
+    /// The refs that records were made for, with their tag objects; looked for only when refs are lost.
+    tag_objects: Vec<(String, String)>,
     /// Its refs whose files name nothing, its branch among them.
     pub(super) broken: Vec<BrokenRef>,
     /// The contract of its folder.
@@ -41,25 +45,35 @@ impl Facts {
     /// Reads all there is.
     pub(super) fn read(repo: &Repo, tag: &Tag) -> Result<Facts, SessionError> {
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
-        let mut refs = Vec::new();
-        for (name, object) in repo.readable_refs_under(&tag.ref_prefix())? {
-            let Some(id) = record_id(&name, tag) else { continue };
-            let record = match repo.tag_object(&name, &object) {
-                Ok(Some(tag)) => parse_record(&name, &tag.message),
-                Ok(None) => Err(SessionError::BadRecord {
-                    reference: name.clone(),
-                    source: serde::de::Error::custom("it is no annotated tag on a commit"),
-                }),
-                Err(error) => Err(SessionError::BadRecord {
-                    reference: name.clone(),
-                    source: serde::de::Error::custom(chain(&error)),
-                }),
-            };
-            refs.push(RecordRef { id, name, record });
-        }
-        refs.sort_by_key(|found| found.id);
         let branch = tag.branch_ref();
         let mut broken = repo.broken_refs(&tag.ref_prefix())?;
+        let mut named = repo.readable_refs_under(&tag.ref_prefix())?;
+        named.retain(|(name, _)| record_id(name, tag).is_some());
+        let ids: Vec<u32> = named.iter().filter_map(|(name, _)| record_id(name, tag)).collect();
+        let mut tag_objects = Vec::new();
+        if !gaps(&ids).is_empty() || broken.iter().any(|broken| record_id(&broken.name, tag).is_some()) {
+            tag_objects = repo.tag_objects_under(&tag.ref_prefix())?;
+        }
+        for BrokenRef { name, .. } in &broken {
+            // A record never moves, so what was packed of its ref is still right.
+            if let [object] = objects_of(&tag_objects, name)[..]
+                && named.iter().all(|(packed, _)| packed != name)
+            {
+                named.push((name.clone(), object.to_owned()));
+            }
+        }
+        let mut refs = Vec::new();
+        for (name, object) in named {
+            let Some(id) = record_id(&name, tag) else { continue };
+            let bad = |source: serde_json::Error| SessionError::BadRecord { reference: name.clone(), source };
+            let record = match repo.tag_object(&name, &object) {
+                Ok(Some(tag)) => parse_record(&name, &tag.message),
+                Ok(None) => Err(bad(serde::de::Error::custom("it is no annotated tag on a commit"))),
+                Err(error) => Err(bad(serde::de::Error::custom(chain(&error)))),
+            };
+            refs.push(RecordRef { id, name, object, record });
+        }
+        refs.sort_by_key(|found| found.id);
         broken.extend(repo.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch));
         let holder = match folder.refuse_held() {
             Err(StateError::Held { holder }) => Some(holder),
@@ -67,24 +81,38 @@ impl Facts {
         };
         let contract = folder.contract();
         let journal = Journal::read(&folder.state());
-        Ok(Facts { tag: tag.clone(), folder, refs, broken, contract, journal, holder })
+        Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, journal, holder })
+    }
+
+    /// A record that can be read and is that of its ref.
+    fn sound<'a>(&self, found: &'a RecordRef) -> Option<&'a Record> {
+        found.record.as_ref().ok().filter(|record| record.id == found.id && record.tag == self.tag)
     }
 
     /// The records that can be read.
     pub(super) fn history(&self) -> History {
-        History::new(self.refs.iter().filter_map(|found| found.record.as_ref().ok()).cloned().collect())
+        History::new(self.refs.iter().filter_map(|found| self.sound(found)).cloned().collect())
     }
 
     /// Whether all records are there and can be read: only then is it known what comes next.
     pub(super) fn is_complete(&self) -> bool {
         let ids: Vec<u32> = self.refs.iter().map(|found| found.id).collect();
-        let lost = self.broken.iter().any(|broken| record_id(&broken.name, &self.tag).is_some());
-        !lost && gaps(&ids).is_empty() && self.refs.iter().all(|found| found.record.is_ok())
+        let lost = |broken: &BrokenRef| {
+            record_id(&broken.name, &self.tag).is_some_and(|id| self.refs.iter().all(|found| found.id != id))
+        };
+        !self.broken.iter().any(lost)
+            && gaps(&ids).is_empty()
+            && self.refs.iter().all(|found| self.sound(found).is_some())
+    }
+
+    /// What mends files that are made from the records: without all of them, that would be a guess.
+    pub(super) fn mend(&self) -> String {
+        if self.is_complete() { REPAIR.to_owned() } else { format!("first decide what is damaged; then {REPAIR}") }
     }
 
     /// The terms as the baseline's record has them.
     pub(super) fn recorded_terms(&self) -> Option<Contract> {
-        let record = self.refs.first().filter(|found| found.id == 0)?.record.as_ref().ok()?;
+        let record = self.sound(self.refs.first()?).filter(|record| record.id == 0)?;
         serde_json::from_value(record.more.get("contract")?.clone()).ok()
     }
 
@@ -103,10 +131,19 @@ impl Facts {
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
     }
 
+    /// The tag objects that were made for a ref that is lost.
+    pub(super) fn tag_objects(&self, refname: &str) -> Vec<&str> {
+        objects_of(&self.tag_objects, refname)
+    }
+
     /// Whether the journal says that something is open.
     pub(super) fn is_open(&self) -> bool {
         self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| journal.open.is_some()))
     }
+}
+
+fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a str> {
+    tag_objects.iter().filter(|(name, _)| name == refname).map(|(_, object)| object.as_str()).collect()
 }
 
 /// The number in the name of a record's ref.

@@ -2,6 +2,7 @@
 
 use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef};
+use super::repository;
 use crate::domain::{Area, Contract, Finding, count_of};
 use crate::git::Repo;
 use crate::session::error::SessionError;
@@ -18,7 +19,9 @@ pub(super) struct Drift {
 /// Looks at the terms and the records of a session.
 pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
-    found.extend(contract(facts));
+    if repository::in_the_way(repo).is_none() {
+        found.extend(contract(facts));
+    }
     if found.is_empty() {
         let history = facts.history();
         let best = match history.best() {
@@ -31,7 +34,7 @@ pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
 }
 
 fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
-    let RecordRef { id, name, record } = found;
+    let RecordRef { id, name, record, .. } = found;
     let look = format!(
         "look with `git cat-file -p {name}`, and decide what experiment {id} was; `git update-ref {name} OBJECT` puts \
          another tag object in its place"

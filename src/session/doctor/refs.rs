@@ -7,42 +7,19 @@ use crate::git::{BrokenRef, Head, Repo};
 use crate::rules::{Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
 
-/// What a ref whose file names nothing was.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RefValue {
-    /// The object that it named.
-    Known(String),
-    /// The objects that it may have named.
-    Candidates(Vec<String>),
-}
-
-/// Finds out what a torn ref was: a branch is at the incumbent, and a record leaves its tag object behind.
-pub(super) fn value_of(repo: &Repo, facts: &Facts, broken: &BrokenRef) -> Result<RefValue, SessionError> {
+/// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
+/// behind.
+pub(super) fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
     if broken.name == facts.tag.branch_ref() {
-        return Ok(match facts.expected_tip() {
-            Some(tip) => RefValue::Known(tip.to_string()),
-            None => RefValue::Candidates(Vec::new()),
-        });
+        return facts.expected_tip().map(|tip| tip.to_string());
     }
-    if record_id(&broken.name, &facts.tag).is_none() {
-        return Ok(RefValue::Candidates(Vec::new()));
-    }
-    // A record never moves: what was packed of it is still right.
-    let packed = repo.packed_refs()?.into_iter().find(|(name, _)| *name == broken.name);
-    let mut candidates = match packed {
-        Some((_, object)) => vec![object],
-        None => repo.tag_objects_of(&broken.name)?,
-    };
-    Ok(match candidates.len() {
-        1 => RefValue::Known(candidates.remove(0)),
-        _ => RefValue::Candidates(candidates),
-    })
+    facts.refs.iter().find(|found| found.name == broken.name).map(|found| found.object.clone())
 }
 
 /// Looks at the refs of a session; `is_only` says that no other session is looked at.
 pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
     let mut found = Vec::new();
-    for looked in [broken(repo, facts), missing(repo, facts), branch(repo, facts, is_only), saved(repo, facts)] {
+    for looked in [Ok(broken(facts)), Ok(missing(facts)), branch(repo, facts, is_only), saved(repo, facts)] {
         match looked {
             Ok(findings) => found.extend(findings),
             Err(error) => found.push(finding_of(Area::Refs, &error)),
@@ -55,19 +32,22 @@ pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
 }
 
-fn broken(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+fn broken(facts: &Facts) -> Vec<Finding> {
     let finding = |broken: &BrokenRef| {
         let what = format!("the file of the ref {} names nothing", broken.name);
-        Ok(match value_of(repo, facts, broken)? {
-            RefValue::Known(_) => Finding::error(Area::Refs, what).hint(REPAIR),
-            RefValue::Candidates(objects) => Finding::damaged(Area::Refs, what).hint(decide(&broken.name, &objects)),
-        })
+        match value_of(facts, broken) {
+            Some(_) => Finding::error(Area::Refs, what).hint(REPAIR),
+            None => {
+                let hint = decide(&broken.name, &facts.tag_objects(&broken.name));
+                Finding::damaged(Area::Refs, what).hint(hint)
+            }
+        }
     };
     facts.broken.iter().map(finding).collect()
 }
 
 /// What a person has to decide about a ref that may have named any of `objects`.
-fn decide(name: &str, objects: &[String]) -> String {
+fn decide(name: &str, objects: &[&str]) -> String {
     match objects {
         [] => format!(
             "nothing tells what it named: look with `git fsck --lost-found`, then `git update-ref {name} OBJECT`, or do \
@@ -81,13 +61,13 @@ fn decide(name: &str, objects: &[String]) -> String {
 }
 
 /// Records that should be there.
-fn missing(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+fn missing(facts: &Facts) -> Vec<Finding> {
     let mut ids: Vec<u32> = facts.refs.iter().map(|found| found.id).collect();
     ids.extend(facts.broken.iter().filter_map(|broken| record_id(&broken.name, &facts.tag)));
     let finding = |id: u32| {
         let name = facts.tag.record_ref(id);
         let what = format!("experiment {id} has no record, and a later one has");
-        Ok(Finding::damaged(Area::Refs, what).hint(decide(&name, &repo.tag_objects_of(&name)?)))
+        Finding::damaged(Area::Refs, what).hint(decide(&name, &facts.tag_objects(&name)))
     };
     gaps(&ids).into_iter().map(finding).collect()
 }
@@ -153,10 +133,12 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
             found.push(lost(format!("what {name} saved is not in the repository")));
         }
     }
+    let mut gone = Vec::new();
     for RecordRef { id, record, .. } in &facts.refs {
         let Ok(record) = record else { continue };
         for (commit, what) in [(&record.commit, "commit"), (&record.base, "base")] {
-            if !repo.has_commit(commit) {
+            if !repo.has_commit(commit) && !gone.contains(&commit) {
+                gone.push(commit);
                 found.push(lost(format!("the {what} {} of experiment {id} is not in the repository", commit.short(8))));
             }
         }

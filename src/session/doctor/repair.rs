@@ -7,17 +7,19 @@ use super::examine::{Examination, Patients, examine};
 use super::facts::Facts;
 use super::ledger::Books;
 use super::records::{drift, mended};
-use super::refs::{RefValue, value_of};
-use super::state::{Harm, going_on, harmed, torn_run_files};
+use super::refs::value_of;
+use super::repository::in_the_way;
+use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
-use crate::domain::{Clock, Phase, Record, Tag, count_of};
+use crate::domain::{Clock, CommitId, Phase, Record, Tag, count_of};
 use crate::git::{LockOwner, Repo};
 use crate::rules::{Tip, judge_tip};
 use crate::session::error::SessionError;
 use crate::session::heal::rebuilt_journal;
 use crate::session::plan::{Asked, OWN_FILES};
 use crate::state::{
-    Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, refuse_held, write_atomic,
+    ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, refuse_held,
+    write_atomic,
 };
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
@@ -27,6 +29,9 @@ use crate::state::{
 /// Another `ar` holds one of the sessions, there is no session `tag`, or something cannot be written.
 pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Result<Examination, SessionError> {
     let repo = Repo::find(dir)?;
+    if in_the_way(&repo).is_some() {
+        return examine(dir, tag, asked);
+    }
     let patients = Patients::find(&repo, tag)?;
     let folders: Vec<&SessionFolder> = patients.all().map(|facts| &facts.folder).collect();
     // Nothing is made before it is known that nobody is at work.
@@ -37,7 +42,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     for folder in &folders {
         folder.create()?;
     }
-    let _held = lock_all(&folders, repo.git_dir())?;
+    let held = lock_all(&folders, repo.git_dir())?;
     let mut done = Vec::new();
     locks(&repo, &mut done)?;
     for facts in &patients.meant {
@@ -54,6 +59,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     if !done.is_empty() {
         repo.exclude(OWN_FILES)?;
     }
+    drop(held);
     Ok(Examination { repaired: done, ..examine(dir, tag, asked)? })
 }
 
@@ -70,36 +76,19 @@ fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
 
 /// Puts back the refs whose files name nothing, where it is known what they named.
 fn refs(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
-    let mut known = Vec::new();
-    // Records first: the branch is where they say.
-    for broken in facts.broken.iter().filter(|broken| broken.name != facts.tag.branch_ref()) {
-        if let RefValue::Known(object) = value_of(repo, facts, broken)? {
-            known.push((broken, object));
-        }
-    }
-    for (broken, object) in known {
-        put_back(repo, broken, &object, done)?;
-    }
-    let facts = Facts::read(repo, &facts.tag)?;
     for broken in &facts.broken {
-        if let RefValue::Known(object) = value_of(repo, &facts, broken)?
-            && broken.name == facts.tag.branch_ref()
-        {
-            put_back(repo, broken, &object, done)?;
+        let Some(object) = value_of(facts, broken) else { continue };
+        let aside = repo.set_ref_aside(broken)?;
+        // What was packed of a branch is older than what it was.
+        match repo.branch(&broken.name)? {
+            Some(packed) if broken.name == facts.tag.branch_ref() => {
+                repo.advance(&broken.name, &packed, &CommitId::new(&object), "autoresearch: repair")?;
+            }
+            Some(_) => {}
+            None => repo.put_ref_back(&broken.name, &object)?,
         }
+        done.push(format!("put {} back at {}; its torn file is now {}", broken.name, &object[..8], aside.display()));
     }
-    Ok(())
-}
-
-fn put_back(
-    repo: &Repo,
-    broken: &crate::git::BrokenRef,
-    object: &str,
-    done: &mut Vec<String>,
-) -> Result<(), SessionError> {
-    let aside = repo.set_ref_aside(broken)?;
-    repo.put_ref_back(&broken.name, object)?;
-    done.push(format!("put {} back at {}; its torn file is now {}", broken.name, &object[..8], aside.display()));
     Ok(())
 }
 
@@ -155,6 +144,7 @@ fn state_files(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError
             }
         }
     }
+    log_last_iteration(facts)?;
     if facts.is_complete() {
         let missing: Vec<PathBuf> =
             harmed(facts).into_iter().map(|(path, _)| path).filter(|path| !path.exists()).collect();
@@ -168,6 +158,22 @@ fn state_files(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError
                 done.push(format!("{}; the run counts as lost", set_aside(&path)?));
             }
         }
+    }
+    Ok(())
+}
+
+/// Writes the line of the last experiment into the log of iterations, if that was the one that was cut off.
+fn log_last_iteration(facts: &Facts) -> Result<(), SessionError> {
+    let history = facts.history();
+    let state = facts.folder.state();
+    let path = state.join(ITERATIONS);
+    if let (Ok(Some(journal)), Some(last)) = (&facts.journal, history.records().last())
+        && journal.open.is_none()
+        && last.id != 0
+        && path.exists()
+        && !lines(&read(&path)?).any(|line| line["experiment"] == last.id)
+    {
+        Memory::new(&state).log_iteration(&Iteration::of(last, journal.iteration, history.since_keep()))?;
     }
     Ok(())
 }

@@ -45,14 +45,21 @@ fn head(repo: &Repo, sessions: &[Facts]) -> Result<Vec<Finding>, SessionError> {
         }
         // A branch of a session that is lost or torn is found with its refs.
         Err(_) if sessions.iter().any(|facts| !facts.broken.is_empty()) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let branch = sessions.first().map_or("refs/heads/BRANCH".to_owned(), |facts| facts.tag.branch_ref());
+            let head = repo.git_dir().join("HEAD");
+            Ok(vec![
+                finding_of(Area::Repository, &error.into())
+                    .hint(format!("echo 'ref: {branch}' > {}", shell_word(&head))),
+            ])
+        }
         Ok(_) => Ok(Vec::new()),
     }
 }
 
 fn operation(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
-    match repo.operation()? {
-        Some(operation) => Err(GitError::InProgress(operation.name).into()),
+    match repo.operation_name()? {
+        Some(name) => Err(GitError::InProgress(name).into()),
         None => Ok(Vec::new()),
     }
 }
@@ -101,23 +108,30 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     Ok(repo.locks()?.into_iter().map(finding).collect())
 }
 
+fn own_folder(repo: &Repo) -> PathBuf {
+    repo.main_worktree().join(".autoresearch")
+}
+
+/// What stands where the folder of all sessions should be, and is none.
+pub(super) fn in_the_way(repo: &Repo) -> Option<Finding> {
+    let own = own_folder(repo);
+    let meta = fs::symlink_metadata(&own).ok().filter(|_| !own.is_dir())?;
+    let what = if meta.is_symlink() { "is a link that leads to no folder" } else { "is no folder" };
+    let mut aside = own.clone().into_os_string();
+    aside.push(".old");
+    let (path, aside) = (shell_word(&own), shell_word(Path::new(&aside)));
+    let hint = format!("mv {path} {aside} puts it aside; then {REPAIR}");
+    Some(Finding::error(Area::Repository, format!("{} {what}", own.display())).hint(hint))
+}
+
 /// The folders that must be folders and be written to.
 fn folders(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
-    let own = repo.main_worktree().join(".autoresearch");
     let mut dirs: Vec<PathBuf> =
         vec![repo.git_dir().to_owned(), repo.common_dir().join("objects"), repo.worktree().to_owned()];
-    match fs::symlink_metadata(&own) {
-        Ok(_) if own.is_dir() => dirs.push(own),
-        Ok(meta) => {
-            let what = if meta.is_symlink() { "is a link that leads to no folder" } else { "is no folder" };
-            let mut aside = own.clone().into_os_string();
-            aside.push(".old");
-            let hint =
-                format!("mv {} {} puts it aside; then {REPAIR}", shell_word(&own), shell_word(Path::new(&aside)));
-            found.push(Finding::error(Area::Repository, format!("{} {what}", own.display())).hint(hint));
-        }
-        Err(_) => {}
+    match in_the_way(repo) {
+        Some(finding) => found.push(finding),
+        None => dirs.extend(Some(own_folder(repo)).filter(|own| own.exists())),
     }
     for dir in dirs {
         // A file without a name: nothing is to be seen of it.

@@ -12,10 +12,10 @@ use crate::exec::{self, Exit, Started};
 use crate::git::{Repo, Untracked};
 use crate::rules::{OpenFound, OpenTrouble, judge_open};
 use crate::session::error::SessionError;
-use crate::state::{Journal, StateError, read_json};
+use crate::state::{DIRECTIONS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
 
 /// The state files that are there from the beginning and can be made anew from the records.
-pub(super) const MEMORY: [&str; 3] = ["findings.jsonl", "iteration_log.jsonl", "directions_tried.json"];
+const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
 
 /// The event logs.
 const LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
@@ -77,7 +77,7 @@ fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, Ses
     } else {
         ""
     };
-    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(REPAIR))
+    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(facts.mend()))
 }
 
 /// The experiments whose runs go on, with the process that looks after each.
@@ -223,12 +223,17 @@ fn lines_harm(path: &Path) -> Option<Harm> {
     (bad > 0).then_some(Harm::Lines(bad))
 }
 
+/// The lines of a file that are JSON.
+pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Value> {
+    bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+}
+
 fn memory(facts: &Facts) -> Vec<Finding> {
     let finding = |(path, harm): (PathBuf, Harm)| {
         let path = path.display();
         let error = |what: String| Finding::error(Area::Journal, what).hint(REPAIR);
         match harm {
-            Harm::Missing => error(format!("{path} is not there")),
+            Harm::Missing => error(format!("{path} is not there")).hint(facts.mend()),
             Harm::Torn => error(format!("{path} cannot be understood")),
             Harm::TornFrom(_) => error(format!("the last line of {path} was cut short")),
             Harm::Lines(1) => Finding::warning(Area::Journal, format!("a line of {path} cannot be understood")),
