@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gix::ObjectId;
+use gix::bstr::ByteSlice;
 use gix::objs::Kind;
 use gix::refs::transaction::{PreviousValue, RefEdit};
 
@@ -146,6 +147,24 @@ impl Repo {
     /// The tag object of a name, which a ref may have lost, with its ref as the name.
     pub fn tag_object(&self, refname: &str, id: &str) -> Result<Option<TagObject>> {
         self.read_tag(refname.to_owned(), id)
+    }
+
+    /// The first line of the packed refs that names no ref, from 1; git does not go beyond it, and so loses refs.
+    pub fn broken_packed_line(&self) -> Result<Option<usize>> {
+        let path = self.common_dir().join("packed-refs");
+        let content = match fs::read(&path) {
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
+            content => content.at("reading", &path)?,
+        };
+        let is_id = |hex: &[u8]| ObjectId::from_hex(hex).is_ok();
+        let is_whole = |line: &[u8]| match line {
+            [b'#', ..] => true,
+            [b'^', peeled @ ..] => is_id(peeled),
+            line => line.split_once_str(" refs/").is_some_and(|(id, name)| is_id(id) && !name.is_empty()),
+        };
+        let ended = content.is_empty() || content.ends_with(b"\n");
+        let broken = content.lines().position(|line| !is_whole(line)).map(|line| line + 1);
+        Ok(broken.or_else(|| (!ended).then(|| content.lines().count())))
     }
 
     /// All annotated tags on commits that were made for refs below `prefix`, whether a ref leads to them or not: the refs

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::facts::{Facts, known_tags};
 use super::{host, ledger, records, refs, repository, state};
 use crate::domain::{Area, Finding, Severity, Tag};
-use crate::git::Repo;
+use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
 use crate::session::plan::Asked;
@@ -15,6 +15,9 @@ use crate::state::SEE_DOCTOR;
 
 /// What `ar doctor --repair` is called, as a hint.
 pub(super) const REPAIR: &str = "ar doctor --repair";
+
+/// What shows damage to the repository that has no name.
+const LOOK: &str = "look with `git fsck --full`, and decide what of the repository is to be kept";
 
 /// What a look at sessions and their repository found.
 #[derive(Debug, Default)]
@@ -74,7 +77,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         patients.meant.iter().flat_map(|facts| &facts.broken).map(|broken| broken.name.as_str()).collect();
     let mut said: Vec<String> = Vec::new();
     findings.retain(|finding| {
-        let is_known = finding.hint.is_none() && broken.iter().any(|name| finding.what.contains(name));
+        let is_known = finding.hint.as_deref() == Some(LOOK) && broken.iter().any(|name| finding.what.contains(name));
         let is_new = !said.contains(&finding.what);
         said.push(finding.what.clone());
         finding.level == Severity::Ok || (is_new && !is_known)
@@ -122,12 +125,17 @@ impl Patients {
     }
 }
 
-/// An error as a finding.
+/// An error as a finding. Damage to the repository that has no name is for a person to look at.
 pub(super) fn finding_of(area: Area, error: &SessionError) -> Finding {
-    let level = if error.kind() == ErrorKind::Damaged { Severity::Damaged } else { Severity::Error };
     // Whoever reads this has called the doctor.
     let hint = error.hint().filter(|hint| hint != SEE_DOCTOR);
-    Finding { hint, ..Finding::new(area, level, chain(error)) }
+    let is_unnamed = hint.is_none() && matches!(error, SessionError::Git(GitError::Git { .. } | GitError::Damaged(_)));
+    let level = match error.kind() {
+        ErrorKind::Damaged => Severity::Damaged,
+        _ if is_unnamed => Severity::Damaged,
+        _ => Severity::Error,
+    };
+    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, chain(error)) }
 }
 
 /// An error with its causes, in one line.

@@ -51,7 +51,7 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
         Ok(found) => found,
         Err(error) => {
             let hint = match &error {
-                LedgerError::OtherMetric { .. } | LedgerError::Header { .. } | LedgerError::Encoding(_) => {
+                LedgerError::NotAFile(_) | LedgerError::OtherMetric { .. } => {
                     error.hint().map(|hint| format!("{hint}; then {REPAIR}"))
                 }
                 error => error.hint(),

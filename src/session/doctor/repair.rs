@@ -29,7 +29,8 @@ use crate::state::{
 /// Another `ar` holds one of the sessions, there is no session `tag`, or something cannot be written.
 pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Result<Examination, SessionError> {
     let repo = Repo::find(dir)?;
-    if in_the_way(&repo).is_some() {
+    // Without a folder nothing can be mended, and without all refs there is nothing to mend from.
+    if in_the_way(&repo).is_some() || repo.broken_packed_line()?.is_some() {
         return examine(dir, tag, asked);
     }
     let patients = Patients::find(&repo, tag)?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::examine::{REPAIR, finding_of};
+use super::examine::{REPAIR, chain, finding_of};
 use super::facts::Facts;
 use crate::domain::{Area, Finding, shell_word};
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
@@ -23,6 +23,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     take(Area::Repository, head(repo, sessions));
     take(Area::Repository, operation(repo));
     take(Area::Repository, index(repo));
+    take(Area::Repository, packed_refs(repo));
     take(Area::Repository, locks(repo));
     take(Area::Repository, Ok(folders(repo)));
     if found.is_empty() {
@@ -49,7 +50,7 @@ fn head(repo: &Repo, sessions: &[Facts]) -> Result<Vec<Finding>, SessionError> {
             let branch = sessions.first().map_or("refs/heads/BRANCH".to_owned(), |facts| facts.tag.branch_ref());
             let head = repo.git_dir().join("HEAD");
             Ok(vec![
-                finding_of(Area::Repository, &error.into())
+                Finding::error(Area::Repository, chain(&error))
                     .hint(format!("echo 'ref: {branch}' > {}", shell_word(&head))),
             ])
         }
@@ -72,7 +73,7 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
             let mut aside = path.clone().into_os_string();
             aside.push(".damaged");
             let (path, aside) = (shell_word(&path), shell_word(Path::new(&aside)));
-            let finding = finding_of(Area::Repository, &error.into());
+            let finding = Finding::error(Area::Repository, chain(&error));
             return Ok(vec![finding.hint(format!("mv {path} {aside} && git reset --quiet makes it anew from HEAD"))]);
         }
         Err(error) => return Err(error.into()),
@@ -83,6 +84,14 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
         }
     }
     Ok(Vec::new())
+}
+
+fn packed_refs(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+    let Some(line) = repo.broken_packed_line()? else { return Ok(Vec::new()) };
+    let path = repo.common_dir().join("packed-refs");
+    let what = format!("line {line} of {} names no ref", path.display());
+    let look = format!("look with `sed -n {line}p {}`, and decide what that line should be", shell_word(&path));
+    Ok(vec![Finding::damaged(Area::Repository, what).hint(look)])
 }
 
 fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {

@@ -163,6 +163,43 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
 }
 
 #[test]
+fn what_a_newer_ar_wrote_is_left_to_it() {
+    let repo = session();
+    let newer = "continue this session with the newer ar that wrote it";
+    for name in ["contract.json", "progress.json"] {
+        let old = repo.read(state(name));
+        edit(&repo, &state(name), |file| file["version"] = 2.into());
+        finds(&repo, 1, "error", "has format version 2", newer);
+        doctor(&repo, &["--repair"], 1);
+        assert!(repo.read(state(name)).contains("\"version\":2"));
+        repo.write(state(name), old);
+    }
+    let record = repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).replace("{\"version\":1", "{\"version\":2");
+    repo.write("../tag", record + "\n");
+    let newer_record = repo.git(["hash-object", "-t", "tag", "-w", "../tag"]);
+    repo.git(["update-ref", "refs/autoresearch/t/00001", &newer_record]);
+    finds(&repo, 1, "error", "refs/autoresearch/t/00001 has format version 2", newer);
+}
+
+#[test]
+fn a_session_whose_baseline_is_not_measured_yet_is_in_order() {
+    let repo = TestRepo::new();
+    repo.write("train.sh", "until [ -e ../go ]; do sleep 0.02; done; echo val_bpb: 1\n");
+    repo.commit_all("waits");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let mut child = ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the run", || repo.exists(".autoresearch/t/runs/00000/started.json").then_some(()));
+    doctor(&repo, &[], 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    finds(&repo, 0, "warning", "experiment 0 is open (running) and its run goes on", "ar resume t");
+    assert!(!doctor(&repo, &["--repair"], 0).contains("repaired: "));
+    fs::write(repo.outside().join("go"), "").unwrap();
+    ar(&repo, ["resume", "t"]).ok();
+    doctor(&repo, &[], 0);
+}
+
+#[test]
 fn something_else_where_the_folder_should_be() {
     let repo = session();
     for make in ["touch .autoresearch", "ln -s nowhere .autoresearch"] {

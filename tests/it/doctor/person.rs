@@ -80,6 +80,19 @@ fn a_record_that_cannot_be_read_or_is_another_ones() {
 }
 
 #[test]
+fn packed_refs_with_a_torn_line() {
+    let repo = session();
+    repo.git(["pack-refs", "--all"]);
+    let packed = repo.read(".git/packed-refs");
+    for torn in [packed.replace(" refs/autoresearch/t/00001", "refs/autore"), packed[..packed.len() - 30].to_owned()] {
+        repo.write(".git/packed-refs", torn);
+        assert_damaged(&repo, &["/.git/packed-refs names no ref", "decide what that line should be"]);
+    }
+    repo.write(".git/packed-refs", packed);
+    doctor(&repo, &[], 0);
+}
+
+#[test]
 fn a_commit_that_is_not_in_the_repository() {
     let repo = session();
     let commit = object(&repo, "refs/autoresearch/t/00002^{commit}");
