@@ -5,6 +5,7 @@
 mod clock;
 mod contract;
 mod event;
+mod finding;
 mod keep_logs;
 mod metric;
 mod outcome;
@@ -17,6 +18,7 @@ mod text;
 pub use clock::Clock;
 pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LedgerDialect};
 pub use event::{Event, StopReason};
+pub use finding::{Area, Finding, Severity};
 pub use keep_logs::KeepLogs;
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};

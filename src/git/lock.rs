@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::error::At;
 use super::index::TEMPORARY;
-use super::{GitError, Result, open};
+use super::{GitError, LockOwner, Result, open};
 
 use crate::crash;
 
@@ -71,6 +71,15 @@ pub(super) fn check(index: &Path) -> Result<()> {
     }
 }
 
+/// Whose a lock file is, by its mark.
+pub(super) fn owner(lock: &Path) -> Result<LockOwner> {
+    Ok(match open_marked(lock)? {
+        Found::Marked(file) if file.try_lock_shared().is_ok() => LockOwner::Dead,
+        Found::Marked(_) => LockOwner::Alive,
+        Found::Nothing | Found::Foreign => LockOwner::Other,
+    })
+}
+
 /// Removes locks that a program made which is known to be dead: of `locks` those that were made after `since` and that
 /// nobody takes away within two seconds. Gives how many were removed.
 pub(super) fn remove_left_behind(locks: impl Fn() -> Result<Vec<PathBuf>>, since: SystemTime) -> Result<usize> {
@@ -101,7 +110,8 @@ pub(super) fn remove_left_behind(locks: impl Fn() -> Result<Vec<PathBuf>>, since
     }
 }
 
-fn lock_path(index: &Path) -> PathBuf {
+/// The lock file of the index at `index`.
+pub(super) fn lock_path(index: &Path) -> PathBuf {
     let mut path = index.as_os_str().to_owned();
     path.push(".lock");
     PathBuf::from(path)
@@ -144,7 +154,7 @@ fn open_marked(lock: &Path) -> Result<Found> {
 }
 
 /// Removes a lock file that a killed process of this program left behind; true when the way is free now.
-fn remove_abandoned(lock: &Path) -> Result<bool> {
+pub(super) fn remove_abandoned(lock: &Path) -> Result<bool> {
     let file = match open_marked(lock)? {
         Found::Nothing => return Ok(true),
         Found::Foreign => return Ok(false),

@@ -73,7 +73,7 @@ impl Repo {
         }
     }
 
-    fn read_tag(&self, name: String, id: &str) -> Result<Option<TagObject>> {
+    pub(super) fn read_tag(&self, name: String, id: &str) -> Result<Option<TagObject>> {
         let object = self.gix.find_object(parse_id(id)?).during("reading a record")?;
         if object.kind != Kind::Tag {
             return Ok(None);

@@ -7,6 +7,7 @@ mod aside;
 mod attempt;
 mod baseline;
 mod demo;
+mod doctor;
 mod error;
 mod heal;
 mod interrupts;
@@ -26,6 +27,7 @@ mod stop;
 mod try_one;
 
 pub use demo::{create_demo, demo_terms};
+pub use doctor::{Examination, examine, repair};
 pub use error::{ErrorKind, SessionError};
 pub use interrupts::{Interrupt, Interrupts};
 pub use open::{Observer, Session};

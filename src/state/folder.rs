@@ -125,6 +125,19 @@ impl SessionFolder {
     }
 }
 
+/// Takes a working tree, and several sessions at once, for this process, as [`SessionFolder::lock`] does. The locks die
+/// with the process or the files.
+pub fn lock_all(folders: &[&SessionFolder], git_dir: &Path) -> Result<Vec<File>, StateError> {
+    let mut held = Vec::new();
+    for folder in folders {
+        if held.is_empty() {
+            held.push(hold(&git_dir.join(WORKTREE_LOCK), &folder.tag)?);
+        }
+        held.push(hold(&folder.lock_path(), &folder.tag)?);
+    }
+    Ok(held)
+}
+
 /// Refuses a working tree in which another process is at work, whatever its session. Changes nothing on disk.
 pub fn refuse_held(git_dir: &Path) -> Result<(), StateError> {
     refuse(git_dir.join(WORKTREE_LOCK))

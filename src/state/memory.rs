@@ -10,8 +10,12 @@ use super::StateError;
 use super::durable::{append_line, read_json, read_tail, write_json};
 use crate::domain::{FORMAT_VERSION, Outcome, Record};
 
-const FINDINGS: &str = "findings.jsonl";
-const ITERATIONS: &str = "iteration_log.jsonl";
+/// What was found.
+pub const FINDINGS: &str = "findings.jsonl";
+/// The log of iterations.
+pub const ITERATIONS: &str = "iteration_log.jsonl";
+/// The directions that were tried.
+pub const DIRECTIONS: &str = "directions_tried.json";
 
 /// One line of `iteration_log.jsonl`.
 #[derive(Debug, Clone, Serialize)]
@@ -166,7 +170,7 @@ impl Memory {
     }
 
     fn directions_path(&self) -> PathBuf {
-        self.folder.join("directions_tried.json")
+        self.folder.join(DIRECTIONS)
     }
 
     fn append(&self, name: &str, line: &Value) -> Result<(), StateError> {

@@ -13,6 +13,7 @@ mod data;
 mod demo;
 mod demo_assets;
 mod disk;
+mod doctor;
 mod durable;
 mod exec;
 mod git;
