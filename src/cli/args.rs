@@ -27,6 +27,10 @@ pub(super) enum Command {
     Resume(ResumeArgs),
     /// What the session found
     Report(ReportArgs),
+    /// What is happening now
+    Status(StatusArgs),
+    /// Finish the current experiment, then stop
+    Stop(StopArgs),
     /// The experiments as a table
     Log(LogArgs),
     /// One experiment: record, diff, log tail
@@ -221,6 +225,24 @@ pub(super) struct ReportArgs {
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(super) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    /// The session [default: that of the current branch, else all there are]
+    pub(super) tag: Option<Tag>,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(super) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StopArgs {
+    /// The session [default: that of the current branch, else the only one]
+    pub(super) tag: Option<Tag>,
+    /// End the run of the current experiment, roll back and stop, instead of finishing it
+    #[arg(long)]
+    pub(super) now: bool,
 }
 
 #[derive(Debug, Args)]

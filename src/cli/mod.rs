@@ -10,12 +10,15 @@ mod extract;
 mod init;
 mod log;
 mod output;
+mod printer;
 mod progress;
 mod report;
 mod run;
 mod settings;
 mod show;
 mod signals;
+mod status;
+mod stop;
 mod try_one;
 
 use std::error::Error;
@@ -56,6 +59,8 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Try(args) => try_one::run(args),
         Command::Resume(args) => run::resume(args),
         Command::Report(args) => report::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Stop(args) => stop::run(args),
         Command::Log(args) => log::run(args),
         Command::Show(args) => show::run(args),
         Command::Extract(args) => extract::run(args),

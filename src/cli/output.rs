@@ -1,25 +1,57 @@
 //! Writing to standard output and standard error, which may be gone: a closed pipe or terminal stops nothing.
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
+/// Whether the last write that was begun is one to a terminal.
+static TO_TERMINAL: AtomicBool = AtomicBool::new(false);
+
+/// Whether nothing is written any more.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a write begins, and gives whether it should.
+fn begin(stream: &impl IsTerminal) -> bool {
+    TO_TERMINAL.store(stream.is_terminal(), Ordering::Relaxed);
+    !GIVEN_UP.load(Ordering::Relaxed)
+}
+
+/// Notes that something else begins to draw on standard error.
+pub(super) fn begin_drawing() {
+    begin(&std::io::stderr());
+}
+
+/// Whether a write that does not come to its end is held up by a terminal.
+pub(super) fn waits_for_terminal() -> bool {
+    TO_TERMINAL.load(Ordering::Relaxed)
+}
+
+/// Writes nothing more: a write that another thread has begun does not come to its end, and the next one would wait
+/// for it.
+pub(super) fn give_up() {
+    GIVEN_UP.store(true, Ordering::Relaxed);
+}
+
 /// Writes a line to standard output.
 pub(super) fn line(text: &str) {
-    let mut out = anstream::stdout().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    self::text(&format!("{text}\n"));
 }
 
 /// Writes text that already ends its lines to standard output.
 pub(super) fn text(text: &str) {
-    let mut out = anstream::stdout().lock();
-    let _ = write!(out, "{text}").and_then(|()| out.flush());
+    if begin(&std::io::stdout()) {
+        let mut out = anstream::stdout().lock();
+        let _ = write!(out, "{text}").and_then(|()| out.flush());
+    }
 }
 
 /// Writes bytes to standard output as they are.
 pub(super) fn bytes(bytes: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    if begin(&std::io::stdout()) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    }
 }
 
 /// Writes a JSON document on one line to standard output.
@@ -34,8 +66,10 @@ pub(super) fn json(value: &Value) {
 
 /// Writes a line to standard error.
 pub(super) fn note(text: &str) {
-    let mut err = anstream::stderr().lock();
-    let _ = writeln!(err, "{text}");
+    if begin(&std::io::stderr()) {
+        let mut err = anstream::stderr().lock();
+        let _ = writeln!(err, "{text}");
+    }
 }
 
 /// Whether a person can be asked.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, StopReason, Tag, count_of, duration_text, shell_word,
+    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, StopReason, Tag, clock_time, count_of, duration_text,
+    shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -67,6 +68,11 @@ impl Progress {
             tag: None,
             idle: None,
         }
+    }
+
+    /// Whether it has a use for signs of progress.
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some() || self.format == StreamFormat::Json
     }
 
     /// Prints what belongs to an event.
@@ -177,14 +183,22 @@ impl Progress {
     }
 
     fn suspended(&self, print: impl FnOnce()) {
-        match &self.live {
-            Some(bar) => bar.suspend(print),
+        match self.live() {
+            Some(bar) => bar.suspend(|| {
+                print();
+                output::begin_drawing();
+            }),
             None => print(),
         }
     }
 
+    /// The live line, about to be drawn.
+    fn live(&self) -> Option<&ProgressBar> {
+        self.live.as_ref().inspect(|_| output::begin_drawing())
+    }
+
     fn draw(&self, elapsed: Option<f64>, last: Option<&Number>) {
-        let Some(bar) = &self.live else { return };
+        let Some(bar) = self.live() else { return };
         let mut facts = String::new();
         if let (Some(elapsed), Some(deadline)) = (elapsed, self.deadline) {
             facts += &format!("  {} of {}", clock_time(elapsed), clock_time(deadline));
@@ -204,7 +218,7 @@ impl Progress {
     }
 
     fn clear(&self) {
-        if let Some(bar) = &self.live {
+        if let Some(bar) = self.live() {
             bar.set_message("");
             bar.tick();
         }
@@ -213,7 +227,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.live {
+        if let Some(bar) = self.live() {
             bar.finish_and_clear();
         }
     }
@@ -249,26 +263,5 @@ pub(super) fn stop_sentence(reason: &StopReason) -> String {
         StopReason::Interrupted => "interrupted".into(),
         StopReason::Error { detail } => detail.clone(),
         StopReason::Detached => "the terminal is gone; `ar resume` goes on".into(),
-    }
-}
-
-/// Seconds as people read them: `45s`, `9m05s`, `2h03m`.
-pub(super) fn clock_time(seconds: f64) -> String {
-    let whole = Duration::from_secs_f64(seconds.max(0.0)).as_secs();
-    match whole {
-        0..60 => format!("{whole}s"),
-        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
-        _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::clock_time;
-
-    #[test]
-    fn times_read_as_people_say_them() {
-        let shown: Vec<_> = [0.4, 59.9, 60.0, 605.0, 3600.0, 30_180.0].into_iter().map(clock_time).collect();
-        assert_eq!(shown, ["0s", "59s", "1m00s", "10m05s", "1h00m", "8h23m"]);
     }
 }

@@ -8,6 +8,7 @@ use autoresearch::session::{Asked, Drive, Plan, Session, SessionError, find_sess
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
+use super::printer::Printer;
 use super::progress::Progress;
 use super::{confirm, exit, output, settings, signals};
 
@@ -47,12 +48,15 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Opens the session of a plan and runs its loop to the end.
-pub(super) fn drive_loop(plan: Plan, drive: Drive, mut progress: Progress) -> Result<StopReason, CliError> {
-    runtime()?.block_on(async {
+pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result<StopReason, CliError> {
+    let printer = Printer::start(progress).map_err(no_runtime)?;
+    let reason = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
-        let mut session = Session::open(plan, Box::new(|event| progress.show(event)), interrupts)?;
+        let mut session = Session::open(plan, printer.observer(), interrupts)?;
         Ok(session.run(drive).await?)
-    })
+    });
+    printer.finish();
+    reason
 }
 
 /// The runtime that waits for processes, timers and signals, on this thread.

@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, Outcome, Record};
 use autoresearch::git::Repo;
+use autoresearch::rules::History;
 use autoresearch::session::{Drive, Plan, Session, Tried};
 use serde_json::json;
 
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
+use super::printer::Printer;
 use super::progress::{Progress, experiment_line};
 use super::run::{current_dir, no_runtime, runtime};
 use super::{exit, output, settings, signals};
@@ -21,66 +23,74 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let main_worktree = repo.main_worktree();
     let plan = Plan::new(repo, &asked, Drive::WorkingTree { resume: args.resume }, clock)?;
     let wait = args.wait.map(Into::into);
-    runtime()?.block_on(async {
-        let mut progress = Progress::aside(clock, main_worktree);
+    let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
+    let code: Result<_, CliError> = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
-        let mut session = Session::open(plan, Box::new(move |event| progress.show(event)), interrupts)?;
+        let mut session = Session::open(plan, printer.observer(), interrupts)?;
         let tried =
             if args.resume { session.try_continue(wait).await? } else { session.try_once(args.message, wait).await? };
-        let code = answer(&session, tried, args.format, args.exit_code);
+        let history = session.history().clone();
+        let code = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
+        printer.answer(move || answer(&history, tried, args.format));
         if let Tried::Recorded(_) = tried {
             // The answer is given; what cannot be done now is done the next time.
             let _ = session.keep_logs();
         }
-        Ok(code)
-    })
+        Ok(ExitCode::from(code.unwrap_or(0)))
+    });
+    printer.finish();
+    code
 }
 
-fn answer(session: &Session<'_>, tried: Tried, format: AnswerFormat, exit_code: bool) -> ExitCode {
+/// The exit code that says what came of it, where it is not 0.
+fn code(tried: Tried, history: &History) -> Option<u8> {
+    match tried {
+        Tried::Recorded(id) => match history.get(id)?.outcome {
+            Outcome::Keep => None,
+            Outcome::Discard => Some(exit::TRY_DISCARD),
+            Outcome::Crash => Some(exit::TRY_CRASH),
+        },
+        Tried::StillRunning(_) => Some(exit::TRY_RUNNING),
+        Tried::RolledBack => Some(exit::INTERRUPTED),
+    }
+}
+
+fn answer(history: &History, tried: Tried, format: AnswerFormat) {
     match tried {
         Tried::Recorded(id) => {
-            let Some(record) = session.history().get(id) else { return ExitCode::SUCCESS };
+            let Some(record) = history.get(id) else { return };
             match format {
-                AnswerFormat::Table => print_outcome(session, record),
+                AnswerFormat::Table => print_outcome(history, record),
                 AnswerFormat::Json => output::json_line(&json!(record)),
             }
-            ExitCode::from(match record.outcome {
-                Outcome::Discard if exit_code => exit::TRY_DISCARD,
-                Outcome::Crash if exit_code => exit::TRY_CRASH,
-                _ => 0,
-            })
         }
-        Tried::StillRunning(id) => {
-            match format {
-                AnswerFormat::Table => {
-                    output::line(&format!("experiment {id} is still running; wait on with `ar try --continue`"));
-                }
-                AnswerFormat::Json => {
-                    output::json_line(&json!({"version": FORMAT_VERSION, "id": id, "status": "running"}));
-                }
+        Tried::StillRunning(id) => match format {
+            AnswerFormat::Table => {
+                output::line(&format!("experiment {id} is still running; wait on with `ar try --continue`"));
             }
-            ExitCode::from(if exit_code { exit::TRY_RUNNING } else { 0 })
-        }
+            AnswerFormat::Json => {
+                output::json_line(&json!({"version": FORMAT_VERSION, "id": id, "status": "running"}));
+            }
+        },
         Tried::RolledBack => {
             // Without a baseline the opening of the session was taken back.
-            output::note(if session.history().baseline().is_none() {
+            output::note(if history.baseline().is_none() {
                 "interrupted; nothing was recorded, and the change is in the working tree as before"
             } else {
                 "interrupted; the change was rolled back and is kept under a saved ref"
             });
-            ExitCode::from(exit::INTERRUPTED)
         }
     }
 }
 
-fn print_outcome(session: &Session<'_>, record: &Record) {
+fn print_outcome(history: &History, record: &Record) {
     output::line(&output::fit(&experiment_line(record), output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
             output::line(&format!("      | {line}"));
         }
     }
-    if let Some((id, best)) = session.best() {
+    if let Some((id, best)) = history.best() {
         output::line(&format!("      to beat: {} {best} of experiment {id}", record.metric.name));
     }
     let next = match record.outcome {

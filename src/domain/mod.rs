@@ -11,6 +11,7 @@ mod metric;
 mod outcome;
 mod phase;
 mod record;
+mod space;
 mod tag;
 mod text;
 
@@ -23,5 +24,6 @@ pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, MetricValue, Record, Run};
+pub use space::Space;
 pub use tag::{Tag, TagError};
-pub use text::{bytes_text, count_of, duration_text, one_line, shell_word};
+pub use text::{bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word};

@@ -68,6 +68,21 @@ pub fn duration_text(duration: Duration) -> String {
     if shown.is_empty() { "0s".into() } else { shown }
 }
 
+/// Seconds as people read them: `45s`, `9m05s`, `2h03m`.
+pub fn clock_time(seconds: f64) -> String {
+    let whole = Duration::from_secs_f64(seconds.max(0.0)).as_secs();
+    match whole {
+        0..60 => format!("{whole}s"),
+        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// An experiment as a sentence names it.
+pub fn experiment_name(id: u32) -> String {
+    if id == 0 { "the baseline".into() } else { format!("experiment {id}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +117,8 @@ mod tests {
         }
         assert_eq!(duration_text(Duration::from_millis(500)), "500ms");
         assert_eq!(duration_text(Duration::from_millis(1500)), "1.5s");
+        let shown: Vec<_> = [0.4, 59.9, 60.0, 605.0, 3600.0, 30_180.0].into_iter().map(clock_time).collect();
+        assert_eq!(shown, ["0s", "59s", "1m00s", "10m05s", "1h00m", "8h23m"]);
         assert_eq!([count_of(0, "row"), count_of(1, "row"), count_of(2, "row")], ["0 rows", "1 row", "2 rows"]);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{gpu, unix};
-use crate::domain::Environment;
+use crate::domain::{Environment, Space};
 
 /// Files that pin the versions of what a project depends on, in the order in which they are hashed.
 const LOCK_FILES: &[&str] = &[
@@ -45,14 +45,9 @@ pub fn environment(root: &Path) -> Environment {
     }
 }
 
-/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
-pub fn disk_space(path: &Path) -> io::Result<(u64, u64)> {
+/// The room on the file system of `path`.
+pub fn disk_space(path: &Path) -> io::Result<Space> {
     unix::disk_space(&CString::new(path.as_os_str().as_bytes())?)
-}
-
-/// How many files this user may still make in the file system of `path`; absent where that is not limited.
-pub fn free_inodes(path: &Path) -> io::Result<Option<u64>> {
-    unix::free_inodes(&CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// This boot of the machine, where the system names it.

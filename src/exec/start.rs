@@ -13,10 +13,8 @@ use super::job::{Files, lock_path, marker_of};
 use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
-use crate::state::{lock_within, read_json, write_json};
-
-/// How long a start waits for a lock that somebody only looks at.
-const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+use crate::crash;
+use crate::state::{GLANCE, lock_within, read_json, write_json};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(500);
@@ -89,6 +87,7 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
     }
     fs::create_dir_all(&job.folder).map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
     let lock = lock(&job.folder)?;
+    crash::point("job.locked");
     let files = Files::of(&job);
     for stale in [&files.started, &files.exit] {
         match fs::remove_file(stale) {
@@ -99,6 +98,7 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
         }
     }
     write_json(&files.job, &job)?;
+    crash::point("job.written");
 
     let file_error = |source| ExecError::File { path: job.folder.clone(), source };
     let last_words = tempfile::tempfile_in(&job.folder).map_err(file_error)?;
@@ -115,6 +115,7 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
     command.stderr(last_words.try_clone().map_err(file_error)?);
     unix::in_new_session(&mut command);
     let shim = command.spawn().map_err(|source| ExecError::Shim { shim: shim.to_owned(), source })?;
+    crash::point("job.started");
     Ok(Running { shim: Shim::Child(shim), command: job.command, files, last_words: Some(last_words), _tie: tie })
 }
 
@@ -254,7 +255,7 @@ fn lock(folder: &Path) -> Result<File, ExecError> {
     let path = lock_path(folder);
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     let file = file.map_err(|source| ExecError::File { path: path.clone(), source })?;
-    match lock_within(&file, LOCK_PATIENCE) {
+    match lock_within(&file, GLANCE) {
         Ok(true) => Ok(file),
         Ok(false) => Err(ExecError::Busy { folder: folder.to_owned() }),
         Err(source) => Err(ExecError::File { path, source }),

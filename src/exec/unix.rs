@@ -7,6 +7,8 @@ use std::mem;
 
 use tokio::process::Command;
 
+use crate::domain::Space;
+
 /// A process id.
 pub(super) type Pid = libc::pid_t;
 
@@ -77,6 +79,36 @@ pub(super) fn default_signals() {
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
         }
+    }
+}
+
+/// Lets no write to a terminal stop this process, as one from the background would after `stty tostop`. Gives whether
+/// it should hear of hang-ups: not when whoever started it had them ignored, as `nohup` does.
+pub fn shield_from_terminal() -> bool {
+    // SAFETY: SIG_IGN is a valid disposition.
+    unsafe {
+        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+    }
+    !is_ignored(libc::SIGHUP)
+}
+
+/// Lets Ctrl-C, TERM and hang-ups end this process, as they do until somebody listens to them; what is ignored stays so.
+pub fn end_by_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        if !is_ignored(signal) {
+            // SAFETY: SIG_DFL is a valid disposition.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: a zeroed `sigaction` is valid memory, and without a new one the call only asks.
+    unsafe {
+        let mut found: libc::sigaction = mem::zeroed();
+        check(libc::sigaction(signal, std::ptr::null(), &mut found)).is_ok() && found.sa_sigaction == libc::SIG_IGN
     }
 }
 
@@ -170,26 +202,21 @@ pub(super) fn page_size() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// What this user may still write to the file system of `path`, and all that it can hold, in bytes.
-pub(super) fn disk_space(path: &CStr) -> io::Result<(u64, u64)> {
-    let found = file_system(path)?;
-    let block = found.f_frsize as u64;
-    Ok((found.f_bavail as u64 * block, found.f_blocks as u64 * block))
-}
-
-/// How many files this user may still make in the file system of `path`; absent where that is not limited.
-pub(super) fn free_inodes(path: &CStr) -> io::Result<Option<u64>> {
-    let found = file_system(path)?;
-    Ok((found.f_files > 0).then_some(found.f_favail as u64))
-}
-
-fn file_system(path: &CStr) -> io::Result<libc::statvfs> {
+/// The room on the file system of `path`.
+pub(super) fn disk_space(path: &CStr) -> io::Result<Space> {
     // SAFETY: the path ends with a NUL, a zeroed `statvfs` is valid, and the call writes to nothing else.
-    unsafe {
+    let found = unsafe {
         let mut found: libc::statvfs = mem::zeroed();
         check(libc::statvfs(path.as_ptr(), &mut found))?;
-        Ok(found)
-    }
+        found
+    };
+    let block = found.f_frsize as u64;
+    Ok(Space {
+        free: found.f_bavail as u64 * block,
+        total: found.f_blocks as u64 * block,
+        free_files: found.f_favail as u64,
+        total_files: found.f_files as u64,
+    })
 }
 
 /// The host's name, or nothing when the system does not tell.

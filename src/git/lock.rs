@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::error::At;
+use super::index::TEMPORARY;
 use super::{GitError, LockOwner, Result, open};
+
+use crate::crash;
 
 /// What the lock file of this program holds.
 const MARKER: &[u8] = b"ar holds the index\n";
@@ -122,9 +125,10 @@ fn locked(lock: &Path) -> GitError {
 /// Creates the lock file, held from the moment it has its name; nothing when there is one.
 fn try_create(lock: &Path) -> Result<Option<File>> {
     let dir = lock.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix("ar-lock-").tempfile_in(dir).at("writing", lock)?;
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).at("writing", lock)?;
     file.as_file().lock().at("locking", lock)?;
     file.write_all(MARKER).at("writing", lock)?;
+    crash::point("git.index_lock_prepared");
     match file.persist_noclobber(lock) {
         Ok(file) => Ok(Some(file)),
         Err(err) if err.error.kind() == ErrorKind::AlreadyExists => Ok(None),

@@ -15,6 +15,15 @@ pub(super) fn folder(path: &Path) -> Result<()> {
     File::open(path).and_then(|dir| dir.sync_all()).at("syncing", path)
 }
 
+/// Syncs a file or a folder; whether it is there.
+fn sync_if_there(path: &Path) -> Result<bool> {
+    match File::open(path) {
+        Ok(file) => file.sync_all().at("syncing", path).map(|()| true),
+        Err(err) if err.kind() == ErrorKind::NotFound => Ok(false),
+        Err(err) => Err(err).at("syncing", path),
+    }
+}
+
 impl Repo {
     /// Syncs those of the objects that stand in files of their own; others were in a pack before.
     pub(super) fn sync_objects(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
@@ -24,13 +33,8 @@ impl Repo {
             let hex = id.to_string();
             let dir = root.join(&hex[..2]);
             let path = dir.join(&hex[2..]);
-            match File::open(&path) {
-                Ok(file) => {
-                    file.sync_all().at("syncing", &path)?;
-                    folders.insert(dir);
-                }
-                Err(err) if err.kind() == ErrorKind::NotFound => {}
-                Err(err) => return Err(err).at("syncing", &path),
+            if sync_if_there(&path)? {
+                folders.insert(dir);
             }
         }
         if !folders.is_empty() {
@@ -39,16 +43,18 @@ impl Repo {
         folders.iter().try_for_each(|dir| folder(dir))
     }
 
-    /// Syncs a ref's file, where it has one, and the folders above it. `HEAD` is the working tree's own.
+    /// Syncs a ref's file and the folders above it. `HEAD` is the working tree's own. Where somebody has packed the refs
+    /// meanwhile, that is the file of packed refs, and folders may be gone.
     pub(super) fn sync_ref(&self, name: &str) -> Result<()> {
         let root = if name == "HEAD" { self.gix.git_dir() } else { self.common_dir() };
         let path: PathBuf = root.join(name);
-        match File::open(&path) {
-            Ok(file) => file.sync_all().at("syncing", &path)?,
-            Err(err) if err.kind() == ErrorKind::NotFound => {}
-            Err(err) => return Err(err).at("syncing", &path),
-        }
         let above = path.ancestors().skip(1).take_while(|dir| dir.starts_with(root));
-        above.filter(|dir| dir.is_dir()).try_for_each(folder)
+        if !sync_if_there(&path)? {
+            sync_if_there(&self.common_dir().join("packed-refs"))?;
+        }
+        for dir in above {
+            sync_if_there(dir)?;
+        }
+        Ok(())
     }
 }

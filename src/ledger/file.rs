@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::columns::Columns;
 use super::layout::{Entry, Layout};
 use super::read::number;
+use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
 use crate::state::lock_within;
 
@@ -225,6 +226,7 @@ impl LedgerFile {
                 .map_err(|error| self.io("read", error))?;
             self.layout = self.layout_of(&bytes)?;
         }
+        crash::point("ledger.locked");
         let missing = self.layout.is_none() || length == 0;
         let layout = self.layout.get_or_insert_with(|| Layout::new(&self.metric, self.dialect));
         if torn {

@@ -206,7 +206,7 @@ impl Report {
     }
 }
 
-fn point_json(point: &Point) -> Value {
+pub(super) fn point_json(point: &Point) -> Value {
     json!({
         "id": point.id,
         "commit": point.commit,

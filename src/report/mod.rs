@@ -7,9 +7,11 @@ mod findings;
 mod found;
 mod grid;
 mod render;
+mod status;
 
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
 pub use render::{render_report, report_grid};
+pub use status::{OpenStatus, SessionStatus, render_status};

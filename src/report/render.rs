@@ -80,9 +80,7 @@ fn kept_grid(report: &Report) -> Grid {
 /// The facts of a report, a line each.
 fn headline(report: &Report, markdown: bool) -> String {
     let mut text = String::new();
-    let mut add = |name: &str, value: String| {
-        let _ = if markdown { writeln!(text, "- **{name}**: {value}") } else { writeln!(text, "{name:<12} {value}") };
-    };
+    let mut add = |name: &str, value: String| text += &fact(markdown, name, &value);
     if let Some(tag) = &report.tag {
         add("session", tag.clone());
     }
@@ -98,20 +96,7 @@ fn headline(report: &Report, markdown: bool) -> String {
         let size = format_gain(best, baseline);
         add("gain", if gain < 0.0 { format!("-{size}") } else { size });
     }
-    let counts = &report.counts;
-    let mut line = format!(
-        "{}: {} keep, {} discard, {} crash",
-        count_of(counts.total, "row"),
-        counts.keep,
-        counts.discard,
-        counts.crash
-    );
-    for (count, name) in [(counts.other, "other"), (counts.malformed, "malformed")] {
-        if count > 0 {
-            let _ = write!(line, ", {count} {name}");
-        }
-    }
-    add("experiments", line);
+    add("experiments", counts_sentence(report));
     if let Some(rate) = summary.keep_rate {
         add(
             "keep rate",
@@ -140,7 +125,30 @@ fn headline(report: &Report, markdown: bool) -> String {
     text
 }
 
-fn describe(point: &Point) -> String {
+/// One fact on a line of its own.
+pub(super) fn fact(markdown: bool, name: &str, value: &str) -> String {
+    if markdown { format!("- **{name}**: {value}\n") } else { format!("{name:<12} {value}\n") }
+}
+
+/// How many experiments ended how.
+pub(super) fn counts_sentence(report: &Report) -> String {
+    let counts = &report.counts;
+    let mut line = format!(
+        "{}: {} keep, {} discard, {} crash",
+        count_of(counts.total, "row"),
+        counts.keep,
+        counts.discard,
+        counts.crash
+    );
+    for (count, name) in [(counts.other, "other"), (counts.malformed, "malformed")] {
+        if count > 0 {
+            let _ = write!(line, ", {count} {name}");
+        }
+    }
+    line
+}
+
+pub(super) fn describe(point: &Point) -> String {
     let value = point.value.as_ref().map_or("no number".into(), Number::to_string);
     format!("{value}  experiment {} ({}): {}", point.id, commit(point), one_line(&point.description))
 }
@@ -156,11 +164,11 @@ fn hours(hours: f64) -> String {
     format!("{hours:.1} h")
 }
 
-fn value(point: &Point) -> String {
+pub(super) fn value(point: &Point) -> String {
     point.value.as_ref().map(Number::to_string).unwrap_or_default()
 }
 
 /// The first eight characters of a commit.
-fn commit(point: &Point) -> String {
+pub(super) fn commit(point: &Point) -> String {
     point.commit.as_deref().unwrap_or_default().chars().take(8).collect()
 }

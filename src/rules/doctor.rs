@@ -2,31 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use super::Space;
-use crate::domain::{CommitId, Phase, Severity};
+use super::too_little_room;
+use crate::domain::{CommitId, Phase, Severity, Space};
 
 /// The free space below which there is a warning: 1 GiB.
 const LITTLE_SPACE: u64 = 1 << 30;
 
-/// How many free inodes are few, and how many too few; an experiment takes about twenty.
-const FEW_INODES: u64 = 10_000;
-const TOO_FEW_INODES: u64 = 1_000;
+/// The files that can still be made below which there is a warning; an experiment takes about twenty.
+const FEW_FILES: u64 = 10_000;
 
 /// How much it matters that a disk has no more room than this; too little is what no experiment starts with.
 pub fn judge_space(space: Space) -> Severity {
-    match space {
-        space if space.is_short(0) => Severity::Error,
-        Space { free, .. } if free < LITTLE_SPACE => Severity::Warning,
-        _ => Severity::Ok,
-    }
-}
-
-/// How much it matters that no more files than this can be made.
-pub fn judge_inodes(free: u64) -> Severity {
-    match free {
-        free if free < TOO_FEW_INODES => Severity::Error,
-        free if free < FEW_INODES => Severity::Warning,
-        _ => Severity::Ok,
+    let little = space.total > 0 && space.free < LITTLE_SPACE || space.total_files > 0 && space.free_files < FEW_FILES;
+    match little {
+        _ if too_little_room(space, 0) => Severity::Error,
+        true => Severity::Warning,
+        false => Severity::Ok,
     }
 }
 
@@ -133,10 +124,12 @@ mod tests {
             (50 * MIB - 1, Severity::Error),
             (0, Severity::Error),
         ] {
-            assert_eq!(judge_space(Space { free, total: 1 << 40 }), level, "{free}");
+            let space = Space { free, total: 1 << 40, free_files: 0, total_files: 0 };
+            assert_eq!(judge_space(space), level, "{free}");
         }
-        for (free, level) in [(10_000, Severity::Ok), (9_999, Severity::Warning), (999, Severity::Error)] {
-            assert_eq!(judge_inodes(free), level, "{free}");
+        for (free_files, level) in [(10_000, Severity::Ok), (9_999, Severity::Warning), (999, Severity::Error)] {
+            let space = Space { free: 1 << 40, total: 1 << 41, free_files, total_files: 1 << 30 };
+            assert_eq!(judge_space(space), level, "{free_files}");
         }
     }
 

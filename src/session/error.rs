@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use crate::domain::{FORMAT_VERSION, FailureClass, TagError, bytes_text, count_of, shell_word};
+use crate::domain::{FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -91,14 +91,16 @@ pub enum SessionError {
     Stopped(#[source] Box<SessionError>),
     #[error("the journal names no commit for experiment {0}")]
     NoCommit(u32),
+    #[error("session {tag} is asked to stop and has not stopped yet: {holder} is at work on it")]
+    NotStopped { tag: String, holder: String },
     #[error("no experiment is waiting to be continued")]
     NothingOpen,
     #[error("{0} has no contract, and its records hold none")]
     NoContract(PathBuf),
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
-    #[error("{what}: {} left at {}", bytes_text(*free), path.display())]
-    NoRoom { what: String, free: u64, path: PathBuf },
+    #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
+    NoRoom { what: String, space: Space, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
@@ -126,7 +128,7 @@ impl SessionError {
             SessionError::Missing(_) | SessionError::DirectionUnclear(_) | SessionError::Tag(_) => ErrorKind::Usage,
             SessionError::Pattern(_) => ErrorKind::Usage,
             SessionError::BaselineFailed { .. } => ErrorKind::BaselineFailed,
-            SessionError::Stopped(_) => ErrorKind::NeedsPerson,
+            SessionError::Stopped(_) | SessionError::NotStopped { .. } => ErrorKind::NeedsPerson,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
             SessionError::State(StateError::Json { .. })
             | SessionError::BadRecord { .. }
@@ -201,9 +203,12 @@ impl SessionError {
                 None => "`ar resume` goes on where it stopped".into(),
             },
             SessionError::NotEmpty(_) => "name a folder that is not there yet".into(),
+            SessionError::NotStopped { tag, .. } => {
+                format!("`ar status {tag}` shows what it is doing; the request stays")
+            }
             SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
             SessionError::NoRoom { path, .. } => {
-                format!("make room on the disk, `df -h {}` shows it; nothing was lost", shell_word(path))
+                format!("make room on the disk, `df -h {0}; df -i {0}` shows it; nothing was lost", shell_word(path))
             }
             SessionError::Io { .. } if is_disk_full(self) => "make room on the disk; nothing was lost".into(),
             SessionError::BadRecord { .. } | SessionError::NoContract(_) | SessionError::NoCommit(_) => {

@@ -119,7 +119,7 @@ pub(super) fn session_of_head(head: &Head) -> Option<Tag> {
 /// Whether a session of that tag is there: it has a contract, or a record of its baseline.
 pub(super) fn is_session(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    Ok(folder.contract()?.is_some() || repo.record(&tag.record_ref(0))?.is_some())
+    Ok(folder.has_contract() || repo.record(&tag.record_ref(0))?.is_some())
 }
 
 /// The terms of a session, from its folder or else from the record of its baseline; `None` when there is no session.
@@ -140,13 +140,16 @@ pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
 
 /// Reads all records of a session.
 pub(super) fn read_history(repo: &Repo, tag: &Tag) -> Result<History, SessionError> {
-    let records = repo
-        .records(&tag.ref_prefix())?
-        .into_iter()
+    Ok(History::new(read_records(repo, tag)?.into_iter().collect::<Result<_, _>>()?))
+}
+
+/// Reads the records of a session, each for itself.
+pub(super) fn read_records(repo: &Repo, tag: &Tag) -> Result<Vec<Result<Record, SessionError>>, SessionError> {
+    let objects = repo.records(&tag.ref_prefix())?.into_iter();
+    Ok(objects
         .filter(|object| object.name.rsplit('/').next().is_some_and(|id| id.parse::<u32>().is_ok()))
         .map(|object| parse_record(&object.name, &object.message))
-        .collect::<Result<_, _>>()?;
-    Ok(History::new(records))
+        .collect())
 }
 
 /// The message of a record's tag object: one subject line, a blank line, the record as JSON.

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::attempt::Attempted;
 use super::error::SessionError;
-use super::open::{Interrupt, Session};
+use super::interrupts::Interrupt;
+use super::open::Session;
 use super::plan::Drive;
 use super::proposing::Proposed;
 use crate::domain::StopReason;
@@ -74,6 +75,7 @@ impl Session<'_> {
     fn stopped_by(&mut self, error: SessionError) -> SessionError {
         let detail = error.to_string();
         let _ = self.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
+        self.forget_unwritten();
         let _ = self.stop(StopReason::Error { detail });
         SessionError::Stopped(Box::new(error))
     }
@@ -81,7 +83,7 @@ impl Session<'_> {
     async fn turn(&mut self, began: Instant) -> Result<StopReason, SessionError> {
         let mut lost = 0;
         loop {
-            match *self.interrupt.borrow() {
+            match self.asked()? {
                 Interrupt::None => {}
                 Interrupt::Detach => return Ok(StopReason::Detached),
                 Interrupt::AfterExperiment | Interrupt::Now => return Ok(StopReason::Interrupted),
@@ -107,7 +109,7 @@ impl Session<'_> {
                     return Ok(StopReason::Agent { detail: format!("exit {code}: {said}") });
                 }
                 Proposed::Nothing { exit: Some(0), .. } => {}
-                Proposed::Nothing { .. } => self.pause().await,
+                Proposed::Nothing { .. } => self.pause().await?,
                 Proposed::Change(open) => match self.attempt(*open, None).await? {
                     Attempted::Recorded => lost = 0,
                     Attempted::RolledBack => return Ok(StopReason::Interrupted),

@@ -11,15 +11,17 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::error::SessionError;
+use super::interrupts::Interrupt;
 use super::kept_log::{open_log, put_log_back};
-use super::open::{Interrupt, Session, remove_file};
+use super::open::{Session, remove_file};
 use super::recover::{commit_of, run_found};
 use super::run_log::point_run_log;
+use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
 use crate::rules::RunFound;
-use crate::state::{OpenExperiment, read_json};
+use crate::state::{OpenExperiment, read_json, remove_left_over};
 
 /// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_secs(1);
@@ -172,15 +174,23 @@ impl Session<'_> {
         }
         self.check_room()?;
         let folder = self.run_folder(open.id)?;
+        if self.journal.phase == Phase::Running {
+            // Without what is cleared away now, a run that was lost would look like one that was never started.
+            self.enter(Phase::Committing, open.clone())?;
+            crash::point("running.left");
+        }
+        remove_left_over(&folder)?;
         for name in ["run.log", "run.log.gz", "logs.dropped", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
         }
+        crash::point("running.folder_cleared");
         let metric_file = match &self.contract.metric.source {
             MetricSource::File { path, .. } => stamp(&self.repo.worktree().join(path)),
             _ => None,
         };
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
         self.enter(Phase::Running, open.clone())?;
+        crash::point("running.entered");
         Ok(open)
     }
 
@@ -188,7 +198,7 @@ impl Session<'_> {
     pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         match run_found(&self.folder.run(open.id)) {
             RunFound::Going | RunFound::Over => self.attach_run(open),
-            RunFound::Gone => self.start_run(open),
+            RunFound::Gone | RunFound::Unstarted => self.start_run(open),
         }
     }
 
@@ -200,6 +210,7 @@ impl Session<'_> {
         if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
             self.emit(Event::Notice { detail })?;
         }
+        crash::point("running.log_linked");
         let mut follower = LogFollower::new(log.clone(), &self.contract.metric)?;
         follower.file = Some(open_log(&log)?);
         let contract = &self.contract;
@@ -251,10 +262,10 @@ impl Session<'_> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_beat = Instant::now();
-        let mut interrupt = self.interrupt.clone();
+        let mut listener = self.interrupts.listen();
         let mut stopping = false;
         let exit = loop {
-            match *interrupt.borrow_and_update() {
+            match self.asked()? {
                 Interrupt::Now if !stopping => match run.job.stop() {
                     Err(error @ ExecError::OtherMachine { .. }) => {
                         self.emit(Event::Notice { detail: error.to_string() })?;
@@ -271,6 +282,7 @@ impl Session<'_> {
             tokio::select! {
                 exit = run.job.wait() => break match exit {
                     Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
+                    Err(full @ ExecError::DiskFull { .. }) => return Err(self.spoilt(open, full.into())),
                     exit => exit?,
                 },
                 _ = ticks.tick() => {
@@ -288,7 +300,7 @@ impl Session<'_> {
                         self.write_journal()?;
                     }
                 }
-                Ok(()) = interrupt.changed() => {}
+                () = listener.signal() => {}
                 () = async { sleep_until(deadline.unwrap_or_else(Instant::now)).await },
                     if deadline.is_some() && !stopping => return Ok(Ended::StillRunning),
             }
@@ -296,18 +308,30 @@ impl Session<'_> {
         if exit.stopped {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
         }
+        crash::point("running.over");
         while !run.log.look()? {}
         if let Some(log) = &mut run.log.file {
             put_log_back(&run.log.path, log)?;
         }
         let measured = self.measure(run, open, &exit);
-        if let Err(full) = self.refuse_spoilt_run(open.id, measured.failure.as_ref()) {
-            // It is run again, and that it ended like this does not count among the starts.
-            remove_file(&self.folder.run(open.id).join("exit.json"))?;
-            self.enter(Phase::Running, OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() })?;
-            return Err(full);
+        let what = format!("the run of experiment {}", open.id);
+        if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {
+            return Err(self.spoilt(open, full));
         }
         Ok(Ended::Over(Box::new(measured)))
+    }
+
+    /// Sees to it that a run which ended for want of room is done again and not counted among the starts, as far as that
+    /// can be written; gives `full` back.
+    fn spoilt(&mut self, open: &OpenExperiment, full: SessionError) -> SessionError {
+        let folder = self.folder.run(open.id);
+        let open = OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() };
+        let done = remove_file(&folder.join("exit.json")).and_then(|()| self.enter(Phase::Running, open.clone()));
+        if done.is_err() {
+            // Its log makes the room that the journal needs.
+            let _ = remove_file(&folder.join("run.log")).and_then(|()| self.enter(Phase::Running, open));
+        }
+        full
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.

@@ -1,19 +1,20 @@
 //! Where a session's files are, and who holds them.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::StateError;
-use super::durable::{failed, read_json, write_json};
+use super::durable::{create_folder, failed, read_json, write_json};
+use super::lock::{GLANCE, lock_within, share_within};
 use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
 const WORKTREE_LOCK: &str = "autoresearch-owner";
-
-/// The file of the contract.
-const CONTRACT: &str = "contract.json";
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
 #[derive(Debug, Clone)]
@@ -30,10 +31,7 @@ impl SessionFolder {
 
     /// Creates the folder with its parts.
     pub fn create(&self) -> Result<(), StateError> {
-        for folder in [self.state(), self.logs(), self.root.join("runs")] {
-            fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        }
-        Ok(())
+        [self.state(), self.logs(), self.root.join("runs")].iter().try_for_each(|folder| create_folder(folder))
     }
 
     /// The folder itself.
@@ -59,24 +57,48 @@ impl SessionFolder {
     /// Creates the folder of one experiment's runs.
     pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
         let folder = self.run(id);
-        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        create_folder(&folder)?;
         Ok(folder)
+    }
+
+    /// Whether the session has a contract, readable or not.
+    pub fn has_contract(&self) -> bool {
+        self.contract_path().exists()
+    }
+
+    fn contract_path(&self) -> PathBuf {
+        self.state().join("contract.json")
     }
 
     /// Reads the contract; `None` when the session has none.
     pub fn contract(&self) -> Result<Option<Contract>, StateError> {
-        read_json(&self.state().join(CONTRACT))
+        read_json(&self.contract_path())
     }
 
     /// Stores the contract, and the task in prose beside it.
     pub fn store_contract(&self, contract: &Contract, task: &str) -> Result<(), StateError> {
-        write_json(&self.state().join(CONTRACT), contract)?;
+        write_json(&self.contract_path(), contract)?;
         super::write_atomic(&self.state().join("task_spec.md"), task.as_bytes())
     }
 
     /// Refuses a session that another process holds, in whatever working tree. Changes nothing on disk.
     pub fn refuse_held(&self) -> Result<(), StateError> {
-        look_at(&self.lock_path())
+        refuse(self.lock_path())
+    }
+
+    /// Who has the session; `None` when nobody is at work on it. `git_dir` belongs to the working tree that it may be at
+    /// work in, whose lock tells of an owner also when the session's folder was deleted under it. Changes nothing on
+    /// disk.
+    pub fn owner(&self, git_dir: &Path) -> Result<Option<Owner>, StateError> {
+        if let Some(owner) = look_at(&self.lock_path(), Duration::ZERO)? {
+            return Ok(Some(owner));
+        }
+        let session = format!(" with session {}", self.tag);
+        Ok(look_at(&git_dir.join(WORKTREE_LOCK), Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)))
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.root.join("lock")
     }
 
     /// Takes the session, and the working tree that `git_dir` belongs to, for this process. The locks die with the
@@ -93,17 +115,13 @@ impl SessionFolder {
             (Ok(there), Ok(held)) => (there.dev(), there.ino()) == (held.dev(), held.ino()),
             _ => false,
         };
-        same_file && self.logs().is_dir() && self.state().join(CONTRACT).is_file()
+        same_file && self.logs().is_dir() && self.contract_path().is_file()
     }
 
     /// Takes the session again after its folder was deleted and made anew.
     pub fn lock_again(&self, lock: &mut OwnerLock) -> Result<(), StateError> {
         lock.session = hold(&self.lock_path(), &self.tag)?;
         Ok(())
-    }
-
-    fn lock_path(&self) -> PathBuf {
-        self.root.join("lock")
     }
 }
 
@@ -122,20 +140,28 @@ pub fn lock_all(folders: &[&SessionFolder], git_dir: &Path) -> Result<Vec<File>,
 
 /// Refuses a working tree in which another process is at work, whatever its session. Changes nothing on disk.
 pub fn refuse_held(git_dir: &Path) -> Result<(), StateError> {
-    look_at(&git_dir.join(WORKTREE_LOCK))
+    refuse(git_dir.join(WORKTREE_LOCK))
 }
 
-/// An error when another process has the lock; changes nothing on disk.
-fn look_at(path: &Path) -> Result<(), StateError> {
+fn refuse(path: PathBuf) -> Result<(), StateError> {
+    match look_at(&path, GLANCE)? {
+        Some(owner) => Err(StateError::Held { holder: owner.said }),
+        None => Ok(()),
+    }
+}
+
+/// Who has had the lock at `path` for all of `patience`. To look it is locked here for a moment, shared, which [`hold`]
+/// waits out.
+fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(failed("open", path)(error)),
     };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(held(&mut file)),
-        Err(TryLockError::Error(error)) => Err(failed("lock", path)(error)),
+    match share_within(&file, patience) {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(Owner::of(&mut file))),
+        Err(error) => Err(failed("lock", path)(error)),
     }
 }
 
@@ -147,10 +173,10 @@ fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
         .truncate(false)
         .open(path)
         .map_err(failed("open", path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(held(&mut file)),
-        Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
+    match lock_within(&file, GLANCE) {
+        Ok(true) => {}
+        Ok(false) => return Err(StateError::Held { holder: Owner::of(&mut file).said }),
+        Err(error) => return Err(failed("lock", path)(error)),
     }
     let write = |file: &mut File| {
         file.set_len(0)?;
@@ -161,12 +187,29 @@ fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
     Ok(file)
 }
 
-/// Names the holder of a lock as far as it can be read.
-fn held(file: &mut File) -> StateError {
-    let mut holder = String::new();
-    let _ = file.read_to_string(&mut holder);
-    let holder = if holder.trim().is_empty() { "it has not said who it is" } else { holder.trim() };
-    StateError::Held { holder: holder.to_owned() }
+/// Whoever has a session or a working tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// What it said about itself: `process 123 with session nov20`.
+    pub said: String,
+    /// When it began.
+    pub since: Option<Timestamp>,
+}
+
+impl Owner {
+    /// Names the holder of a lock as far as it can be read.
+    fn of(file: &mut File) -> Owner {
+        let mut said = String::new();
+        let _ = file.read_to_string(&mut said);
+        let said = if said.trim().is_empty() { "it has not said who it is" } else { said.trim() };
+        let since = file.metadata().and_then(|meta| meta.modified()).ok();
+        Owner { said: said.to_owned(), since: since.and_then(|since| since.try_into().ok()) }
+    }
+
+    /// Its process id, which may be of another machine or container.
+    pub fn process(&self) -> Option<u32> {
+        self.said.strip_prefix("process ")?.split(' ').next()?.parse().ok()
+    }
 }
 
 /// The right to move a session on; held until it is dropped or the process ends, however it ends.

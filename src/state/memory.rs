@@ -144,9 +144,18 @@ impl Memory {
         self.append(ITERATIONS, &json!(iteration))
     }
 
-    /// Adds what an experiment found.
-    pub fn add_finding(&self, ts: Timestamp, experiment: u32, finding: &str) -> Result<(), StateError> {
-        self.append(FINDINGS, &finding_line(ts, experiment, finding))
+    /// Adds what an experiment found, unless it is there already.
+    pub fn add_findings(&self, ts: Timestamp, experiment: u32, findings: &[String]) -> Result<(), StateError> {
+        let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
+        let lines = tail.split(|byte| *byte == b'\n');
+        let known: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        for finding in findings {
+            let is_known = |line: &Value| line["experiment"] == experiment && line["finding"] == *finding;
+            if !known.iter().any(is_known) {
+                self.append(FINDINGS, &finding_line(ts, experiment, finding))?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes that an experiment belongs to a direction.

@@ -8,19 +8,29 @@ use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// Waits until the loop has said something on standard error.
-fn wait_for_words(repo: &TestRepo, words: &str) {
+pub(crate) fn wait_for_words(repo: &TestRepo, words: &str) {
     until(words, || {
         let said = fs::read_to_string(repo.outside().join("stderr")).ok()?;
         said.contains(words).then_some(())
     });
 }
 
-fn signal(child: &Child, signal: &str) {
+/// Waits until the script has noted so many runs in the file `runs` beside the repository, no more and no fewer.
+pub(crate) fn wait_for_runs(repo: &TestRepo, count: usize) {
+    until("a run", || {
+        let runs = fs::read_to_string(repo.outside().join("runs")).map_or(0, |text| text.lines().count());
+        assert!(runs <= count, "{runs} runs");
+        (runs == count).then_some(())
+    });
+}
+
+/// Sends a signal to a process that was started here.
+pub(crate) fn signal(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
 /// A loop whose second run waits for the file `go` beside the repository.
-fn waiting_loop(repo: &TestRepo) -> (Child, PathBuf) {
+pub(crate) fn waiting_loop(repo: &TestRepo) -> (Child, PathBuf) {
     let go = repo.outside().join("go");
     let script = "echo run >> ../runs\nif [ -e slow ]; then until [ -e ../go ]; do sleep 0.05; done; fi\n\
                   echo val_bpb: $(cat value)\n";
@@ -35,9 +45,7 @@ fn waiting_loop(repo: &TestRepo) -> (Child, PathBuf) {
         .stderr(fs::File::create(repo.outside().join("stderr")).unwrap())
         .spawn()
         .unwrap();
-    until("the second run", || {
-        fs::read_to_string(repo.outside().join("runs")).is_ok_and(|runs| runs.lines().count() == 2).then_some(())
-    });
+    wait_for_runs(repo, 2);
     (child, go)
 }
 

@@ -1,13 +1,20 @@
 //! The integration tests: the real binary, real git, real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod adopt;
 mod archiver;
 mod bad_input;
 mod cli;
+#[cfg(feature = "crash-points")]
+mod crash;
+#[cfg(feature = "crash-points")]
+mod crash_scenario;
 mod data;
 mod demo;
 mod demo_assets;
+mod disk;
 mod doctor;
+mod durable;
 mod exec;
 mod git;
 mod hostile;
@@ -16,8 +23,13 @@ mod keep_logs;
 mod kill;
 mod ledger;
 mod measure;
+mod outcome;
 mod recovery;
 mod run_loop;
 mod settings;
+mod status;
+mod stop;
 mod support;
+mod terminal;
 mod try_one;
+mod worktrees;

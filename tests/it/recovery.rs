@@ -6,12 +6,12 @@ use std::process::{Child, Command, Stdio};
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
-fn runs(repo: &TestRepo) -> usize {
+pub(crate) fn runs(repo: &TestRepo) -> usize {
     fs::read_to_string(repo.outside().join("runs")).map_or(0, |text| text.lines().count())
 }
 
 /// A script that notes each run, runs `before`, and with a file `slow` waits for the file `go` beside the repository.
-fn scripted(before: &str) -> TestRepo {
+pub(crate) fn scripted(before: &str) -> TestRepo {
     let repo = training_repo();
     let script = format!(
         "echo run >> {0}/runs\n{before}\nif [ -e slow ]; then until [ -e {0}/go ]; do sleep 0.02; done; fi\n\
@@ -24,12 +24,12 @@ fn scripted(before: &str) -> TestRepo {
     repo
 }
 
-fn go(repo: &TestRepo) {
+pub(crate) fn go(repo: &TestRepo) {
     fs::write(repo.outside().join("go"), "").unwrap();
 }
 
 /// Starts a loop and waits until its second run, that of experiment 1, goes on.
-fn loop_in_its_second_run(repo: &TestRepo) -> Child {
+pub(crate) fn loop_in_its_second_run(repo: &TestRepo) -> Child {
     let agent = "touch slow; echo 1.$AR_EXPERIMENT > value; echo slower";
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
     let child = ar_command(repo, &repo.path(), args)
@@ -78,11 +78,13 @@ fn another_session_does_not_touch_the_files_under_a_run_that_goes_on() {
 }
 
 #[test]
-fn a_baseline_that_is_started_again_has_a_log_of_its_own() {
+fn a_baseline_that_is_started_again_has_log_files_and_machine_for_itself() {
     let repo = training_repo();
     let ready = repo.outside().join("ready");
     let script = format!(
-        "if [ ! -e {0} ]; then echo val_bpb: 0.5; touch {0}; sleep 60; fi\necho no number this time\n",
+        "if [ ! -e {0} ]; then echo val_bpb: 0.5; echo $$ > {0}.new; mv {0}.new {0}; sleep 60; fi\n\
+         grep -qs . /proc/$(cat {0})/cmdline && echo val_bpb: 0.1\n\
+         grep -q mine tool.sh && echo val_bpb: 0.2\necho no number this time\n",
         ready.display()
     );
     repo.write("train.sh", script);
@@ -95,8 +97,10 @@ fn a_baseline_that_is_started_again_has_a_log_of_its_own() {
     child.kill().unwrap();
     child.wait().unwrap();
     Command::new("kill").args(["-KILL", &started["pid"].to_string()]).status().unwrap();
+    repo.write("tool.sh", "echo mine\n");
     let called = ar(&repo, ["resume", "t"]).exits(3);
     assert!(called.stderr.contains("the run printed no val_bpb"), "{called:?}");
+    assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:tool.sh"]), "echo mine");
 }
 
 #[test]

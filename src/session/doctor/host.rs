@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::examine::finding_of;
 use super::facts::Facts;
-use crate::domain::{Area, Finding, Severity, shell_word};
+use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
-use crate::rules::{Space, judge_inodes, judge_space};
+use crate::rules::judge_space;
 use crate::session::plan::{Asked, check_command};
 
 /// Looks at the file systems that are written to, and for the programs that are called.
@@ -52,20 +52,16 @@ fn disks(repo: &Repo) -> Vec<Finding> {
 }
 
 fn disk(dir: &Path) -> Finding {
-    // What the system does not tell is taken for enough.
-    if let Some(free) = exec::free_inodes(dir).ok().flatten()
-        && judge_inodes(free) != Severity::Ok
-    {
-        let what = format!("{free} more files fit at {}", dir.display());
-        return Finding::new(Area::Disk, judge_inodes(free), what)
-            .hint(format!("df -i {} shows what is full", shell_word(dir)));
-    }
-    let Ok((free, total)) = exec::disk_space(dir) else {
+    let Ok(space) = exec::disk_space(dir) else {
         return Finding::ok(Area::Disk, "the system does not tell what is free");
     };
-    match judge_space(Space { free, total }) {
-        Severity::Ok => Finding::ok(Area::Disk, "more than 1 GiB is free"),
-        level => Finding::new(Area::Disk, level, format!("{} MiB are free at {}", free >> 20, dir.display()))
-            .hint(format!("df -h {} shows what is full", shell_word(dir))),
+    let shell = shell_word(dir);
+    match judge_space(space) {
+        Severity::Ok => Finding::ok(Area::Disk, "there is room on the disk"),
+        level => {
+            let what =
+                format!("{} and {} more files fit at {}", bytes_text(space.free), space.free_files, dir.display());
+            Finding::new(Area::Disk, level, what).hint(format!("df -h {shell}; df -i {shell}"))
+        }
     }
 }

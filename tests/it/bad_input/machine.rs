@@ -1,11 +1,10 @@
 //! A full disk, no terminal, no UTF-8.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use super::harness::{RUN, TRY, assert_says, refused, training_repo};
-use crate::support::{AR, Called, ar, ar_command};
+use crate::support::{AR, Called, SmallDisk, ar, ar_command};
 
 #[test]
 fn a_disk_that_is_full() {
@@ -14,7 +13,7 @@ fn a_disk_that_is_full() {
         eprintln!("skipped: no small file system can be mounted here");
         return;
     };
-    let dir = disk.0.join("repo");
+    let dir = disk.path().join("repo");
     let git = |args: &[&str]| {
         let output = repo.try_git_in(&dir, args);
         assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -29,7 +28,7 @@ fn a_disk_that_is_full() {
     fs::write(dir.join("README.md"), "changed\n").unwrap();
     let refs = git(&["for-each-ref"]);
     let called = call(&["try", "-m", "x"]).exits(1);
-    assert_says(&called, &["the disk has no room for an experiment: 0 B left at ", "make room on the disk"]);
+    assert_says(&called, &["the disk has no room for an experiment: 0 B and ", "make room on the disk"]);
     assert_eq!(git(&["for-each-ref"]), refs);
     assert_eq!(fs::read_to_string(dir.join("README.md")).unwrap(), "changed\n");
     disk.free();
@@ -41,38 +40,12 @@ fn a_disk_that_is_full() {
     let called = call(&["run", "--agent", agent, "--max-experiments", "2"]).exits(4);
     assert_says(&called, &["the disk is full", "make room on the disk"]);
     disk.free();
-    fs::write(disk.0.join("room"), "").unwrap();
+    fs::write(disk.path().join("room"), "").unwrap();
     let called = call(&["run"]).ok();
     assert!(called.stdout.contains("2  keep     fill the disk: val_bpb 0.5 is better than 1.0"), "{called:#?}");
     assert_eq!(git(&["status", "--porcelain"]), "");
     git(&["fsck", "--strict"]);
     assert_eq!(fs::read_to_string(dir.join("results.tsv")).unwrap().lines().count(), 4);
-}
-
-/// A file system of a few megabytes.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(path: PathBuf) -> Option<SmallDisk> {
-        fs::create_dir(&path).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "none"]).arg(&path).output();
-        mounted.is_ok_and(|output| output.status.success()).then_some(SmallDisk(path))
-    }
-
-    fn fill(&self) {
-        let mut file = fs::File::create(self.0.join("fill")).unwrap();
-        std::io::copy(&mut std::io::repeat(0), &mut file).unwrap_err();
-    }
-
-    fn free(&self) {
-        fs::remove_file(self.0.join("fill")).unwrap();
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! What all areas share: hermetic repositories, and calls of the binary.
 
 mod ar;
+mod disk;
 mod repo;
 mod wait;
 
-pub(crate) use ar::{AR, Called, ar, ar_command};
+pub(crate) use ar::{AR, CLOCK, Called, ar, ar_command};
+pub(crate) use disk::SmallDisk;
 pub(crate) use repo::TestRepo;
 pub(crate) use wait::until;

@@ -1,0 +1,18 @@
+//! `ar status`.
+
+use std::process::ExitCode;
+
+use autoresearch::report::render_status;
+use autoresearch::session::look_at_sessions;
+
+use super::args::StatusArgs;
+use super::error::CliError;
+use super::run::current_dir;
+use super::{output, settings};
+
+/// Prints what is happening to a session, or to each of them.
+pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
+    let sessions = look_at_sessions(&current_dir()?, args.tag, settings::clock()?)?;
+    output::text(&render_status(&sessions, args.format.into(), output::width()));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,59 @@
+//! `ar stop`.
+
+use std::process::ExitCode;
+
+use autoresearch::domain::{Clock, Tag, experiment_name};
+use autoresearch::git::Repo;
+use autoresearch::session::{Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, find_session};
+use autoresearch::state::StopWhen;
+
+use super::args::StopArgs;
+use super::error::CliError;
+use super::printer::Printer;
+use super::progress::Progress;
+use super::run::{current_dir, no_runtime, runtime};
+use super::{output, settings, signals};
+
+/// Stops whoever is at work on a session, or ends a run that goes on without anybody.
+pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
+    let clock = settings::clock()?;
+    let repo = Repo::discover(&current_dir()?)?;
+    let tag = find_session(&repo, args.tag)?;
+    let when = if args.now { StopWhen::Now } else { StopWhen::Experiment };
+    let stopped = ask_to_stop(&repo, &tag, when, clock)?;
+    output::line(&match stopped {
+        Stopped::NobodyThere => format!("nobody is at work on session {tag}; there is nothing to stop"),
+        Stopped::RunsAlone(id) if args.now => end_run(repo, &tag, id, clock)?,
+        Stopped::RunsAlone(id) => format!(
+            "no loop is at work on session {tag}, and the run of {} goes on by itself\n`ar stop {tag} --now` ends it, \
+             `ar resume {tag}` waits for it and goes on",
+            experiment_name(id)
+        ),
+        Stopped::After(Some(id)) => format!("session {tag} stops after {}", experiment_name(id)),
+        Stopped::After(None) => format!("session {tag} stops before its next experiment"),
+        Stopped::Ended if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
+        Stopped::Ended => format!("session {tag} has stopped"),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the session and ends the run that goes on in it, as the second Ctrl-C does.
+fn end_run(repo: Repo, tag: &Tag, id: u32, clock: Clock) -> Result<String, CliError> {
+    let main_worktree = repo.main_worktree();
+    let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
+    let plan = Plan::new(repo, &asked, Drive::WorkingTree { resume: true }, clock)?;
+    let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
+    let tried = runtime()?.block_on(async {
+        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        interrupts.ask(Interrupt::Now);
+        let mut session = Session::open(plan, printer.observer(), interrupts)?;
+        Ok::<_, CliError>(session.try_continue(None).await?)
+    });
+    printer.finish();
+    let name = experiment_name(id);
+    Ok(match tried? {
+        Tried::RolledBack => format!("the run of {name} is ended, and its change is rolled back"),
+        Tried::Recorded(_) => format!("the run of {name} was over by then; it is recorded"),
+        Tried::StillRunning(_) => format!("the run of {name} goes on"),
+    })
+}

@@ -1,0 +1,332 @@
+//! What is happening to sessions, as text.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::found::{Report, point_json};
+use super::grid::{Align, Format, Grid};
+use super::render::{commit, counts_sentence, describe, fact, value};
+use crate::domain::{
+    Contract, Direction, FORMAT_VERSION, Number, Tag, clock_time, duration_text, experiment_name, one_line, shell_word,
+};
+use crate::rules::{Activity, History, Point, reached_goal};
+
+/// How many of the last experiments are shown.
+const LAST: usize = 10;
+
+/// What can be seen of a session at one moment.
+#[derive(Debug, Clone)]
+pub struct SessionStatus {
+    /// The session.
+    pub tag: Tag,
+    /// The working tree that somebody is or was at work in, when it is another one than that of the caller.
+    pub worktree: Option<PathBuf>,
+    /// What is happening.
+    pub activity: Activity,
+    /// The experiment that is open.
+    pub open: Option<OpenStatus>,
+    /// Whoever is at work, in its own words.
+    pub owner: Option<String>,
+    /// The process id of whoever is at work.
+    pub process: Option<u32>,
+    /// How long it has been at work, in seconds.
+    pub at_work: Option<f64>,
+    /// When the journal was last written.
+    pub last_seen: Option<Timestamp>,
+    /// How long ago that is, in seconds.
+    pub silent: Option<f64>,
+    /// The terms.
+    pub contract: Option<Contract>,
+    /// The experiments.
+    pub history: History,
+    /// What could not be read, a sentence each.
+    pub damage: Vec<String>,
+}
+
+/// The open experiment of a session.
+#[derive(Debug, Clone)]
+pub struct OpenStatus {
+    /// Its number.
+    pub id: u32,
+    /// What it tries; empty while the agent is at work.
+    pub description: String,
+    /// How long its agent or its run has been going on, in seconds; absent when neither does.
+    pub elapsed: Option<f64>,
+    /// How long that may take, in seconds.
+    pub deadline: Option<f64>,
+    /// The newest number in the log of its run.
+    pub newest: Option<Number>,
+}
+
+/// Renders sessions as text; one of them in detail, several with a line each. `width` is the terminal's, where there is
+/// one.
+pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u16>) -> String {
+    match (format, sessions) {
+        (Format::Json, _) => {
+            let sessions: Vec<Value> = sessions.iter().map(SessionStatus::to_json).collect();
+            format!("{:#}\n", json!({"version": FORMAT_VERSION, "sessions": sessions}))
+        }
+        (Format::Csv, _) => grid(sessions).to_csv(),
+        (Format::Table, [session]) => session.details(false, width),
+        (Format::Markdown, [session]) => session.details(true, width),
+        (Format::Table, _) => grid(sessions).to_table(width) + "\n`ar status TAG` has the details of one\n",
+        (Format::Markdown, _) => grid(sessions).to_markdown(),
+    }
+}
+
+fn grid(sessions: &[SessionStatus]) -> Grid {
+    let mut grid = Grid::new([
+        ("session", Align::Left),
+        ("doing", Align::Left),
+        ("metric", Align::Left),
+        ("best", Align::Right),
+        ("experiments", Align::Right),
+        ("since keep", Align::Right),
+        ("process", Align::Right),
+        ("damaged", Align::Left),
+    ]);
+    for session in sessions {
+        grid.push([
+            session.tag.to_string(),
+            session.doing(),
+            session.contract.as_ref().map(|contract| contract.metric.name.clone()).unwrap_or_default(),
+            session.history.best().map(|(_, best)| best.to_string()).unwrap_or_default(),
+            session.history.experiments().to_string(),
+            session.history.since_keep().to_string(),
+            session.process.map(|process| process.to_string()).unwrap_or_default(),
+            session.damage.join("; "),
+        ]);
+    }
+    grid
+}
+
+impl SessionStatus {
+    /// What is happening, as a clause.
+    fn doing(&self) -> String {
+        let name = self.open.as_ref().map_or("an experiment".into(), |open| experiment_name(open.id));
+        let what = match self.activity {
+            Activity::Proposing => format!("waiting for the agent to propose {name}"),
+            Activity::Committing => format!("committing {name}"),
+            Activity::Running => format!("running {name}"),
+            Activity::Recording => format!("recording {name}"),
+            Activity::Between => "between two experiments".into(),
+            Activity::Working => "at work; at what cannot be read".into(),
+            Activity::RunningAlone => format!("nobody is at work; the run of {name} goes on by itself"),
+            Activity::RunOver => format!("nobody is at work; the run of {name} is over and not recorded yet"),
+            Activity::Left => format!("nobody is at work; {name} was left unfinished"),
+            Activity::Idle => "nobody is at work".into(),
+        };
+        let Some(open) = &self.open else { return what };
+        let mut facts = String::new();
+        if let Some(elapsed) = open.elapsed {
+            facts += &format!(", {}", clock_time(elapsed));
+            facts += &open.deadline.map(|deadline| format!(" of {}", clock_time(deadline))).unwrap_or_default();
+        }
+        facts += &open.newest.as_ref().map(|number| format!(", now {number}")).unwrap_or_default();
+        what + &facts
+    }
+
+    /// The number of experiments, and how long the loop may still go on, where that is limited.
+    fn budget(&self) -> Option<String> {
+        let contract = self.contract.as_ref()?;
+        let mut parts = Vec::new();
+        if let Some(limit) = contract.max_experiments {
+            parts.push(format!("{} of {limit} experiments made", self.history.experiments()));
+        }
+        if let Some(budget) = contract.budget {
+            parts.push(match self.budget_left() {
+                Some(left) => format!("{} of {} left", clock_time(left), duration_text(budget)),
+                None => format!("{} for each call", duration_text(budget)),
+            });
+        }
+        if let Some(goal) = contract.goal {
+            let is_reached = |best: f64| reached_goal(contract.metric.direction, best, goal);
+            let reached = self.history.best().is_some_and(|(_, best)| is_reached(best.value));
+            parts.push(format!("goal {goal}{}", if reached { ", reached" } else { "" }));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// How long the loop that is at work may still go on, in seconds, where it has a limit.
+    fn budget_left(&self) -> Option<f64> {
+        let budget = self.contract.as_ref()?.budget?;
+        Some((budget.as_secs_f64() - self.at_work?).max(0.0))
+    }
+
+    /// What to type next, and what it does.
+    fn next(&self) -> Vec<(String, &'static str)> {
+        let tag = &self.tag;
+        let has_agent = self.contract.as_ref().is_some_and(|contract| contract.agent.is_some());
+        let limit = self.contract.as_ref().and_then(|contract| contract.max_experiments);
+        let at_cap = limit.is_some_and(|limit| self.history.experiments() >= limit);
+        let mut next = Vec::new();
+        match self.activity {
+            Activity::Proposing
+            | Activity::Committing
+            | Activity::Running
+            | Activity::Recording
+            | Activity::Between
+            | Activity::Working => {
+                next.push((format!("ar stop {tag}"), "stops after this experiment"));
+                next.push((format!("ar stop {tag} --now"), "ends its run and puts everything back"));
+            }
+            Activity::RunningAlone | Activity::RunOver | Activity::Left => {
+                if has_agent {
+                    next.push((format!("ar resume {tag}"), "finishes it and goes on"));
+                } else {
+                    next.push((format!("ar try --continue --tag {tag}"), "finishes it"));
+                }
+                if self.activity == Activity::RunningAlone {
+                    next.push((format!("ar stop {tag} --now"), "ends its run and puts everything back"));
+                }
+            }
+            Activity::Idle if at_cap => {
+                next.push((format!("ar resume {tag} --max-experiments N"), "goes on to a higher number"));
+            }
+            Activity::Idle if has_agent => next.push((format!("ar resume {tag}"), "goes on")),
+            Activity::Idle => next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one")),
+        }
+        if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
+            next.insert(0, (format!("cd {}", shell_word(worktree)), "is where it was at work"));
+        }
+        next.push((format!("ar report {tag}"), "shows what was found"));
+        next
+    }
+
+    fn report(&self) -> Report {
+        let metric = self.contract.as_ref().map(|contract| &contract.metric);
+        let direction = metric.map_or(Direction::Lower, |metric| metric.direction);
+        let name = metric.map_or("value", |metric| metric.name.as_str());
+        Report::of_session(self.tag.as_str(), name, direction, &self.history)
+    }
+
+    fn to_json(&self) -> Value {
+        let report = self.report();
+        let contract = self.contract.as_ref();
+        let seconds = |duration: Duration| duration.as_secs_f64();
+        let next: Vec<String> = self.next().into_iter().map(|(command, _)| command).collect();
+        json!({
+            "tag": self.tag,
+            "branch": self.tag.branch(),
+            "worktree": self.worktree,
+            "activity": self.activity,
+            "doing": self.doing(),
+            "open": self.open.as_ref().map(|open| json!({
+                "id": open.id,
+                "description": open.description,
+                "elapsed": open.elapsed,
+                "deadline": open.deadline,
+                "newest": open.newest.as_ref().map(|number| number.value),
+            })),
+            "owner": self.owner.as_ref().map(|said| json!({
+                "process": self.process,
+                "said": said,
+                "at_work": self.at_work,
+            })),
+            "last_seen": self.last_seen,
+            "metric": contract.map(|contract| &contract.metric.name),
+            "direction": contract.map(|contract| contract.metric.direction),
+            "incumbent": incumbent(&report, &self.history).map(point_json),
+            "baseline": report.baseline().map(point_json),
+            "counts": report.counts(),
+            "since_keep": self.history.since_keep(),
+            "last": last(&report).iter().map(point_json).collect::<Vec<_>>(),
+            "experiments": self.history.experiments(),
+            "max_experiments": contract.and_then(|contract| contract.max_experiments),
+            "for": contract.and_then(|contract| contract.budget).map(seconds),
+            "for_left": self.budget_left(),
+            "goal": contract.and_then(|contract| contract.goal),
+            "damage": self.damage,
+            "next": next,
+        })
+    }
+
+    fn details(&self, markdown: bool, width: Option<u16>) -> String {
+        let report = self.report();
+        let mut text = String::new();
+        let mut add = |name: &str, value: String| text += &fact(markdown, name, &value);
+        let place = self.worktree.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
+        add("session", format!("{} on branch {}{place}", self.tag, self.tag.branch()));
+        add("doing", self.doing());
+        if let Some(open) = self.open.as_ref().filter(|open| !open.description.is_empty()) {
+            add("tries", one_line(&open.description));
+        }
+        let seen = self.silent.map(|silent| format!("last sign of life {} ago", clock_time(silent)));
+        let owner = self.owner.as_ref().map(|said| match (self.process, self.at_work) {
+            (Some(process), Some(at_work)) => format!("process {process} for {}", clock_time(at_work)),
+            _ => said.clone(),
+        });
+        let at_work: Vec<String> = [owner.or(Some("nobody".into())), seen].into_iter().flatten().collect();
+        add("at work", at_work.join("; "));
+        if let Some(contract) = &self.contract {
+            add("metric", format!("{}, {} is better", one_line(&contract.metric.name), contract.metric.direction));
+        }
+        add("best", incumbent(&report, &self.history).map_or("none".into(), describe));
+        add("baseline", report.baseline().map_or("none".into(), describe));
+        let since = match self.history.since_keep() {
+            0 => String::new(),
+            count => format!("; {count} since the last keep"),
+        };
+        add("experiments", counts_sentence(&report) + &since);
+        if let Some(budget) = self.budget() {
+            add("budget", budget);
+        }
+        for sentence in &self.damage {
+            add("damaged", one_line(sentence));
+        }
+        if !last(&report).is_empty() {
+            let grid = last_grid(&report);
+            text += "\nthe last experiments\n";
+            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_table(width) };
+        }
+        text += "\nwhat to type next\n";
+        let mut next = Grid::new([("command", Align::Left), ("what it does", Align::Left)]);
+        for (command, what) in self.next() {
+            next.push([command, what.to_owned()]);
+        }
+        let rows = next.to_table(width);
+        text += &if markdown {
+            format!("\n{}", next.to_markdown())
+        } else {
+            rows.lines().skip(1).map(|line| format!("  {line}\n")).collect()
+        };
+        text
+    }
+}
+
+/// The experiment that a new one has to beat.
+fn incumbent<'a>(report: &'a Report, history: &History) -> Option<&'a Point> {
+    let id = history.incumbent()?.id;
+    report.points.iter().find(|point| point.id == id)
+}
+
+/// The last experiments, oldest first.
+fn last(report: &Report) -> &[Point] {
+    &report.points[report.points.len().saturating_sub(LAST)..]
+}
+
+fn last_grid(report: &Report) -> Grid {
+    let metric = report.metric.as_deref().unwrap_or("value");
+    let mut grid = Grid::new([
+        ("#", Align::Right),
+        ("commit", Align::Left),
+        ("outcome", Align::Left),
+        (metric, Align::Right),
+        ("failure", Align::Left),
+        ("what", Align::Left),
+    ]);
+    for point in last(report) {
+        grid.push([
+            point.id.to_string(),
+            commit(point),
+            point.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
+            value(point),
+            point.failure.map(|class| class.to_string()).unwrap_or_default(),
+            point.description.clone(),
+        ]);
+    }
+    grid
+}

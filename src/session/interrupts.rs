@@ -1,0 +1,134 @@
+//! What a person asks of a loop that is going on: by signals, and by `ar stop`.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::error::SessionError;
+use super::open::Session;
+use crate::domain::Event;
+use crate::state::StopWhen;
+
+/// How often a wait looks whether `ar stop` was called.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What a person asked of a loop that is going on; what comes later is stronger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Interrupt {
+    /// Nothing.
+    #[default]
+    None,
+    /// To finish the experiment that is open and then stop.
+    AfterExperiment,
+    /// To leave the run going and exit: the terminal is gone.
+    Detach,
+    /// To end the run, roll back and stop.
+    Now,
+}
+
+impl From<StopWhen> for Interrupt {
+    fn from(when: StopWhen) -> Self {
+        match when {
+            StopWhen::Experiment => Interrupt::AfterExperiment,
+            StopWhen::Now => Interrupt::Now,
+        }
+    }
+}
+
+/// The one place where everything that is asked of a loop comes together. Clones are the same place.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupts {
+    asked: watch::Sender<Interrupt>,
+}
+
+impl Interrupts {
+    /// Asks for something; what is stronger and was asked before stays.
+    pub fn ask(&self, interrupt: Interrupt) {
+        self.raise(|_| interrupt);
+    }
+
+    /// Asks as Ctrl-C does: to stop after the experiment, and when something was asked before, to end its run.
+    pub fn press(&self) {
+        self.raise(|asked| if asked == Interrupt::None { Interrupt::AfterExperiment } else { Interrupt::Now });
+    }
+
+    fn raise(&self, next: impl FnOnce(Interrupt) -> Interrupt) {
+        self.asked.send_if_modified(|asked| {
+            let next = next(*asked);
+            let is_stronger = next > *asked;
+            *asked = next.max(*asked);
+            is_stronger
+        });
+    }
+
+    /// Hears of what is asked from now on.
+    pub(super) fn listen(&self) -> Listener {
+        Listener(self.asked.subscribe())
+    }
+}
+
+/// Wakes a wait when it should look at [`Session::asked`].
+pub(super) struct Listener(watch::Receiver<Interrupt>);
+
+impl Listener {
+    /// Comes back when a signal asks for something; with no signal never.
+    pub(super) async fn signal(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Comes back when a signal asks for something, or when it is time to look whether `ar stop` was called.
+    pub(super) async fn signal_or_look(&mut self) {
+        tokio::select! {
+            () = self.signal() => {}
+            () = sleep(LOOK) => {}
+        }
+    }
+}
+
+impl Session<'_> {
+    /// What was asked for so far, by signals and by `ar stop`. What is new is told as an event.
+    pub(super) fn asked(&mut self) -> Result<Interrupt, SessionError> {
+        let request = self.folder.take_stop_request();
+        if let Some(when) = request {
+            self.interrupts.ask(when.into());
+        }
+        let asked = *self.interrupts.asked.borrow();
+        if asked > self.told {
+            self.told = asked;
+            let detail = match (asked, request) {
+                (Interrupt::AfterExperiment, Some(_)) => "asked to stop by `ar stop`; stopping after this experiment",
+                (Interrupt::AfterExperiment, None) => {
+                    "stopping after this experiment; press Ctrl-C again to end its run now"
+                }
+                (Interrupt::Now, Some(_)) => "asked to stop by `ar stop --now`; ending the run and rolling back",
+                (Interrupt::Now, None) => "ending the run and rolling back",
+                // Nobody is there to be told.
+                (Interrupt::Detach | Interrupt::None, _) => return Ok(asked),
+            };
+            self.emit(Event::Notice { detail: detail.into() })?;
+        }
+        Ok(asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_lifts_what_is_stronger() {
+        let interrupts = Interrupts::default();
+        let asked = || *interrupts.asked.borrow();
+        interrupts.ask(Interrupt::AfterExperiment);
+        interrupts.ask(Interrupt::AfterExperiment);
+        assert_eq!(asked(), Interrupt::AfterExperiment);
+        interrupts.press();
+        assert_eq!(asked(), Interrupt::Now);
+        interrupts.ask(Interrupt::Detach);
+        interrupts.ask(Interrupt::AfterExperiment);
+        assert_eq!(asked(), Interrupt::Now);
+    }
+}

@@ -1,0 +1,134 @@
+//! `ar status`: what can be seen of a session while somebody else may be at work on it. Nothing here waits, or takes what
+//! somebody waits for, and what cannot be read is said and left out.
+
+use std::error::Error;
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::error::SessionError;
+use super::reading::{find_session, read_records, session_tags};
+use super::recover::run_found;
+use crate::domain::{Clock, Contract, MetricSpec, Number, Phase, Record, Tag};
+use crate::exec::{self, Started};
+use crate::git::Repo;
+use crate::measure::Scanner;
+use crate::report::{OpenStatus, SessionStatus};
+use crate::rules::{Activity, History, RunFound, Seen, activity};
+use crate::state::{Journal, OpenExperiment, SessionFolder, read_json, read_tail};
+
+/// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
+///
+/// # Errors
+///
+/// When there is no session, or git cannot read its refs. Damaged state files and records are none: the result names them.
+pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Vec<SessionStatus>, SessionError> {
+    let repo = Repo::discover(dir)?;
+    let tags = match find_session(&repo, tag) {
+        Err(SessionError::WhichSession(_)) => session_tags(&repo)?,
+        tag => vec![tag?],
+    };
+    tags.iter().map(|tag| look_at(&repo, tag, clock)).collect()
+}
+
+fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, SessionError> {
+    let mut damage = Damage::default();
+    let records = read_records(repo, tag)?;
+    let history = History::new(records.into_iter().filter_map(|record| damage.unless(record)).collect());
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let contract = damage.unless(folder.contract()).flatten();
+    let journal = damage.unless(Journal::read(&folder.state())).flatten();
+    let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
+    // A session that is only being opened has them in a moment.
+    let is_new = owner.is_some() && history.records().is_empty();
+    let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
+    if !is_whole && !is_new {
+        let state = folder.state();
+        damage.0.push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
+    }
+    let contract = contract.or_else(|| history.baseline().and_then(stored_terms));
+
+    let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
+    let seen = Seen {
+        phase: journal.as_ref().map(|journal| journal.phase),
+        owned: owner.is_some(),
+        job: open.map_or(RunFound::Gone, |open| run_found(&folder.run(open.id))),
+    };
+    let activity = activity(seen);
+    let metric = contract.as_ref().map(|contract| &contract.metric);
+    let open = open.map(|open| look_at_open(&folder.run(open.id), open, seen, metric));
+    let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
+    Ok(SessionStatus {
+        tag: tag.clone(),
+        // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
+        worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
+        activity,
+        open,
+        owner: owner.as_ref().map(|owner| owner.said.clone()),
+        process: owner.as_ref().and_then(|owner| owner.process()),
+        at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
+        last_seen: journal.as_ref().map(|journal| journal.last_seen),
+        silent: journal.as_ref().map(|journal| seconds(journal.last_seen, clock.now())),
+        contract,
+        history,
+        damage: damage.0,
+    })
+}
+
+fn look_at_open(folder: &Path, open: &OpenExperiment, seen: Seen, metric: Option<&MetricSpec>) -> OpenStatus {
+    let is_running = matches!(seen.phase, Some(Phase::Running)) && seen.job == RunFound::Going;
+    let job = match seen.phase {
+        Some(Phase::Running) => "started.json",
+        _ => "agent.started.json",
+    };
+    // A file that cannot be read now is of a job that only starts or is just over.
+    let started: Option<Started> = read_json(&folder.join(job)).ok().flatten().filter(|_| exec::is_held(folder));
+    OpenStatus {
+        id: open.id,
+        description: open.description.clone(),
+        elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
+        deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
+        newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&folder.join("run.log"), metric)),
+    }
+}
+
+/// The newest number that the end of a log has of the metric.
+fn newest_number(log: &Path, metric: &MetricSpec) -> Option<Number> {
+    let tail = read_tail(log, 0).ok()?;
+    // The first line may be the second half of one.
+    let whole = tail.iter().position(|byte| matches!(byte, b'\n' | b'\r')).map_or(&tail[..], |at| &tail[at..]);
+    let is_cut = std::fs::metadata(log).is_ok_and(|meta| meta.len() > tail.len() as u64);
+    let mut scanner = Scanner::new(metric).ok()?;
+    scanner.push(if is_cut { whole } else { &tail });
+    scanner.last().cloned()
+}
+
+/// The terms in the record of the baseline.
+fn stored_terms(baseline: &Record) -> Option<Contract> {
+    serde_json::from_value(baseline.more.get("contract")?.clone()).ok()
+}
+
+/// Seconds from one moment to a later one.
+fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64().max(0.0)
+}
+
+/// What could not be read, a sentence each.
+#[derive(Default)]
+struct Damage(Vec<String>);
+
+impl Damage {
+    fn unless<T, E: Error>(&mut self, result: Result<T, E>) -> Option<T> {
+        result
+            .map_err(|error| {
+                let mut sentence = error.to_string();
+                let mut cause = error.source();
+                while let Some(source) = cause {
+                    sentence += &format!(": {source}");
+                    cause = source.source();
+                }
+                self.0.push(sentence);
+            })
+            .ok()
+    }
+}

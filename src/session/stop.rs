@@ -1,0 +1,84 @@
+//! `ar stop`: asking whoever has a session to stop, from another process.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::error::SessionError;
+use super::recover::run_found;
+use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag};
+use crate::git::Repo;
+use crate::rules::{Activity, Seen, activity};
+use crate::state::{Journal, Owner, SessionFolder, StopWhen};
+
+/// How long whoever is at work has to hear a request: it looks each second, but not while it is busy with git.
+const HEARING: Duration = Duration::from_secs(10);
+
+/// How long whoever is at work has to end, beside the grace that its run has.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// How often it is looked meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What became of a request to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Nobody is at work, and nothing runs.
+    NobodyThere,
+    /// Nobody is at work, and the run of this experiment goes on by itself.
+    RunsAlone(u32),
+    /// It is heard; the loop stops after this experiment, or at once when none is open.
+    After(Option<u32>),
+    /// Whoever was at work has ended.
+    Ended,
+}
+
+/// Asks whoever has the session to stop, and waits until that is heard, or with [`StopWhen::Now`] done.
+///
+/// # Errors
+///
+/// [`SessionError::NotStopped`] when it is not heard or done in time; the request stays then.
+pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Result<Stopped, SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let owner = || folder.owner(repo.git_dir());
+    if owner()?.is_none() {
+        let open = journal(&folder).and_then(|journal| Some((journal.phase, journal.open?.id)));
+        return Ok(match open {
+            Some((phase, id)) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
+            _ => Stopped::NobodyThere,
+        });
+    }
+    folder.ask_to_stop(when, clock.now())?;
+    let contract = folder.contract().ok().flatten();
+    let grace = contract.map_or(DEFAULT_GRACE, |contract| contract.grace);
+    let begun = Instant::now();
+    loop {
+        let Some(Owner { said, .. }) = owner()? else {
+            folder.take_stop_request();
+            return Ok(Stopped::Ended);
+        };
+        let heard = folder.stop_request().is_none();
+        if heard && when == StopWhen::Experiment {
+            return Ok(Stopped::After(journal(&folder).and_then(|journal| last_experiment(&journal))));
+        }
+        let patience = if heard { HEARING + grace + ENDING } else { HEARING };
+        if begun.elapsed() > patience {
+            return Err(SessionError::NotStopped { tag: tag.to_string(), holder: said });
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The journal, as far as it can be read.
+fn journal(folder: &SessionFolder) -> Option<Journal> {
+    Journal::read(&folder.state()).ok().flatten()
+}
+
+/// The experiment after which the loop stops: a baseline that a change waits for is measured for that change's sake.
+fn last_experiment(journal: &Journal) -> Option<u32> {
+    journal.aside.as_ref().map(|_| 1).or_else(|| Some(journal.open.as_ref()?.id))
+}
+
+fn runs_alone(folder: &SessionFolder, phase: Phase, id: u32) -> bool {
+    let seen = Seen { phase: Some(phase), owned: false, job: run_found(&folder.run(id)) };
+    activity(seen) == Activity::RunningAlone
+}

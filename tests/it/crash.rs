@@ -1,0 +1,191 @@
+//! Killed at each named point, a session goes on as if nothing had been.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+
+use autoresearch::crash::POINTS;
+use proptest::prelude::*;
+
+use crate::cli::{SOURCES, sources};
+use crate::crash_scenario::{Kill, Scenario, Session, Trace};
+use crate::kill::soak;
+use crate::outcome::{assert_outcome, outcome};
+
+/// How many sessions go on at the same time; each of them mostly waits for the disk.
+const AT_ONCE: usize = 8;
+
+/// A session that nobody kills.
+struct Whole {
+    scenario: Scenario,
+    outcome: String,
+    trace: Trace,
+}
+
+static WHOLE: LazyLock<Vec<Whole>> = LazyLock::new(|| {
+    in_parallel(&Scenario::ALL, |&scenario| {
+        let mut session = Session::new(scenario);
+        let trace = session.step(None).unwrap();
+        session.check_runs(0);
+        Whole { scenario, outcome: outcome(session.repo()), trace }
+    })
+});
+
+impl Whole {
+    /// Plays the same session with kills, one after the other, and checks what comes of it. Gives which points each call
+    /// passed; the last one came to the end.
+    fn play(&self, kills: &[Kill]) -> Vec<Trace> {
+        let mut session = Session::new(self.scenario);
+        let mut traces = Vec::new();
+        let (mut lost, mut over) = (0, false);
+        for kill in kills {
+            match session.step(Some(kill)) {
+                Err(trace) => {
+                    // A session that was taken back by then is opened anew.
+                    lost += usize::from(kill.point == "abandon.file_removed");
+                    traces.push(trace);
+                }
+                Ok(trace) => {
+                    let passed = trace.get(kill.point).is_some_and(|times| *times >= kill.time);
+                    assert!(kill.is_of_shim() || !passed, "{kill:?} killed nobody");
+                    lost += usize::from(passed);
+                    traces.push(trace);
+                    over = true;
+                    break;
+                }
+            }
+        }
+        if !over {
+            traces.push(session.step(None).unwrap());
+        }
+        session.check_runs(lost);
+        assert_outcome(session.repo(), &self.outcome, &format!("{:?} killed at {kills:?}", self.scenario));
+        traces
+    }
+}
+
+/// Does the same with many things, some at a time.
+fn in_parallel<T: Sync, R: Send>(things: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(thing) = things.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = act(thing);
+                    results.lock().unwrap().push(result);
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap()
+}
+
+/// Where sessions are killed first: at each point once, or for a soak at each point each time that it is passed.
+fn first_kills() -> Vec<(&'static Whole, Kill)> {
+    let mut all = Vec::new();
+    for (index, &point) in POINTS.iter().enumerate() {
+        let passing: Vec<_> = WHOLE.iter().filter(|whole| whole.trace.contains_key(point)).collect();
+        if soak().is_some() {
+            let times = |whole: &Whole| 1..=whole.trace[point];
+            all.extend(passing.iter().flat_map(|whole| times(whole).map(|time| (*whole, Kill { point, time }))));
+        } else if let Some(whole) = passing.get(index % passing.len().max(1)) {
+            all.push((*whole, Kill { point, time: 1 + index * 7 % whole.trace[point] }));
+        }
+    }
+    // A soak that ends before all is done has been everywhere.
+    let stride = (all.len() / 2..).find(|stride| (2..*stride).all(|n| stride % n != 0)).unwrap();
+    (0..all.len()).map(|n| all[n * stride % all.len()].clone()).collect()
+}
+
+#[test]
+fn a_session_that_is_killed_at_any_point_ends_as_if_nothing_had_been() {
+    // The points that were passed, and how often each was chosen for a kill on the way back.
+    let chosen: Mutex<BTreeMap<&str, u32>> = Mutex::default();
+    let chosen = || chosen.lock().unwrap_or_else(PoisonError::into_inner);
+    chosen().extend(WHOLE.iter().flat_map(|whole| whole.trace.keys()).map(|point| (*point, 0)));
+    let kills = AtomicU64::new(0);
+    let play = |whole: &Whole, at: &[Kill]| {
+        kills.fetch_add(at.len() as u64, Ordering::Relaxed);
+        let traces = panic::catch_unwind(AssertUnwindSafe(|| whole.play(at)));
+        let traces = traces.unwrap_or_else(|cause| {
+            eprintln!("{:?} was killed at {at:?}", whole.scenario);
+            panic::resume_unwind(cause)
+        });
+        let mut chosen = chosen();
+        for point in traces.iter().flat_map(Trace::keys) {
+            chosen.entry(point).or_insert(0);
+        }
+        traces
+    };
+    let failed = in_parallel(&first_kills(), |(whole, first)| {
+        let all = panic::catch_unwind(AssertUnwindSafe(|| {
+            if soak().is_some_and(|wanted| kills.load(Ordering::Relaxed) >= wanted) {
+                return;
+            }
+            // Twice in a row, and then on the way back.
+            let again = Kill { point: first.point, time: 1 };
+            let traces = play(whole, &[first.clone(), again]);
+            let mut later: Vec<_> = traces[1..].iter().flat_map(Trace::keys).copied().collect();
+            if soak().is_none() {
+                let mut chosen = chosen();
+                later.sort_by_key(|point| (point.starts_with("shim."), chosen[point]));
+                later.truncate(1);
+                later.iter().for_each(|point| *chosen.entry(point).or_insert(0) += 1);
+            }
+            for point in later {
+                play(whole, &[first.clone(), Kill { point, time: 1 }]);
+            }
+        }));
+        all.is_err()
+    });
+    assert!(!failed.contains(&true), "each of them is told above");
+    let passed = chosen();
+    let missed: Vec<_> = POINTS.iter().filter(|point| !passed.contains_key(**point)).collect();
+    assert!(missed.is_empty(), "no session passes {missed:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: soak().map_or(6, |kills| u32::try_from(kills / 3).unwrap_or(u32::MAX)),
+        failure_persistence: None,
+        max_shrink_iters: 20,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn kills_in_any_order_change_nothing_about_a_session(
+        scenario in 0..Scenario::ALL.len(),
+        kills in prop::collection::vec((any::<prop::sample::Index>(), 1..4_usize), 1..5),
+    ) {
+        let whole = &WHOLE[scenario];
+        let points: Vec<_> = whole.trace.keys().copied().filter(|point| !point.starts_with("shim.")).collect();
+        let kills: Vec<_> = kills.iter().map(|(index, time)| Kill { point: points[index.index(points.len())], time: *time }).collect();
+        whole.play(&kills);
+    }
+}
+
+#[test]
+fn the_list_of_points_is_that_of_the_sources() {
+    let mut named = BTreeSet::new();
+    for path in sources(Path::new(SOURCES)) {
+        let text = fs::read_to_string(&path).unwrap();
+        let in_shim = path.ends_with("exec/shim.rs");
+        for rest in text.split("crash::point(\"").skip(1) {
+            let name = rest.split('"').next().unwrap();
+            named.insert(if in_shim { format!("shim.{name}") } else { name.to_owned() });
+        }
+    }
+    let listed: BTreeSet<_> = POINTS.iter().map(|name| (*name).to_owned()).collect();
+    assert!(named.is_subset(&listed), "not in the list: {:?}", named.difference(&listed));
+    for name in &listed {
+        // What the state files pass is passed by the shim as well.
+        let known = named.contains(name) || name.strip_prefix("shim.").is_some_and(|name| named.contains(name));
+        assert!(known, "{name} is not in the sources");
+    }
+    assert!(POINTS.is_sorted());
+}

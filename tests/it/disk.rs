@@ -1,0 +1,283 @@
+//! A disk that is full at any moment of an experiment: the loop stops, nothing is torn, and with room it goes on.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use autoresearch::domain::{CommitId, LedgerDialect, Outcome};
+use autoresearch::exec::{ExecError, Job, start_with};
+use autoresearch::ledger::{Entry, LedgerFile};
+use autoresearch::state::append_line;
+use serde_json::Value;
+
+use crate::exec::block_on;
+use crate::outcome::outcome;
+use crate::run_loop::{agent, training_repo};
+use crate::support::{AR, Called, SmallDisk, TestRepo, ar};
+
+const STEPS: &str = "better new-worse commit-better";
+
+/// What there is too little of.
+#[derive(Debug, Clone, Copy)]
+enum Scarce {
+    /// Blocks of 4 KiB.
+    Blocks,
+    /// Files, however small.
+    Files,
+}
+
+/// When the disk becomes full.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// When the agent has made its change for an experiment.
+    AfterAgent(u32),
+    /// Before the run of an experiment prints anything.
+    BeforeRun(u32),
+    /// After it has printed everything.
+    AfterRun(u32),
+    /// At the end of a run that printed a number on its way, and ends with this status.
+    InRun(u32, i32),
+    /// When the agent has made half a change, and ends with this status.
+    InAgent(u32, i32),
+}
+
+/// A command that, once and for one experiment, leaves only so much on the disk of the repository, and then does `more`.
+fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32, more: &str) -> String {
+    let once = repo.outside().join("filled");
+    let fill = match scarce {
+        Scarce::Blocks => {
+            format!("cat /dev/zero >.git/fill/0 2>/dev/null; truncate -s -$(({left} * 4096)) .git/fill/0")
+        }
+        Scarce::Files => format!(
+            "( while : >.git/fill/$((n += 1)); do :; done ) 2>/dev/null; \
+             for n in $(ls .git/fill | tail -n {left}); do rm .git/fill/$n; done"
+        ),
+    };
+    format!("if [ ! -e {0} ] && [ $AR_EXPERIMENT = {id} ]; then touch {0}; {fill}; {more} fi", once.display())
+}
+
+fn session(repo: &TestRepo, full: Option<(Moment, Scarce, u32)>) -> Called {
+    let (mut train, mut agent) = ("sh train.sh".to_owned(), agent(STEPS));
+    if let Some((moment, scarce, left)) = full {
+        let filling = |id, more: &str| filling(repo, scarce, left, id, more);
+        match moment {
+            Moment::AfterAgent(id) => agent = format!("{agent}; {}", filling(id, "")),
+            Moment::BeforeRun(id) => train = format!("{}; {train}", filling(id, "")),
+            Moment::AfterRun(id) => train = format!("{train}; {}", filling(id, "")),
+            Moment::InRun(id, status) => {
+                train = format!("echo val_bpb: 0.5; {}; {train}", filling(id, &format!("exit {status};")));
+            }
+            Moment::InAgent(id, status) => {
+                agent = format!("{}; {agent}", filling(id, &format!("echo >> train.sh; exit {status};")));
+            }
+        }
+    }
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--max-experiments", "3"];
+    ar(repo, args.iter().chain(&["--cmd", &train, "--agent", &agent]))
+}
+
+fn files_below(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_below(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Everything that is written in pieces is there whole or not at all.
+fn assert_nothing_torn(repo: &TestRepo, what: &str) {
+    let rows = fs::read_to_string(repo.file("results.tsv")).unwrap_or_default();
+    assert!(rows.lines().all(|row| row.split('\t').count() == 5), "{what}: {rows}");
+    assert!(rows.is_empty() || rows.ends_with('\n'), "{what}: {rows}");
+    let own = repo.file(".autoresearch");
+    for path in files_below(&own, "json") {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "{what}: {}: {text}", path.display());
+    }
+    for path in files_below(&own, "jsonl") {
+        let text = fs::read_to_string(&path).unwrap();
+        let whole = text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok());
+        assert!(whole && (text.is_empty() || text.ends_with('\n')), "{what}: {}: {text}", path.display());
+    }
+    let fsck = repo.try_git(["fsck", "--strict", "--no-dangling"]);
+    assert!(fsck.status.success(), "{what}: {}", String::from_utf8_lossy(&fsck.stderr));
+}
+
+/// Fills the disk under a session but for `left` at one moment, makes room, and compares what comes of it with `expected`.
+/// Whether it had to stop; `None` where no such disk can be had.
+fn stops_and_goes_on(moment: Moment, scarce: Scarce, left: u32, expected: &str) -> Option<bool> {
+    let what = format!("{moment:?}, {scarce:?}: {left}");
+    let repo = training_repo();
+    let _disk = SmallDisk::under(&repo)?;
+    fs::create_dir(repo.file(".git/fill")).unwrap();
+    let called = session(&repo, Some((moment, scarce, left)));
+    assert_nothing_torn(&repo, &what);
+    let stopped = called.code != Some(0);
+    if stopped {
+        assert_eq!(called.code, Some(4), "{what}: {called:#?}");
+        assert!(called.stderr.contains("disk") && called.stderr.contains("; then `ar resume` goes on"), "{called:#?}");
+        let again = ar(&repo, ["resume"]).exits(1);
+        assert!(again.stderr.contains("the disk has no room for an experiment"), "{what}: {again:#?}");
+    }
+    fs::remove_dir_all(repo.file(".git/fill")).unwrap();
+    if stopped {
+        ar(&repo, ["resume"]).ok();
+    }
+    assert_eq!(outcome(&repo), expected, "{what}");
+    assert_nothing_torn(&repo, &what);
+    Some(stopped)
+}
+
+/// Makes the disk full at each of these moments with each of these amounts left; gives at how many it was noticed, and how
+/// many there are. `None` where no small disk can be had.
+fn full_at_each(moments: &[(Moment, Scarce, &[u32])]) -> Option<(usize, usize)> {
+    let whole = training_repo();
+    session(&whole, None).ok();
+    let expected = outcome(&whole);
+    let mut stops = Vec::new();
+    for (moment, scarce, amounts) in moments {
+        for left in *amounts {
+            stops.push(stops_and_goes_on(*moment, *scarce, *left, &expected)?);
+        }
+    }
+    Some((stops.iter().filter(|stopped| **stopped).count(), stops.len()))
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_step_stops_a_session_whole_and_it_goes_on_with_room() {
+    // What an experiment makes, file by file, until there are enough left for all of it.
+    let noticed = full_at_each(&[
+        (Moment::AfterAgent(2), Scarce::Files, &[0, 1, 2, 3, 5, 6, 7, 8, 9, 11]),
+        (Moment::AfterRun(0), Scarce::Files, &[1, 2, 3, 5, 6, 7, 8, 10]),
+        (Moment::AfterRun(2), Scarce::Files, &[0, 1, 2, 3, 4]),
+        (Moment::AfterRun(3), Scarce::Files, &[2, 3, 4]),
+    ]);
+    match noticed {
+        // Whether the last file finds room depends on the names of git's objects.
+        Some((stops, all)) => assert!(stops + 2 >= all, "{stops} of {all}"),
+        None => eprintln!("skipped: no small file system can be mounted here"),
+    }
+}
+
+#[test]
+fn a_run_or_an_agent_that_ends_on_a_full_disk_is_not_measured_but_repeated() {
+    let noticed = full_at_each(&[
+        (Moment::AfterAgent(2), Scarce::Blocks, &[0, 1, 3, 20]),
+        (Moment::InAgent(2, 1), Scarce::Blocks, &[0, 8, 40]),
+        (Moment::InAgent(2, 0), Scarce::Blocks, &[8]),
+        (Moment::BeforeRun(0), Scarce::Blocks, &[0, 1, 3]),
+        (Moment::BeforeRun(2), Scarce::Blocks, &[1, 20]),
+        (Moment::AfterRun(2), Scarce::Blocks, &[1]),
+        (Moment::InRun(0, 1), Scarce::Blocks, &[40]),
+        (Moment::InRun(2, 1), Scarce::Blocks, &[0, 8, 40]),
+        (Moment::InRun(2, 0), Scarce::Blocks, &[8]),
+    ]);
+    match noticed {
+        Some((stops, all)) => assert_eq!(stops, all),
+        None => eprintln!("skipped: no small file system can be mounted here"),
+    }
+}
+
+#[test]
+fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
+    for left in [0, 40] {
+        let repo = training_repo();
+        let Some(_disk) = SmallDisk::under(&repo) else {
+            eprintln!("skipped: no small file system can be mounted here");
+            return;
+        };
+        fs::create_dir(repo.file(".git/fill")).unwrap();
+        session(&repo, Some((Moment::InRun(1, 1), Scarce::Blocks, left))).exits(4);
+        for _ in 0..4 {
+            repo.rm(".git/fill/0");
+            fs::remove_file(repo.outside().join("filled")).unwrap();
+            ar(&repo, ["resume"]).exits(4);
+        }
+        repo.rm(".git/fill/0");
+        let called = ar(&repo, ["resume"]).ok();
+        assert!(called.stdout.contains("   1  keep     1: better: val_bpb 1.900000 is better"), "{left}: {called:?}");
+    }
+}
+
+#[test]
+fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
+    let repo = TestRepo::new();
+    let Some(disk) = SmallDisk::mount(repo.outside().join("small")) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    // Where only the log finds no room, there is room to say so.
+    let folder = repo.outside().join("run");
+    let job = Job {
+        name: "run".into(),
+        command: "true".into(),
+        cwd: "/".into(),
+        log: disk.path().join("run.log"),
+        folder: folder.clone(),
+        stdin: None,
+        env: Vec::new(),
+        timeout: Duration::from_secs(60),
+        grace: Duration::from_secs(60),
+        tied: false,
+    };
+    let run = || block_on(async { start_with(Path::new(AR), &job).unwrap().wait().await });
+    let mut fillers = 0..;
+    while File::create(disk.path().join(fillers.next().unwrap().to_string())).is_ok() {}
+    let ended = run();
+    assert!(matches!(ended, Err(ExecError::DiskFull { .. })), "{ended:?}");
+    assert!(folder.join("started.json").exists() && !folder.join("exit.json").exists());
+    fs::remove_file(disk.path().join("0")).unwrap();
+    assert_eq!(run().unwrap().exit, Some(0));
+}
+
+#[test]
+fn a_line_that_does_not_fit_is_not_there_at_all() {
+    let repo = TestRepo::new();
+    let Some(disk) = SmallDisk::mount(repo.outside().join("small")) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    // Both end six bytes before the end of a block.
+    let log = disk.path().join("work.jsonl");
+    fs::write(&log, format!("{}\n", "x".repeat(4089))).unwrap();
+    let rows = disk.path().join("results.tsv");
+    let header = "commit_hash\tloss\tmemory_gb\tstatus\tdescription\n";
+    fs::write(&rows, format!("{header}#{}\n", "x".repeat(4088 - header.len()))).unwrap();
+    let before = (fs::read(&log).unwrap(), fs::read(&rows).unwrap());
+    disk.fill();
+    assert!(append_line(&log, "{\"a line\": \"that is longer\"}").is_err());
+    let entry = Entry {
+        commit: &CommitId::new("a".repeat(40)),
+        value: None,
+        memory_gb: None,
+        outcome: Outcome::Crash,
+        oom: false,
+        description: "does not fit",
+    };
+    let mut ledger = LedgerFile::open(&rows, "loss", LedgerDialect::Ar).unwrap();
+    assert!(ledger.append(&entry).is_err());
+    assert_eq!((fs::read(&log).unwrap(), fs::read(&rows).unwrap()), before);
+    disk.free();
+    append_line(&log, "{}").unwrap();
+    ledger.append(&entry).unwrap();
+    assert!(fs::read_to_string(&log).unwrap().ends_with("x\n{}\n"));
+    assert!(fs::read_to_string(&rows).unwrap().ends_with("x\naaaaaaaa\tnan\tnan\tfailed\tdoes not fit\n"));
+}
+
+#[test]
+fn a_baseline_that_is_recorded_gets_its_row_later_when_it_cannot_be_written_at_once() {
+    let repo = training_repo();
+    let cmd = "[ -e ../once ] || { touch ../once; mkdir results.tsv; }; sh train.sh";
+    let called = ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", cmd, "--tag", "t"]).exits(1);
+    assert!(called.stderr.contains("results.tsv`"), "{called:?}");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch"]).lines().count(), 1);
+    fs::remove_dir(repo.file("results.tsv")).unwrap();
+    ar(&repo, ["resume"]).ok();
+    assert!(repo.read("results.tsv").ends_with("\t2.000000\t14.3\timproved\tbaseline\n"));
+    assert_eq!(repo.read("results.tsv").lines().count(), 2);
+}

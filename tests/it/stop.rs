@@ -1,0 +1,189 @@
+//! `ar stop`: from another shell, what Ctrl-C does.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use autoresearch::exec::is_held;
+
+use crate::interrupt::{wait_for_runs, wait_for_words, waiting_loop};
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar, ar_command, until};
+
+const REQUEST: &str = ".autoresearch/t/stop.json";
+
+/// Kills the loop itself; its run goes on.
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Whether the run of an experiment is over and its shim gone.
+fn is_over(repo: &TestRepo, id: u32) -> bool {
+    !is_held(&repo.file(format!(".autoresearch/t/runs/{id:05}")))
+}
+
+#[test]
+fn a_request_lets_the_experiment_finish_however_often_it_is_made() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    for _ in 0..2 {
+        assert_eq!(ar(&repo, ["stop"]).ok().stdout, "session t stops after experiment 1\n");
+    }
+    assert!(!repo.exists(REQUEST));
+    // Any file of that name is one.
+    repo.write(REQUEST, "");
+    until("the third request to be heard", || (!repo.exists(REQUEST)).then_some(()));
+    fs::write(go, "").unwrap();
+    let called = Called::from(child.wait_with_output().unwrap()).exits(130);
+    assert!(called.stdout.contains("   1  keep") && called.stdout.ends_with("stopped: interrupted\n"), "{called:?}");
+    let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
+    assert_eq!(said, "note: asked to stop by `ar stop`; stopping after this experiment\n");
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+    assert_eq!(repo.status(), "");
+    assert!(repo.read(".autoresearch/t/logs/work.jsonl").contains("asked to stop by `ar stop`"));
+}
+
+#[test]
+fn a_request_for_now_ends_the_run_and_waits_until_everything_is_put_back() {
+    let repo = training_repo();
+    let (child, _) = waiting_loop(&repo);
+    ar(&repo, ["stop"]).ok();
+    let said = ar(&repo, ["stop", "t", "--now"]).ok().stdout;
+    assert_eq!(said, "session t has stopped; what was unfinished is rolled back\n");
+    assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]));
+    assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:value"]), "1.1");
+    assert_eq!(repo.status(), "");
+    assert!(is_over(&repo, 1));
+    Called::from(child.wait_with_output().unwrap()).exits(130);
+    wait_for_words(&repo, "asked to stop by `ar stop --now`; ending the run and rolling back");
+}
+
+#[test]
+fn an_agent_at_work_and_the_pause_after_one_that_fails_hear_it_too() {
+    let calls =
+        |repo: &TestRepo| fs::read_to_string(repo.outside().join("calls")).map_or(0, |text| text.lines().count());
+    for (agent, seen, stop, answer) in [
+        ("echo >> ../calls; sleep 60", 1, &["stop", "--now"][..], "session t has stopped; what was unfinished"),
+        ("echo >> ../calls; sleep 1; echo 1 > new", 1, &["stop"], "session t stops after experiment 1\n"),
+        // Which of the two it says depends on who is faster.
+        ("echo >> ../calls; exit 3", 6, &["stop"], "session t "),
+    ] {
+        let repo = training_repo();
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+        let child = ar_command(&repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        until("the agent", || (calls(&repo) == seen).then_some(()));
+        if seen > 1 {
+            until("the pause", || {
+                let status = ar(&repo, ["status", "--format", "json"]).ok().json();
+                (status["sessions"][0]["activity"] == "between").then_some(())
+            });
+        }
+        let said = ar(&repo, stop).ok().stdout;
+        assert!(said.starts_with(answer), "{agent}: {said}");
+        Called::from(child.wait_with_output().unwrap()).exits(130);
+        assert_eq!(calls(&repo), seen, "{agent}");
+        assert_eq!(repo.read("results.tsv").lines().count(), if agent.contains("new") { 3 } else { 2 }, "{agent}");
+        assert_eq!(repo.status(), "");
+    }
+}
+
+#[test]
+fn with_nobody_at_work_it_says_so_and_an_old_request_stops_no_later_night() {
+    let repo = training_repo();
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    ar(&repo, args).ok();
+    for stop in [&["stop"][..], &["stop", "--now"]] {
+        let said = ar(&repo, stop).ok().stdout;
+        assert_eq!(said, "nobody is at work on session t; there is nothing to stop\n");
+    }
+    repo.write(REQUEST, r#"{"version": 1, "when": "now", "asked": "2026-11-20T22:00:00Z"}"#);
+    let agent = "echo echo val_bpb: 0.5 > train.sh";
+    ar(&repo, ["run", "--agent", agent, "--max-experiments", "1"]).ok();
+    assert!(!repo.exists(REQUEST));
+    assert!(ar(&repo, ["stop", "nosuch"]).exits(1).stderr.contains("there is no session `nosuch`"));
+}
+
+#[test]
+fn a_run_without_a_loop_is_only_ended_when_that_is_asked_for() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    let said = ar(&repo, ["stop"]).ok().stdout;
+    assert_eq!(
+        said,
+        "no loop is at work on session t, and the run of experiment 1 goes on by itself\n\
+         `ar stop t --now` ends it, `ar resume t` waits for it and goes on\n"
+    );
+    assert!(!repo.exists(REQUEST) && !is_over(&repo, 1));
+    let called = ar(&repo, ["stop", "--now"]).ok();
+    assert_eq!(called.stdout, "the run of experiment 1 is ended, and its change is rolled back\n");
+    assert!(called.stderr.contains("its change is in refs/autoresearch/t/saved/00000"), "{called:?}");
+    assert!(is_over(&repo, 1));
+    assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]));
+    assert_eq!((repo.status().as_str(), repo.read("results.tsv").lines().count()), ("", 2));
+    fs::write(go, "").unwrap();
+    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+}
+
+#[test]
+fn a_baseline_without_a_loop_is_ended_and_its_session_taken_back() {
+    let repo = training_repo();
+    repo.write("train.sh", "echo run >> ../runs; sleep 60\n");
+    repo.commit_all("slow");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let child = ar_command(&repo, &repo.path(), args).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_runs(&repo, 1);
+    kill(child);
+    assert!(ar(&repo, ["stop"]).ok().stdout.contains("the run of the baseline goes on by itself"));
+    ar(&repo, ["stop", "--now"]).ok();
+    assert!(is_over(&repo, 0));
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
+    assert_eq!(repo.git(["branch", "--list", "autoresearch/*"]), "");
+}
+
+#[test]
+fn a_try_is_stopped_like_a_loop() {
+    let repo = training_repo();
+    repo.write(
+        "train.sh",
+        "echo run >> ../runs; until [ -e ../go ]; do sleep 0.02; done; echo val_bpb: $(cat value)\n",
+    );
+    repo.write("value", "2.0\n");
+    repo.commit_all("waits");
+    let go = repo.outside().join("go");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    fs::write(&go, "").unwrap();
+    ar(&repo, args).ok();
+    let begin = |value: &str, runs: usize| {
+        let _ = fs::remove_file(&go);
+        repo.write("value", value);
+        let child = ar_command(&repo, &repo.path(), ["try", "-m", "x"]).stdout(Stdio::piped()).spawn().unwrap();
+        wait_for_runs(&repo, runs);
+        child
+    };
+    let child = begin("1.5\n", 2);
+    assert_eq!(ar(&repo, ["stop"]).ok().stdout, "session t stops after experiment 1\n");
+    fs::write(&go, "").unwrap();
+    assert!(Called::from(child.wait_with_output().unwrap()).ok().stdout.contains("   1  keep     x"));
+    let child = begin("1.25\n", 3);
+    ar(&repo, ["stop", "--now"]).ok();
+    Called::from(child.wait_with_output().unwrap()).exits(130);
+    assert_eq!((repo.read("value").as_str(), repo.status().as_str()), ("1.5\n", ""));
+}
+
+#[test]
+fn a_first_try_goes_on_from_its_baseline_to_the_change() {
+    let repo = training_repo();
+    let script = "echo run >> ../runs; until [ -e ../go ]; do sleep 0.02; done; echo val_bpb: $(cat value)\n";
+    repo.write("train.sh", script);
+    repo.write("value", "2.0\n");
+    repo.commit_all("waits");
+    repo.write("value", "1.5\n");
+    let args = ["try", "-m", "x", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let child = ar_command(&repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_runs(&repo, 1);
+    assert_eq!(ar(&repo, ["stop", "t"]).ok().stdout, "session t stops after experiment 1\n");
+    fs::write(repo.outside().join("go"), "").unwrap();
+    assert!(Called::from(child.wait_with_output().unwrap()).ok().stdout.contains("   1  keep     x"));
+}

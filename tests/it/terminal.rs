@@ -1,0 +1,149 @@
+//! The terminal goes away, or takes nothing any more: the loop does not care.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use crate::interrupt::{signal, wait_for_runs};
+use crate::run_loop::training_repo;
+use crate::support::{AR, CLOCK, Called, TestRepo, ar, ar_command, until};
+
+/// A repository whose run waits for the file `go` beside it where there is a file `slow`.
+fn waiting_repo() -> TestRepo {
+    let repo = training_repo();
+    let script = "echo run >> ../runs\nif [ -e slow ]; then until [ -e ../go ]; do sleep 0.02; done; fi\n\
+                  echo val_bpb: $(cat value)\n";
+    repo.write("train.sh", script);
+    repo.write("value", "2.0\n");
+    repo.commit_all("waits");
+    repo
+}
+
+/// The arguments of a loop of two experiments, the first of which waits.
+const LOOP: [&str; 12] = [
+    "run",
+    "--yes",
+    "--metric",
+    "val_bpb",
+    "--cmd",
+    "sh train.sh",
+    "--tag",
+    "t",
+    "--agent",
+    "touch slow; echo 1.$AR_EXPERIMENT > value",
+    "--max-experiments",
+    "2",
+];
+
+/// Calls the binary on a terminal of its own; see `terminal.py`.
+fn on_terminal(repo: &TestRepo, mode: &str, args: &[&str]) -> Child {
+    let mut command = Command::new("python3");
+    repo.environment(&mut command);
+    command
+        .env("AR_CLOCK", CLOCK)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/terminal.py"))
+        .args([mode, repo.outside().to_str().unwrap(), AR])
+        .args(args)
+        .current_dir(repo.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What became of the call.
+#[track_caller]
+fn came_to(terminal: Child, exit: &str) {
+    let called = Called::from(terminal.wait_with_output().unwrap()).ok();
+    assert_eq!(called.stdout.trim(), exit, "{called:?}");
+}
+
+fn touch(repo: &TestRepo, name: &str) {
+    fs::write(repo.outside().join(name), "").unwrap();
+}
+
+#[test]
+fn a_terminal_that_is_closed_leaves_the_run_going_to_be_picked_up() {
+    let repo = waiting_repo();
+    let terminal = on_terminal(&repo, "plain", &LOOP);
+    wait_for_runs(&repo, 2);
+    touch(&repo, "close");
+    came_to(terminal, "130");
+    let status = ar(&repo, ["status"]).ok().stdout;
+    assert!(status.contains("the run of experiment 1 goes on by itself"), "{status}");
+    touch(&repo, "go");
+    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+    wait_for_runs(&repo, 2);
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn under_nohup_a_loop_goes_on_to_its_end_without_its_terminal() {
+    let repo = waiting_repo();
+    let terminal = on_terminal(&repo, "nohup", &LOOP);
+    wait_for_runs(&repo, 2);
+    touch(&repo, "close");
+    touch(&repo, "go");
+    came_to(terminal, "0");
+    wait_for_runs(&repo, 3);
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_does_not_hold_the_loop_up() {
+    let repo = waiting_repo();
+    touch(&repo, "go");
+    came_to(on_terminal(&repo, "frozen", &LOOP), "0");
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
+    repo.write("value", "0.5\n");
+    came_to(on_terminal(&repo, "frozen", &["try", "-m", "half", "--max-experiments", "3"]), "0");
+    assert_eq!(repo.read("results.tsv").lines().count(), 5);
+}
+
+#[test]
+fn a_loop_in_the_background_may_write_where_others_are_stopped_for_it() {
+    let repo = waiting_repo();
+    touch(&repo, "go");
+    came_to(on_terminal(&repo, "background", &LOOP), "0");
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
+}
+
+/// A loop that has ended with more to say than the pipe holds that nobody reads.
+fn talked_into_a_full_pipe(repo: &TestRepo) -> Child {
+    repo.write("train.sh", "seq -f 'a_number_that_makes_records_longer_%g: 1.25' 200; echo val_bpb: 2.0\n");
+    repo.commit_all("many numbers");
+    let agent = "echo '#' >> train.sh";
+    let args = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    let child = ar_command(repo, &repo.path(), args)
+        .args(["--max-experiments", "9", "--format", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the end of the session", || {
+        let journal = fs::read_to_string(repo.file(".autoresearch/t/state/progress.json")).ok()?;
+        journal.contains("\"status\": \"stopped\"").then_some(())
+    });
+    assert_eq!(repo.read("results.tsv").lines().count(), 11);
+    child
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_hold_the_loop_up_and_has_everything_in_the_end() {
+    let repo = training_repo();
+    let child = talked_into_a_full_pipe(&repo);
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(called.stdout.len() > 64 * 1024, "a pipe holds that much");
+    assert_eq!(called.json_lines().last().unwrap()["event"], "session_stopped");
+}
+
+#[test]
+fn an_interrupt_ends_what_only_waits_to_be_read() {
+    let repo = training_repo();
+    let mut child = talked_into_a_full_pipe(&repo);
+    let ended = until("its end", || {
+        // The first one may still be heard by the loop.
+        signal(&child, "-INT");
+        child.try_wait().unwrap()
+    });
+    assert_eq!(ended.code(), None, "{ended}");
+}
