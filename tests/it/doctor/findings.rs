@@ -264,16 +264,16 @@ fn an_ar_that_is_at_work_is_named_and_not_disturbed() {
     let said = doctor(&repo, &[], 0);
     let holder = format!("an ar is at work: process {} with session t", child.id());
     assert!(said.contains(&holder) && said.contains("experiment 1 is open (running)\n"), "{said}");
-    repo.rm("results.tsv");
+    repo.write(state("directions_tried.json"), "");
     let error = ar(&repo, ["doctor", "--repair"]).exits(5).stderr;
     assert!(
         error.contains(&format!("process {}", child.id())) && error.contains("hint: wait for it to end"),
         "{error}"
     );
-    assert!(!repo.exists("results.tsv"));
+    assert_eq!(repo.read(state("directions_tried.json")), "");
     fs::write(repo.outside().join("go"), "").unwrap();
     Called::from(child.wait_with_output().unwrap()).ok();
-    doctor(&repo, &[], 0);
+    doctor(&repo, &["--repair"], 0);
 }
 
 #[test]
