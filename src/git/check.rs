@@ -1,20 +1,20 @@
 //! What is wrong with a repository: locks that were left behind, refs that were torn, objects that are missing.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
 use gix::objs::Kind;
-use gix::refs::transaction::{PreviousValue, RefEdit};
 
 use super::error::{At, During};
-use super::path::{object_id, parse_id};
+use super::path::object_id;
 use super::ref_guard::RefGuard;
-use super::{GitError, Repo, Result, TagObject, lock, open, refs, sync};
+use super::{GitError, Repo, Result, TagObject, lock, open};
 use crate::domain::CommitId;
+use crate::state::free_name;
 
 /// Whose a lock file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,20 +196,21 @@ impl Repo {
         tree.is_some_and(|tree| self.gix.find_object(tree).is_ok())
     }
 
-    /// Moves the file of a ref that names nothing aside, into the git folder, and gives where it is now.
-    pub fn set_ref_aside(&self, broken: &BrokenRef) -> Result<PathBuf> {
-        let aside = format!("autoresearch-damaged-{}", broken.name.replace('/', "-"));
-        let aside = crate::state::free_name(&self.common_dir().join(aside));
-        fs::rename(&broken.path, &aside).at("moving", &broken.path)?;
-        sync::folder(self.common_dir())?;
-        Ok(aside)
-    }
-
-    /// Creates the ref `refname` at any object, as it was before.
-    pub fn put_ref_back(&self, refname: &str, id: &str) -> Result<()> {
-        let edit = RefEdit::update(refs::full_name(refname)?, parse_id(id)?, PreviousValue::MustNotExist, "");
-        self.edit_refs([edit])?;
-        self.sync_ref(refname)
+    /// Writes the file of a ref that names nothing anew, as git does: by its lock. What it was is kept in a file of the git
+    /// folder, whose name this gives.
+    pub fn mend_ref(&self, broken: &BrokenRef, object: &str) -> Result<PathBuf> {
+        let copy = format!("autoresearch-damaged-{}", broken.name.replace('/', "-"));
+        let copy = free_name(&self.common_dir().join(copy));
+        open::replace_file(&copy, &fs::read(&broken.path).at("reading", &broken.path)?)?;
+        let mut lock = broken.path.clone().into_os_string();
+        lock.push(".lock");
+        let lock = PathBuf::from(lock);
+        let _guard = RefGuard::begin(self.git_dir(), std::slice::from_ref(&lock))?;
+        let mut file = File::options().write(true).create_new(true).open(&lock).at("writing", &lock)?;
+        writeln!(file, "{object}").and_then(|()| file.sync_all()).at("writing", &lock)?;
+        fs::rename(&lock, &broken.path).at("writing", &broken.path)?;
+        self.sync_ref(&broken.name)?;
+        Ok(copy)
     }
 
     /// Checks that the index can be read and worked with.

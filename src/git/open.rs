@@ -157,7 +157,7 @@ impl Repo {
 }
 
 /// Puts a file's new content in place of the old one at once, and durably.
-fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
+pub(super) fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(dir).at("making the folder", dir)?;
     let mut file = tempfile::NamedTempFile::new_in(dir).at("writing", path)?;

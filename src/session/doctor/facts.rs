@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 
 use super::examine::{REPAIR, chain};
-use crate::domain::{Contract, Record, Tag};
+use crate::domain::{CommitId, Contract, Record, Tag};
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, gaps};
 use crate::session::error::SessionError;
@@ -125,7 +125,7 @@ impl Facts {
     }
 
     /// The commit that the branch should be at between two experiments, where the records tell.
-    pub(super) fn expected_tip(&self) -> Option<crate::domain::CommitId> {
+    pub(super) fn expected_tip(&self) -> Option<CommitId> {
         let history = self.history();
         let terms = self.recorded_terms().or_else(|| self.terms())?;
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))

@@ -1,10 +1,11 @@
 //! results.tsv against the records of all sessions.
 
+use std::path::PathBuf;
+
 use super::examine::{Patients, REPAIR, chain};
 use crate::domain::{Area, Finding, LedgerDialect, Record, count_of, one_line};
 use crate::git::Repo;
 use crate::ledger::{Comparison, LedgerError, LedgerFile, Rebuilt};
-use std::path::PathBuf;
 
 /// The ledger of a repository, with the records that should be in it.
 #[derive(Debug)]
@@ -34,7 +35,8 @@ impl Books {
         Some(Books { path, metric, dialect, records })
     }
 
-    fn compare(&self) -> Result<Comparison, LedgerError> {
+    /// Compares the file with the records; see [`LedgerFile::compare`].
+    pub(super) fn compare(&self) -> Result<Comparison, LedgerError> {
         LedgerFile::compare(&self.path, &self.metric, self.dialect, &self.records.iter().collect::<Vec<_>>())
     }
 

@@ -2,7 +2,7 @@
 
 use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef, record_id};
-use crate::domain::{Area, CommitId, Finding};
+use crate::domain::{Area, CommitId, Finding, Severity};
 use crate::git::{BrokenRef, Head, Repo};
 use crate::rules::{Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
@@ -103,7 +103,7 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
     if let Some(worktree) = repo.checked_out_elsewhere(&branch)? {
         let error = SessionError::CheckedOutElsewhere { branch: name, worktree };
         let finding = finding_of(Area::Refs, &error);
-        found.push(Finding { level: crate::domain::Severity::Warning, ..finding });
+        found.push(Finding { level: Severity::Warning, ..finding });
     } else if is_only && let Some(elsewhere) = elsewhere(&repo.head()?, &branch) {
         let what = format!("HEAD is {elsewhere}, not on the session's branch");
         found.push(Finding::warning(Area::Refs, what).hint(resume));

@@ -11,7 +11,8 @@ use super::refs::value_of;
 use super::repository::in_the_way;
 use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
-use crate::domain::{Clock, CommitId, Phase, Record, Tag, count_of};
+use crate::domain::{Clock, Phase, Record, Tag, count_of};
+use crate::exec;
 use crate::git::{LockOwner, Repo};
 use crate::rules::{Tip, judge_tip};
 use crate::session::error::SessionError;
@@ -79,16 +80,8 @@ fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
 fn refs(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     for broken in &facts.broken {
         let Some(object) = value_of(facts, broken) else { continue };
-        let aside = repo.set_ref_aside(broken)?;
-        // What was packed of a branch is older than what it was.
-        match repo.branch(&broken.name)? {
-            Some(packed) if broken.name == facts.tag.branch_ref() => {
-                repo.advance(&broken.name, &packed, &CommitId::new(&object), "autoresearch: repair")?;
-            }
-            Some(_) => {}
-            None => repo.put_ref_back(&broken.name, &object)?,
-        }
-        done.push(format!("put {} back at {}; its torn file is now {}", broken.name, &object[..8], aside.display()));
+        let copy = repo.mend_ref(broken, &object)?;
+        done.push(format!("put {} back at {}; what its file was is in {}", broken.name, &object[..8], copy.display()));
     }
     Ok(())
 }
@@ -154,7 +147,7 @@ fn state_files(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError
     }
     if let Ok(Some(Journal { open: Some(open), .. })) = &facts.journal {
         let folder = facts.folder.run(open.id);
-        if !crate::exec::is_held(&folder) {
+        if !exec::is_held(&folder) {
             for path in torn_run_files(&folder) {
                 done.push(format!("{}; the run counts as lost", set_aside(&path)?));
             }
@@ -196,6 +189,10 @@ fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> 
 /// Gives every record its row, and tells the journals where the rows of open experiments are.
 fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>) -> Result<(), SessionError> {
     let Some(books) = Books::of(repo, patients) else { return Ok(()) };
+    // One that cannot be compared cannot be mended either, and is found by the look that follows.
+    if books.compare().is_err() {
+        return Ok(());
+    }
     let Some(rebuilt) = books.rebuild()? else { return Ok(()) };
     for facts in patients.all() {
         let Ok(Some(journal)) = &facts.journal else { continue };

@@ -72,10 +72,11 @@ fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, Ses
     let tip = repo.readable_refs_under("refs/heads/autoresearch")?;
     let tip = tip.into_iter().find(|(name, _)| *name == facts.tag.branch_ref()).map(|(_, object)| object);
     let is_elsewhere = facts.expected_tip().is_some_and(|expected| tip.is_some_and(|tip| tip != expected.as_str()));
-    let means = if is_elsewhere {
-        "; an experiment was open, its commit is at the tip of the branch and was not recorded"
-    } else {
-        ""
+    let is_changed = || repo.changes().is_ok_and(|changes| !changes.tracked.is_empty());
+    let means = match is_elsewhere {
+        true => "; an experiment was open, its commit is at the tip of the branch and was not recorded",
+        false if is_changed() => "; the uncommitted changes may be those of an experiment that was open",
+        false => "",
     };
     Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(facts.mend()))
 }

@@ -154,6 +154,7 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
         "is a ledger of `loss`, not of `val_bpb`",
         "puts it aside, and a new one is started; then ar doctor --repair",
     );
+    doctor(&repo, &["--repair"], 1);
     fs::rename(repo.file("results.tsv"), repo.file("results.tsv.old")).unwrap();
     doctor(&repo, &["--repair"], 0);
     assert_eq!(repo.read("results.tsv"), rows);
@@ -263,16 +264,16 @@ fn an_ar_that_is_at_work_is_named_and_not_disturbed() {
     let said = doctor(&repo, &[], 0);
     let holder = format!("an ar is at work: process {} with session t", child.id());
     assert!(said.contains(&holder) && said.contains("experiment 1 is open (running)\n"), "{said}");
-    repo.rm("results.tsv");
+    repo.write(state("directions_tried.json"), "");
     let error = ar(&repo, ["doctor", "--repair"]).exits(5).stderr;
     assert!(
         error.contains(&format!("process {}", child.id())) && error.contains("hint: wait for it to end"),
         "{error}"
     );
-    assert!(!repo.exists("results.tsv"));
+    assert_eq!(repo.read(state("directions_tried.json")), "");
     fs::write(repo.outside().join("go"), "").unwrap();
     Called::from(child.wait_with_output().unwrap()).ok();
-    doctor(&repo, &[], 0);
+    doctor(&repo, &["--repair"], 0);
 }
 
 #[test]
@@ -301,4 +302,36 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     ar(&repo, ["resume", "t"]).ok();
     doctor(&repo, &[], 0);
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
+}
+
+#[test]
+fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() {
+    let repo = TestRepo::new();
+    let mut child = in_a_run(&repo);
+    let tip = repo.git(["rev-parse", "autoresearch/t~"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::write(repo.outside().join("go"), "").unwrap();
+    until("the end of the run", || repo.exists(".autoresearch/t/runs/00001/exit.json").then_some(()));
+    repo.git(["clean", "--quiet", "-fdx"]);
+    finds(&repo, 1, "error", "its commit is at the tip of the branch and was not recorded", "ar doctor --repair");
+    let said = doctor(&repo, &["--repair"], 1);
+    let hint = format!("git reset --keep {}", &tip[..12]);
+    assert!(said.contains("which is no experiment: ") && said.contains(&hint), "{said}");
+    repo.git(["reset", "--quiet", "--keep", &tip]);
+    doctor(&repo, &[], 0);
+    ar(&repo, ["resume", "t"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+
+    repo.rm(state("progress.json"));
+    repo.write("value", "0.5\n");
+    finds(
+        &repo,
+        1,
+        "error",
+        "the uncommitted changes may be those of an experiment that was open",
+        "ar doctor --repair",
+    );
+    doctor(&repo, &["--repair"], 0);
+    assert_eq!(repo.read("value"), "0.5\n");
 }
