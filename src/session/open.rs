@@ -113,6 +113,7 @@ impl<'a> Session<'a> {
             continued,
         })?;
         if rebuilt {
+            session.remember_untracked()?;
             let detail = format!("{} was gone; {REBUILT}", session.folder.root().display());
             session.emit(Event::Notice { detail })?;
         }

@@ -280,11 +280,7 @@ impl Session<'_> {
                 _ => {}
             }
             tokio::select! {
-                exit = run.job.wait() => break match exit {
-                    Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
-                    Err(full @ ExecError::DiskFull { .. }) => return Err(self.spoilt(open, full.into())),
-                    exit => exit?,
-                },
+                exit = run.job.wait() => break exit,
                 _ = ticks.tick() => {
                     run.log.look()?;
                     let elapsed = run.before + run.began.elapsed();
@@ -304,6 +300,15 @@ impl Session<'_> {
                 () = async { sleep_until(deadline.unwrap_or_else(Instant::now)).await },
                     if deadline.is_some() && !stopping => return Ok(Ended::StillRunning),
             }
+        };
+        let exit = match exit {
+            Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
+            Err(full @ ExecError::DiskFull { .. }) => {
+                // As long as the log is open, its removal makes no room.
+                drop(run);
+                return Err(self.spoilt(open, full.into()));
+            }
+            exit => exit?,
         };
         if exit.stopped {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });

@@ -189,7 +189,7 @@ mod tests {
     fn what_is_noted_twice_is_there_once() {
         let folder = tempfile::tempdir().unwrap();
         let memory = Memory::new(folder.path());
-        memory.create().unwrap();
+        memory.create(&[]).unwrap();
         let idle = Iteration {
             ts: Timestamp::UNIX_EPOCH,
             iteration: 1,

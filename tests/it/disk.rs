@@ -41,8 +41,9 @@ enum Moment {
     InAgent(u32, i32),
 }
 
-/// A command that, once and for one experiment, leaves only so much on the disk of the repository, and then does `more`.
-fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32, more: &str) -> String {
+/// A command that, once and for one experiment, does `before`, leaves only so much on the disk of the repository, and then
+/// does `more`.
+fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32, [before, more]: [&str; 2]) -> String {
     let once = repo.outside().join("filled");
     let fill = match scarce {
         Scarce::Blocks => {
@@ -53,22 +54,24 @@ fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32, more: &str) -> S
              for n in $(ls .git/fill | tail -n {left}); do rm .git/fill/$n; done"
         ),
     };
-    format!("if [ ! -e {0} ] && [ $AR_EXPERIMENT = {id} ]; then touch {0}; {fill}; {more} fi", once.display())
+    format!("if [ ! -e {0} ] && [ $AR_EXPERIMENT = {id} ]; then touch {0}; {before} {fill}; {more} fi", once.display())
 }
 
 fn session(repo: &TestRepo, full: Option<(Moment, Scarce, u32)>) -> Called {
     let (mut train, mut agent) = ("sh train.sh".to_owned(), agent(STEPS));
     if let Some((moment, scarce, left)) = full {
-        let filling = |id, more: &str| filling(repo, scarce, left, id, more);
+        let filling = |id, around| filling(repo, scarce, left, id, around);
         match moment {
-            Moment::AfterAgent(id) => agent = format!("{agent}; {}", filling(id, "")),
-            Moment::BeforeRun(id) => train = format!("{}; {train}", filling(id, "")),
-            Moment::AfterRun(id) => train = format!("{train}; {}", filling(id, "")),
+            Moment::AfterAgent(id) => agent = format!("{agent}; {}", filling(id, ["", ""])),
+            Moment::BeforeRun(id) => train = format!("{}; {train}", filling(id, ["", ""])),
+            Moment::AfterRun(id) => train = format!("{train}; {}", filling(id, ["", ""])),
             Moment::InRun(id, status) => {
-                train = format!("echo val_bpb: 0.5; {}; {train}", filling(id, &format!("exit {status};")));
+                let end = format!("exit {status};");
+                train = format!("{}; {train}", filling(id, ["echo val_bpb: 0.5;", &end]));
             }
             Moment::InAgent(id, status) => {
-                agent = format!("{}; {agent}", filling(id, &format!("echo >> train.sh; exit {status};")));
+                let end = format!("echo >> train.sh; exit {status};");
+                agent = format!("{}; {agent}", filling(id, ["", &end]));
             }
         }
     }

@@ -9,12 +9,24 @@ use crate::support::TestRepo;
 
 /// Everything about the session `t` that must not depend on how often it was killed.
 pub(crate) fn outcome(repo: &TestRepo) -> String {
+    let mut text = results(repo);
+    for reference in record_refs(repo) {
+        let log = format!(".autoresearch/t/runs/{}/run.log", reference.rsplit('/').next().unwrap());
+        text += &format!("{log}\n{}", read(repo, &log));
+    }
+    text
+}
+
+fn record_refs(repo: &TestRepo) -> Vec<String> {
+    let refs = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/"]);
+    refs.lines().filter(|reference| !reference.contains("/saved/")).map(str::to_owned).collect()
+}
+
+/// The same without the logs of the runs.
+pub(crate) fn results(repo: &TestRepo) -> String {
     let mut text = String::new();
-    for reference in repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/"]).lines() {
-        if reference.contains("/saved/") {
-            continue;
-        }
-        let body = repo.git(["for-each-ref", "--format=%(contents:body)", reference]);
+    for reference in record_refs(repo) {
+        let body = repo.git(["for-each-ref", "--format=%(contents:body)", &reference]);
         let record: Value = serde_json::from_str(&body).unwrap();
         let tree = repo.git(["rev-parse", &format!("{reference}^{{tree}}")]);
         text += &format!(
@@ -25,7 +37,6 @@ pub(crate) fn outcome(repo: &TestRepo) -> String {
             record["description"],
             record["runs"][0]["exit"]
         );
-        text += &read(repo, &format!(".autoresearch/t/runs/{}/run.log", reference.rsplit('/').next().unwrap()));
     }
     for row in read(repo, "results.tsv").lines() {
         text += &format!("{}\n", row.split_once('\t').unwrap().1);

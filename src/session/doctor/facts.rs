@@ -75,10 +75,7 @@ impl Facts {
         }
         refs.sort_by_key(|found| found.id);
         broken.extend(repo.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch));
-        let holder = match folder.refuse_held() {
-            Err(StateError::Held { holder }) => Some(holder),
-            _ => None,
-        };
+        let holder = folder.owner(repo.git_dir()).ok().flatten().map(|owner| owner.said);
         let contract = folder.contract();
         let journal = Journal::read(&folder.state());
         Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, journal, holder })
