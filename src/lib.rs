@@ -14,8 +14,10 @@
 //! | [`measure`] | log bytes to metrics and a failure class |
 //! | [`rules`] | pure decisions: keep or discard, stop, budgets |
 //! | [`domain`] | the types all of them speak in |
+//! | [`crash`] | moments at which the tests kill the program |
 
 pub mod agent;
+pub mod crash;
 pub mod domain;
 pub mod exec;
 pub mod git;

@@ -37,6 +37,8 @@ pub(super) enum Command {
     Show(ShowArgs),
     /// What is read out of a log file
     Extract(ExtractArgs),
+    /// Whether everything is in order, and what to do if not
+    Doctor(DoctorArgs),
     /// Write ar.toml and program.md to start from
     Init(InitArgs),
     /// The whole loop on a built-in example
@@ -292,6 +294,19 @@ pub(super) struct ExtractArgs {
     /// How the run ended; above 128 it is a signal
     #[arg(long, value_name = "STATUS", default_value_t = 0, allow_negative_numbers = true)]
     pub(super) exit_status: i32,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(super) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// The session [default: that of the current branch, else all of them]
+    #[arg(value_name = "TAG")]
+    pub(super) session: Option<Tag>,
+    /// Mend what can be mended without a guess; what is replaced is kept beside it
+    #[arg(long)]
+    pub(super) repair: bool,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(super) format: OutputFormat,

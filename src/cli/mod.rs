@@ -3,6 +3,7 @@
 mod args;
 mod confirm;
 mod demo;
+mod doctor;
 mod error;
 mod exit;
 mod extract;
@@ -63,6 +64,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Log(args) => log::run(args),
         Command::Show(args) => show::run(args),
         Command::Extract(args) => extract::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
         Command::Demo(args) => demo::run(args),
     }

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use autoresearch::domain::Event;
+use autoresearch::exec::end_by_signals;
 use autoresearch::session::Observer;
 
 use super::output;
@@ -75,10 +76,11 @@ impl Printer {
     }
 
     /// Waits until everything is printed: without limit into a file or a pipe; a terminal that takes nothing for
-    /// [`PATIENCE`] gets nothing more.
+    /// [`PATIENCE`] gets nothing more. Signals end the waiting: the loop that listened to them is over.
     pub(super) fn finish(self) {
         let Printer { items, thread, backlog, .. } = self;
         drop(items);
+        end_by_signals();
         let waiting = || backlog.items.load(Ordering::Relaxed);
         let mut last = (waiting(), Instant::now());
         while !thread.is_finished() {

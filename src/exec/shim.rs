@@ -19,8 +19,9 @@ use super::tree::{Tree, leave_no_child};
 use super::unix::{self, Ended, Pid};
 use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
+use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{StateError, is_disk_full, read_json, write_json};
+use crate::state::{is_disk_full, read_json, write_json};
 
 /// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
 pub(super) const DISK_FULL: u8 = 28;
@@ -34,19 +35,17 @@ pub fn shim_main(job_file: &Path) -> ExitCode {
     match serve(job_file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
             // Nobody is left to be told when this fails.
-            let _ = writeln!(io::stderr(), "{error}{source}");
-            match error {
-                // Its words would not fit on the disk either.
-                ExecError::State(ref error @ StateError::Io { .. }) if is_disk_full(error) => ExitCode::from(DISK_FULL),
-                _ => ExitCode::FAILURE,
-            }
+            let _ = writeln!(io::stderr(), "{}", in_words(&error));
+            // Its words would not fit on the disk either.
+            if is_disk_full(&error) { ExitCode::from(DISK_FULL) } else { ExitCode::FAILURE }
         }
     }
 }
 
 fn serve(job_file: &Path) -> Result<(), ExecError> {
+    crash::in_shim();
+    crash::point("begun");
     unix::default_signals();
     unix::close_all_on_exec();
     unix::become_subreaper();
@@ -55,9 +54,13 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     let files = Files::of(&job);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
     let exit = runtime.block_on(watch_over(&job, &files))?;
+    crash::point("command_over");
     // The command itself may have deleted it.
     fs::create_dir_all(&job.folder).map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
-    Ok(write_json(&files.exit, &exit)?)
+    sync_log(&job.log)?;
+    write_json(&files.exit, &exit)?;
+    crash::point("exit_written");
+    Ok(())
 }
 
 /// Runs the command to its end. An error that keeps it from starting is part of the result.
@@ -74,14 +77,19 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
     let mut exit = Exit::at(started);
     let oom_before = oom_kills();
     let start = Instant::now();
-    let launched = note_start(job, files, started).map_err(|error| error.to_string()).and_then(|()| launch(job, files));
-    let handle = match launched {
+    let log = match note_start(job, files, started).and_then(|()| open_log(job)) {
+        // What is said in `exit.json` would last, and there may be room the next time.
+        Err(error) if is_disk_full(&error) => return Err(error),
+        log => log.map_err(|error| in_words(&error)),
+    };
+    let handle = match log.and_then(|log| launch(job, files, log)) {
         Ok(handle) => handle,
         Err(error) => {
             exit.error = Some(error);
             return Ok(exit);
         }
     };
+    crash::point("launched");
     let leader = handle.pids().first().and_then(|pid| Pid::try_from(*pid).ok()).unwrap_or(0);
     let tree = Tree::new(leader);
     let mut sampler = Sampler::new(start);
@@ -101,6 +109,7 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
         }
     };
     let mut over = (Timestamp::now(), start.elapsed());
+    crash::point("command_ended");
     exit.survivors = tree.end(job.grace, &mut child).await;
     if ended.is_none() {
         ended = tree.leader_ended().map_err(ExecError::Watch)?;
@@ -125,6 +134,16 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
     Ok(exit)
 }
 
+/// Makes the log last before `exit.json` says that it is complete. A command may have removed it.
+fn sync_log(log: &Path) -> Result<(), ExecError> {
+    match File::open(log).and_then(|file| file.sync_all()) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(ExecError::File { path: log.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecError> {
     let deadline = SignedDuration::try_from(job.timeout).ok().and_then(|timeout| started.checked_add(timeout).ok());
     let (pid, boot_id, host) = (std::process::id(), boot_id(), unix::host_name());
@@ -132,10 +151,19 @@ fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecEr
     Ok(write_json(&files.started, &started)?)
 }
 
-/// Starts the command as the leader of a process group of its own.
-fn launch(job: &Job, files: &Files) -> Result<Handle, String> {
+fn open_log(job: &Job) -> Result<File, ExecError> {
+    let log = File::options().create(true).append(true).open(&job.log);
+    log.map_err(|source| ExecError::File { path: job.log.clone(), source })
+}
+
+fn in_words(error: &ExecError) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{source}")
+}
+
+/// Starts the command as the leader of a process group of its own, with its output to `log`.
+fn launch(job: &Job, files: &Files, log: File) -> Result<Handle, String> {
     let open = |path: &Path, file: io::Result<File>| file.map_err(|error| format!("{}: {error}", path.display()));
-    let log = open(&job.log, File::options().create(true).append(true).open(&job.log))?;
     let null = Path::new("/dev/null");
     let stdin = job.stdin.as_deref().unwrap_or(null);
     let stdin = open(stdin, File::open(stdin))?;

@@ -13,6 +13,7 @@ use super::job::{Files, lock_path, marker_of};
 use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
+use crate::crash;
 use crate::state::{GLANCE, lock_within, read_json, write_json};
 
 /// How often the lock of a job that another process started is tried.
@@ -86,6 +87,7 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
     }
     fs::create_dir_all(&job.folder).map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
     let lock = lock(&job.folder)?;
+    crash::point("job.locked");
     let files = Files::of(&job);
     for stale in [&files.started, &files.exit] {
         match fs::remove_file(stale) {
@@ -96,6 +98,7 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
         }
     }
     write_json(&files.job, &job)?;
+    crash::point("job.written");
 
     let file_error = |source| ExecError::File { path: job.folder.clone(), source };
     let last_words = tempfile::tempfile_in(&job.folder).map_err(file_error)?;
@@ -112,6 +115,7 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
     command.stderr(last_words.try_clone().map_err(file_error)?);
     unix::in_new_session(&mut command);
     let shim = command.spawn().map_err(|source| ExecError::Shim { shim: shim.to_owned(), source })?;
+    crash::point("job.started");
     Ok(Running { shim: Shim::Child(shim), command: job.command, files, last_words: Some(last_words), _tie: tie })
 }
 

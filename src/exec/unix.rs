@@ -85,13 +85,30 @@ pub(super) fn default_signals() {
 /// Lets no write to a terminal stop this process, as one from the background would after `stty tostop`. Gives whether
 /// it should hear of hang-ups: not when whoever started it had them ignored, as `nohup` does.
 pub fn shield_from_terminal() -> bool {
-    // SAFETY: SIG_IGN is a valid disposition; a zeroed `sigaction` is valid memory, and without a new one the call only
-    // asks.
+    // SAFETY: SIG_IGN is a valid disposition.
     unsafe {
         libc::signal(libc::SIGTTOU, libc::SIG_IGN);
-        let mut hangup: libc::sigaction = mem::zeroed();
-        check(libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut hangup)).is_err()
-            || hangup.sa_sigaction != libc::SIG_IGN
+    }
+    !is_ignored(libc::SIGHUP)
+}
+
+/// Lets Ctrl-C, TERM and hang-ups end this process, as they do until somebody listens to them; what is ignored stays so.
+pub fn end_by_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        if !is_ignored(signal) {
+            // SAFETY: SIG_DFL is a valid disposition.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: a zeroed `sigaction` is valid memory, and without a new one the call only asks.
+    unsafe {
+        let mut found: libc::sigaction = mem::zeroed();
+        check(libc::sigaction(signal, std::ptr::null(), &mut found)).is_ok() && found.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -5,6 +5,7 @@ use gix::ObjectId;
 use super::error::During;
 use super::path::{commit_id, object_id};
 use super::{GitError, Proposal, Repo, Result, Untracked, refs};
+use crate::crash;
 use crate::domain::CommitId;
 
 impl Repo {
@@ -13,6 +14,7 @@ impl Repo {
     /// commit is on disk with all that belongs to it.
     pub fn commit(&self, proposal: &Proposal, parent: &CommitId, message: &str) -> Result<CommitId> {
         let id = self.write_commit(proposal.tree, vec![object_id(parent)?], message, true)?;
+        crash::point("git.commit_unsynced");
         self.sync_objects(proposal.written.iter().copied().chain([id]))?;
         Ok(commit_id(id))
     }

@@ -8,6 +8,7 @@ use gix::refs::{FullName, Target};
 use super::error::During;
 use super::path::{commit_id, object_id};
 use super::{Repo, Result, refs};
+use crate::crash;
 use crate::domain::CommitId;
 
 /// Where `HEAD` is.
@@ -120,6 +121,7 @@ impl Repo {
                 // The switch of a symbolic ref writes no reflog of its own, so the line is written first.
                 if let Some(commit) = self.branch(name)? {
                     self.edit_refs([update(Target::Object(object_id(&commit)?), RefLog::Only)])?;
+                    crash::point("git.head_logged");
                 }
                 self.edit_refs([update(Target::Symbolic(refs::full_name(name)?), RefLog::AndReference)])?;
             }

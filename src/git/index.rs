@@ -14,6 +14,8 @@ use super::error::{At, During};
 use super::lock::IndexLock;
 use super::{GitError, Repo, Result, cache_tree, sync, worktree};
 
+use crate::crash;
+
 /// How the names of this program's temporary files in the repository's folder start.
 pub(super) const TEMPORARY: &str = "ar-tmp-";
 
@@ -120,7 +122,9 @@ fn replace(lock: &IndexLock, bytes: &[u8]) -> Result<()> {
         .at("writing", path)?;
     file.write_all(bytes).at("writing", path)?;
     file.as_file().sync_all().at("syncing", path)?;
+    crash::point("git.index_prepared");
     file.persist(path).map_err(|err| err.error).at("writing", path)?;
+    crash::point("git.index_replaced");
     sync::folder(dir)
 }
 

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::error::At;
-use super::{GitError, Result, open};
+use super::index::TEMPORARY;
+use super::{GitError, LockOwner, Result, open};
+
+use crate::crash;
 
 /// What the lock file of this program holds.
 const MARKER: &[u8] = b"ar holds the index\n";
@@ -68,6 +71,15 @@ pub(super) fn check(index: &Path) -> Result<()> {
     }
 }
 
+/// Whose a lock file is, by its mark.
+pub(super) fn owner(lock: &Path) -> Result<LockOwner> {
+    Ok(match open_marked(lock)? {
+        Found::Marked(file) if file.try_lock_shared().is_ok() => LockOwner::Dead,
+        Found::Marked(_) => LockOwner::Alive,
+        Found::Nothing | Found::Foreign => LockOwner::Other,
+    })
+}
+
 /// Removes locks that a program made which is known to be dead: of `locks` those that were made after `since` and that
 /// nobody takes away within two seconds. Gives how many were removed.
 pub(super) fn remove_left_behind(locks: impl Fn() -> Result<Vec<PathBuf>>, since: SystemTime) -> Result<usize> {
@@ -98,7 +110,8 @@ pub(super) fn remove_left_behind(locks: impl Fn() -> Result<Vec<PathBuf>>, since
     }
 }
 
-fn lock_path(index: &Path) -> PathBuf {
+/// The lock file of the index at `index`.
+pub(super) fn lock_path(index: &Path) -> PathBuf {
     let mut path = index.as_os_str().to_owned();
     path.push(".lock");
     PathBuf::from(path)
@@ -112,9 +125,10 @@ fn locked(lock: &Path) -> GitError {
 /// Creates the lock file, held from the moment it has its name; nothing when there is one.
 fn try_create(lock: &Path) -> Result<Option<File>> {
     let dir = lock.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix("ar-lock-").tempfile_in(dir).at("writing", lock)?;
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).at("writing", lock)?;
     file.as_file().lock().at("locking", lock)?;
     file.write_all(MARKER).at("writing", lock)?;
+    crash::point("git.index_lock_prepared");
     match file.persist_noclobber(lock) {
         Ok(file) => Ok(Some(file)),
         Err(err) if err.error.kind() == ErrorKind::AlreadyExists => Ok(None),
@@ -140,7 +154,7 @@ fn open_marked(lock: &Path) -> Result<Found> {
 }
 
 /// Removes a lock file that a killed process of this program left behind; true when the way is free now.
-fn remove_abandoned(lock: &Path) -> Result<bool> {
+pub(super) fn remove_abandoned(lock: &Path) -> Result<bool> {
     let file = match open_marked(lock)? {
         Found::Nothing => return Ok(true),
         Found::Foreign => return Ok(false),

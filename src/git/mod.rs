@@ -9,6 +9,7 @@
 
 mod attributes;
 mod cache_tree;
+mod check;
 mod commit;
 mod diff;
 mod diff_text;
@@ -34,6 +35,7 @@ mod untracked;
 
 mod worktree;
 
+pub use check::{BrokenRef, LockFile, LockOwner};
 pub use error::{Cause, GitError};
 pub use head::{Head, HeadTarget};
 pub use open::Repo;

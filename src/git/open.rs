@@ -36,6 +36,13 @@ impl Repo {
     /// does not name, refs that are no files, extensions of the format that are not known, a sparse index, and files
     /// that are checked out as UTF-16 or UTF-32.
     pub fn discover(dir: &Path) -> Result<Repo> {
+        let repo = Repo::find(dir)?;
+        repo.check_index()?;
+        Ok(repo)
+    }
+
+    /// Opens the repository that `dir` is in as [`Repo::discover`] does, also when its index cannot be worked with.
+    pub fn find(dir: &Path) -> Result<Repo> {
         let opened = gix::ThreadSafeRepository::discover_with_environment_overrides(dir);
         let mut gix = opened.map(|gix| gix.to_thread_local()).map_err(|source| {
             let missing = std::env::var_os("GIT_DIR").is_none() && !has_repository(dir);
@@ -53,15 +60,7 @@ impl Repo {
             return Err(GitError::ForeignOwner(worktree));
         }
         refuse_formats(&gix)?;
-        let repo = Repo { gix, worktree };
-        let index = repo.load_index()?;
-        let sparse_wanted = repo.gix.config_snapshot().boolean("index.sparse").unwrap_or(false)
-            && repo.gix.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
-        if index.is_sparse() || sparse_wanted {
-            return Err(GitError::SparseIndex);
-        }
-        repo.refuse_encodings(&index)?;
-        Ok(repo)
+        Ok(Repo { gix, worktree })
     }
 
     /// Makes a new repository in `dir`, which may hold files and must not be in one already.
@@ -89,7 +88,7 @@ impl Repo {
     }
 
     /// The lock files of git: of the index, of `HEAD` and its like, of the packed refs, and of refs.
-    fn git_locks(&self) -> Result<Vec<PathBuf>> {
+    pub(super) fn git_locks(&self) -> Result<Vec<PathBuf>> {
         let mut locks = Vec::new();
         for folder in [self.git_dir(), self.common_dir()] {
             collect_locks(folder, false, &mut locks)?;
@@ -158,7 +157,7 @@ impl Repo {
 }
 
 /// Puts a file's new content in place of the old one at once, and durably.
-fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
+pub(super) fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(dir).at("making the folder", dir)?;
     let mut file = tempfile::NamedTempFile::new_in(dir).at("writing", path)?;

@@ -121,8 +121,8 @@ impl Repo {
         Ok(Some(operation))
     }
 
-    /// The command that is half done.
-    pub(super) fn operation_name(&self) -> Result<Option<&'static str>> {
+    /// The command that is half done, where one is: the name of [`Repo::operation`].
+    pub fn operation_name(&self) -> Result<Option<&'static str>> {
         for (sign, name) in SIGNS {
             let path = self.git_dir().join(sign);
             if !path.try_exists().at("reading", &path)? {

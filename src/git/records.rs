@@ -6,6 +6,7 @@ use gix::refs::transaction::{PreviousValue, RefEdit};
 use super::error::During;
 use super::path::{commit_id, object_id, parse_id};
 use super::{GitError, Repo, Result, refs};
+use crate::crash;
 use crate::domain::CommitId;
 
 /// An annotated tag with the ref that it stands under.
@@ -41,6 +42,7 @@ impl Repo {
         };
         let id = self.gix.write_object(&tag).during("writing a record")?.detach();
         self.sync_objects([id])?;
+        crash::point("git.tag_written");
         self.edit_refs([RefEdit::update(name, id, PreviousValue::MustNotExist, "")])?;
         self.sync_ref(refname)
     }
@@ -71,7 +73,7 @@ impl Repo {
         }
     }
 
-    fn read_tag(&self, name: String, id: &str) -> Result<Option<TagObject>> {
+    pub(super) fn read_tag(&self, name: String, id: &str) -> Result<Option<TagObject>> {
         let object = self.gix.find_object(parse_id(id)?).during("reading a record")?;
         if object.kind != Kind::Tag {
             return Ok(None);

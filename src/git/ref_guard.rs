@@ -6,13 +6,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::At;
-use super::{GitError, Result};
+use super::{GitError, LockOwner, Result};
 use crate::state::lock_within;
 
 /// The file that names the locks, in the git folder of the working tree.
@@ -53,6 +53,19 @@ impl RefGuard {
     }
 }
 
+impl RefGuard {
+    /// The locks that are named, with whether their maker is alive. Changes nothing.
+    pub(super) fn named(git_dir: &Path) -> Result<Vec<(PathBuf, LockOwner)>> {
+        let path = git_dir.join(NAME);
+        let mut file = match File::open(&path) {
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file.at("reading", &path)?,
+        };
+        let owner = if file.try_lock_shared().is_ok() { LockOwner::Dead } else { LockOwner::Alive };
+        Ok(read_names(&mut file).at("reading", &path)?.into_iter().map(|lock| (lock, owner)).collect())
+    }
+}
+
 impl Drop for RefGuard {
     fn drop(&mut self) {
         // Names that stay behind are those of locks that are gone; removing them again does nothing.
@@ -61,15 +74,19 @@ impl Drop for RefGuard {
 }
 
 fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
-    let mut names = Vec::new();
-    file.read_to_end(&mut names).at("reading", path)?;
-    // On a full disk names are cut off, and what is left of one may be that of the ref itself.
-    for name in names.split(|byte| *byte == 0).filter(|name| name.ends_with(b".lock")) {
-        let lock = Path::new(OsStr::from_bytes(name));
-        match fs::remove_file(lock) {
-            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", lock),
+    for lock in read_names(file).at("reading", path)? {
+        match fs::remove_file(&lock) {
+            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", &lock),
             _ => {}
         }
     }
     file.set_len(0).at("writing", path)
+}
+
+fn read_names(file: &mut File) -> io::Result<Vec<PathBuf>> {
+    let mut names = Vec::new();
+    file.read_to_end(&mut names)?;
+    // On a full disk names are cut off, and what is left of one may be that of the ref itself.
+    let names = names.split(|byte| *byte == 0).filter(|name| name.ends_with(b".lock"));
+    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
 }

@@ -10,6 +10,7 @@ use super::error::During;
 use super::path::{commit_id, object_id};
 use super::ref_guard::RefGuard;
 use super::{GitError, Repo, Result};
+use crate::crash;
 use crate::domain::CommitId;
 
 /// Checks a full ref name.
@@ -130,7 +131,9 @@ impl Repo {
         let committer = committer.to_ref(&mut time);
         let edits: Vec<RefEdit> = edits.into_iter().collect();
         let _guard = RefGuard::begin(self.git_dir(), &self.locks_of(&edits)?)?;
+        crash::point("git.locks_named");
         self.gix.edit_references_as(edits, Some(committer)).during("updating refs")?;
+        crash::point("git.ref_moved");
         Ok(())
     }
 

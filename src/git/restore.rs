@@ -6,6 +6,7 @@ use super::lock::IndexLock;
 use super::path::to_path;
 use super::worktree::OnDisk;
 use super::{Repo, Result, SaveAs, Saved, Untracked, index, plan};
+use crate::crash;
 use crate::domain::CommitId;
 
 /// What came of putting the working tree back.
@@ -39,9 +40,11 @@ impl Repo {
         let mut state = self.load_index()?;
         let mut plan = self.plan(&state, expected_tree, target_tree, known)?;
         let saved = self.save_plan(&plan, save)?;
+        crash::point("git.restore_planned");
 
         for path in plan.remove.iter().rev() {
             plan::remove_file(self.worktree(), path)?;
+            crash::point("git.file_removed");
         }
         for path in &plan.clear {
             let folder = self.worktree().join(to_path(path.as_ref()));
@@ -58,6 +61,7 @@ impl Repo {
         let mut written = index::Edits::default();
         for (path, version) in writes {
             let stat = files.write(path.as_ref(), version)?;
+            crash::point("git.file_put_back");
             written.set.insert(path, (version, stat));
         }
         for (path, version) in plan.verify {
@@ -71,6 +75,7 @@ impl Repo {
         for path in &plan.put_back {
             self.put_untracked_back(known, &to_path(path.as_ref()))?;
         }
+        crash::point("git.files_put_back");
         let fresh: Vec<BString> = written.set.keys().cloned().collect();
         index::apply(&mut state, written);
         self.write_tree(&mut state, &mut Vec::new())?;

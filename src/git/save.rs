@@ -12,6 +12,7 @@ use super::index::Version;
 use super::path::{commit_id, object_id, parse_id, to_path};
 use super::plan::Plan;
 use super::{Repo, Result, Untracked, refs};
+use crate::crash;
 use crate::domain::CommitId;
 
 /// How uncommitted changes are saved.
@@ -79,6 +80,7 @@ impl Repo {
         let commit = self.write_commit(tree, parents, &save.subject, false)?;
         written.push(commit);
         self.sync_objects(written)?;
+        crash::point("git.changes_written");
         self.create_saved(&reference, commit)?;
         Ok(Some(Saved { reference, paths }))
     }
@@ -90,6 +92,7 @@ impl Repo {
         let reference = next_reference(&folder, &self.refs_under(&folder)?);
         let kept = self.write_commit(self.tree_id(commit)?, vec![object_id(commit)?], &save.subject, false)?;
         self.sync_objects([kept])?;
+        crash::point("git.kept_written");
         self.create_saved(&reference, kept)?;
         Ok(reference)
     }
@@ -97,7 +100,9 @@ impl Repo {
     fn create_saved(&self, reference: &str, commit: ObjectId) -> Result<()> {
         let name = refs::full_name(reference)?;
         self.edit_refs([RefEdit::update(name, commit, PreviousValue::MustNotExist, "")])?;
-        self.sync_ref(reference)
+        self.sync_ref(reference)?;
+        crash::point("git.saved");
+        Ok(())
     }
 
     /// A tree with some files changed or removed. A file takes the place of a folder, and a folder that of a file.

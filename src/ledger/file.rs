@@ -9,11 +9,15 @@ use std::time::Duration;
 use super::columns::Columns;
 use super::layout::{Entry, Layout};
 use super::read::number;
+use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
 use crate::state::lock_within;
 
 /// How long an append waits for another one; an append takes milliseconds.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// What mends a file that was cut short.
+const CUT_SHORT: &str = "`ar doctor --repair` mends one that was cut short";
 
 /// Why a ledger cannot be continued.
 #[derive(Debug, thiserror::Error)]
@@ -70,13 +74,14 @@ impl LedgerError {
             format!("`mv {} {}` puts it aside, and a new one is started", shell_word(path), shell_word(old.as_ref()))
         };
         Some(match self {
-            LedgerError::NotAFile(path) | LedgerError::Encoding(path) => aside(path),
+            LedgerError::NotAFile(path) => aside(path),
+            LedgerError::Encoding(path) => format!("{}; {CUT_SHORT}", aside(path)),
             LedgerError::ReadOnly(path) => format!("`chmod u+w {}` makes it writable", shell_word(path)),
             LedgerError::OtherMetric { path, found, .. } => {
                 format!("`--metric {found}` continues it; or {}", aside(path))
             }
             LedgerError::Header { path, .. } => {
-                format!("`ar report --ledger {}` shows what is in it; {}", shell_word(path), aside(path))
+                format!("`ar report --ledger {}` shows what is in it; {}; {CUT_SHORT}", shell_word(path), aside(path))
             }
             LedgerError::Locked(path) => format!("`fuser {}` names the process", path.display()),
             LedgerError::Io { path, source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
@@ -221,6 +226,7 @@ impl LedgerFile {
                 .map_err(|error| self.io("read", error))?;
             self.layout = self.layout_of(&bytes)?;
         }
+        crash::point("ledger.locked");
         let missing = self.layout.is_none() || length == 0;
         let layout = self.layout.get_or_insert_with(|| Layout::new(&self.metric, self.dialect));
         if torn {

@@ -81,7 +81,7 @@ impl LedgerFile {
             StateError::Io { source, .. } => ledger.io(action, source),
             other => ledger.io(action, io::Error::other(other)),
         };
-        let copy = match existed {
+        let copy = match existed || !bytes.is_empty() {
             true => Some(copy_beside(path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?),
             false => None,
         };
@@ -98,7 +98,7 @@ impl LedgerFile {
             Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
             _ => bytes,
         };
-        let is_torn_header = LedgerFile::is_torn_header(self, whole);
+        let is_torn_header = self.is_torn_header(whole);
         let whole = if is_torn_header { &[] } else { whole };
         let layout = self.layout_of(whole)?;
         let text = std::str::from_utf8(whole).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;

@@ -3,12 +3,14 @@
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
 mod experiments;
+mod findings;
 mod found;
 mod grid;
 mod render;
 mod status;
 
 pub use experiments::{experiments_grid, record_grid};
+pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
 pub use render::{render_report, report_grid};

@@ -56,7 +56,7 @@ pub fn activity(seen: Seen) -> Activity {
         (false, Some(Phase::Running | Phase::Recording)) => match seen.job {
             RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,
-            RunFound::Gone => Activity::Left,
+            RunFound::Gone | RunFound::Unstarted => Activity::Left,
         },
     }
 }

@@ -4,6 +4,7 @@
 
 mod activity;
 mod decide;
+mod doctor;
 mod history;
 mod ladder;
 mod novelty;
@@ -16,6 +17,7 @@ mod summary;
 
 pub use activity::{Activity, Seen, activity};
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
+pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, judge_tip, worst};
 pub use history::History;
 pub use ladder::{Turn, climb};
 pub use novelty::{fingerprint, measured_before};

@@ -12,8 +12,10 @@ pub enum RunFound {
     Going,
     /// It is over and said how it ended.
     Over,
-    /// It was never started, or died without a word.
+    /// It died without a word.
     Gone,
+    /// It was never started.
+    Unstarted,
 }
 
 /// What is found of an open experiment: what the journal says, and what is really there.
@@ -42,9 +44,9 @@ pub enum Step {
     Commit,
     /// Bring branch and working tree to the experiment's commit.
     CheckOut,
-    /// Start the run.
+    /// Clear away what is left of an earlier run, and enter a new one in the journal.
     Run,
-    /// Wait for the run that is there, and measure, decide and record it.
+    /// Wait for the run, which is started if there is none, and measure, decide and record it.
     Finish,
     /// Record it as lost.
     RecordLost,
@@ -68,11 +70,17 @@ pub fn recover(found: Found) -> Vec<Step> {
         Phase::Committing => vec![CheckOut, Run, Finish],
         Phase::Running | Phase::Recording | Phase::Settling => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
+            // Nothing was lost, however often the start was entered in the journal.
+            RunFound::Unstarted => vec![EndJobs, CheckOut, Finish],
             RunFound::Gone if found.runs <= LOST_RETRIES => vec![EndJobs, CheckOut, Run, Finish],
             RunFound::Gone => vec![EndJobs, CheckOut, RecordLost],
         },
     }
 }
+
+#[cfg(test)]
+#[path = "recovery_tests.rs"]
+mod interleavings;
 
 #[cfg(test)]
 mod tests {
@@ -89,6 +97,7 @@ mod tests {
             (found(Phase::Committing, true, false, RunFound::Gone, 0), vec![CheckOut, Run, Finish]),
             (found(Phase::Running, true, false, RunFound::Going, 1), vec![Finish]),
             (found(Phase::Running, true, false, RunFound::Over, 1), vec![Finish]),
+            (found(Phase::Running, true, false, RunFound::Unstarted, 3), vec![EndJobs, CheckOut, Finish]),
             (found(Phase::Running, true, false, RunFound::Gone, 1), vec![EndJobs, CheckOut, Run, Finish]),
             (found(Phase::Running, true, false, RunFound::Gone, 2), vec![EndJobs, CheckOut, Run, Finish]),
             (found(Phase::Running, true, false, RunFound::Gone, 3), vec![EndJobs, CheckOut, RecordLost]),

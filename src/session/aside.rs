@@ -9,20 +9,24 @@ use super::error::SessionError;
 use super::open::{Session, remove_file};
 use super::proposing::{Texts, describe};
 use super::running::Deadline;
+use crate::crash;
 use crate::domain::{CommitId, Phase};
 use crate::git::{Proposal as Change, Untracked};
 use crate::state::{Aside, OpenExperiment, write_atomic};
 
+/// The index as it was when a change was set aside.
+pub(super) const INDEX_BEFORE: &str = "index.before";
+
 impl Session<'_> {
-    /// Takes the uncommitted change out of the working tree until the baseline is measured; then it is the first
-    /// experiment.
+    /// Keeps the uncommitted change until the baseline is measured, which takes it out of the working tree; then it is the
+    /// first experiment.
     pub(super) fn set_aside(&mut self, description: Option<String>) -> Result<(), SessionError> {
         if self.journal.aside.is_some() {
             return Ok(());
         }
         let base = self.tip();
         let known = self.known_untracked()?;
-        let change = self.repo.propose(&base, &known)?;
+        let mut change = self.repo.propose(&base, &known)?;
         if let Some(file) = change.too_large().first() {
             return Err(SessionError::TooLarge { path: file.path.clone(), size: file.size });
         }
@@ -33,34 +37,38 @@ impl Session<'_> {
         let texts = Texts { own: description, fallback: None };
         let description = texts.choose(None, || describe(&change, stat));
         write_atomic(&self.index_before(), &self.repo.index_bytes()?)?;
-        let (commit, reference) = self.keep_change(change, &base, &description)?;
-        self.journal.aside = Some(Aside { commit: commit.clone(), description, reference });
+        crash::point("aside.index_kept");
+        let (commit, reference) = self.keep_change(&change, &base, &description)?;
+        crash::point("aside.change_kept");
+        self.journal.aside = Some(Aside { commit, description, reference });
         self.write_journal()?;
-        self.put_back(&base, &commit)
+        crash::point("aside.noted");
+        // What was staged is known from the index as it was.
+        Ok(self.repo.adopt_index(&mut change)?)
     }
 
-    /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it; nothing
-    /// else remains.
+    /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it.
     pub(super) fn take_out(&mut self) -> Result<(), SessionError> {
-        if let Some(aside) = self.journal.aside.take() {
-            let start = self.contract.start.clone();
-            self.put_back(&aside.commit, &start)?;
-            if let Some(kept) = self.repo.branch(&aside.reference)? {
-                self.repo.delete_branch(&aside.reference, &kept)?;
-            }
+        let Some(aside) = self.journal.aside.clone() else { return Ok(()) };
+        let start = self.contract.start.clone();
+        self.put_back(&aside.commit, &start)?;
+        crash::point("aside.change_taken_out");
+        if let Some(kept) = self.repo.branch(&aside.reference)? {
+            self.repo.delete_branch(&aside.reference, &kept)?;
         }
+        crash::point("aside.ref_deleted");
         let path = self.index_before();
         match fs::read(&path) {
             Ok(index) => self.repo.put_index_back(&index)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(SessionError::Io { action: "read", path, source }),
         }
-        remove_file(&path)
+        crash::point("aside.index_put_back");
+        Ok(())
     }
 
-    /// The index as it was when a change was set aside.
     fn index_before(&self) -> PathBuf {
-        self.folder.state().join("index.before")
+        self.folder.state().join(INDEX_BEFORE)
     }
 
     /// Makes the change that was set aside, if there is one, the next experiment.
@@ -72,22 +80,34 @@ impl Session<'_> {
         open.commit = Some(commit);
         self.journal.iteration += 1;
         remove_file(&self.index_before())?;
+        crash::point("aside.index_forgotten");
         self.enter(Phase::Committing, open.clone())?;
+        crash::point("aside.opened");
         self.check_out(&open)?;
+        crash::point("aside.checked_out");
         self.attempt(open, deadline).await
     }
 
-    /// Commits a change that is in the working tree, and keeps the commit under a saved ref; gives both. The index is at
-    /// the commit then.
+    /// Takes the change that was set aside, if there is one, out of the working tree.
+    pub(super) fn clear_aside(&mut self) -> Result<(), SessionError> {
+        if let Some(aside) = self.journal.aside.clone() {
+            let start = self.contract.start.clone();
+            self.put_back(&start, &aside.commit)?;
+            crash::point("aside.put_back");
+        }
+        Ok(())
+    }
+
+    /// Commits a change that is in the working tree, and keeps the commit under a saved ref; gives both.
     pub(super) fn keep_change(
         &mut self,
-        mut change: Change,
+        change: &Change,
         base: &CommitId,
         message: &str,
     ) -> Result<(CommitId, String), SessionError> {
-        let commit = self.repo.commit(&change, base, message)?;
+        let commit = self.repo.commit(change, base, message)?;
         let reference = self.repo.save_commit(&self.save_as(base), &commit)?;
-        self.repo.adopt_index(&mut change)?;
+        crash::point("git.change_kept");
         Ok((commit, reference))
     }
 

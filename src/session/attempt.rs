@@ -9,6 +9,7 @@ use super::open::Session;
 use super::reading::record_message;
 use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
+use crate::crash;
 use crate::domain::{AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Outcome, Phase, Record, Run};
 use crate::ledger::Entry;
 use crate::rules::{LOST_RETRIES, Verdict, decide, describe_failure};
@@ -42,10 +43,12 @@ impl Session<'_> {
         Ok(self.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
     }
 
-    /// Starts a run again that was lost with its machine or its shim.
+    /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
+    /// taken back.
     pub(super) fn run_again(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
         let detail = format!("the run of experiment {} was lost; it is started again", open.id);
         self.emit(Event::Notice { detail })?;
+        self.check_out(&open)?;
         self.prepare_run(open)
     }
 
@@ -150,10 +153,12 @@ impl Session<'_> {
     /// Makes the experiment count, its ref first, and settles it.
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
         self.enter(Phase::Recording, open.clone())?;
+        crash::point("recording.entered");
         let reference = self.contract.tag.record_ref(record.id);
         let message = record_message(&record)
             .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
         self.repo.write_record(&reference, &record.commit, &message)?;
+        crash::point("recording.recorded");
         self.history.push(record.clone());
         self.settle(&open, &record)?;
         self.enter_idle()
@@ -166,13 +171,18 @@ impl Session<'_> {
         if !has_row {
             let rows_from = self.ledger.length()?;
             self.enter(Phase::Settling, OpenExperiment { rows_from, ..open.clone() })?;
+            crash::point("settling.entered");
             self.ledger.append(&Entry::of(record))?;
+            crash::point("settling.row_appended");
         }
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);
         self.move_branch(target, &[&record.commit, &record.base], &why)?;
+        crash::point("settling.branch_moved");
         self.put_back(target, &record.commit)?;
+        crash::point("settling.put_back");
         self.remember(record)?;
+        crash::point("settling.remembered");
         let incumbent = self.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })
     }
@@ -187,8 +197,17 @@ impl Session<'_> {
         if let Some(direction) = &record.direction {
             self.memory.add_direction(direction, record.id)?;
         }
+        let findings: Vec<String> = record.findings().map(str::to_owned).collect();
+        self.note_findings(record.id, &findings)?;
+        crash::point("settling.direction_noted");
         let iteration = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
         Ok(self.memory.log_iteration(&iteration)?)
+    }
+
+    /// Keeps what an experiment found, or a call of the agent that made none.
+    pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
+        self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
+        Ok(self.memory.add_findings(self.now(), id, findings)?)
     }
 
     /// Takes an interrupted experiment back: its commit is kept under a saved ref, the branch and the working tree are
@@ -200,8 +219,13 @@ impl Session<'_> {
             let detail = format!("experiment {} was interrupted; its change is in {reference}", open.id);
             self.emit(Event::Notice { detail })?;
         }
+        crash::point("rollback.change_saved");
         self.move_branch(&open.base, &[&commit], "interrupted")?;
+        crash::point("rollback.branch_moved");
         self.put_back(&open.base, &commit)?;
+        crash::point("rollback.put_back");
+        // The call that made it is made again.
+        self.journal.iteration = self.journal.iteration.saturating_sub(1);
         self.enter_idle()
     }
 
@@ -216,11 +240,14 @@ impl Session<'_> {
     }
 }
 
+/// The field of a record that holds what the agent said about its change.
+const PROPOSAL: &str = "proposal";
+
 /// What the agent said about its change, as a field of the record.
 fn proposal_field(open: &OpenExperiment) -> Map<String, Value> {
     let mut fields = Map::new();
     if !open.proposal.is_empty() {
-        fields.insert("proposal".into(), open.proposal.clone().into());
+        fields.insert(PROPOSAL.into(), open.proposal.clone().into());
     }
     fields
 }

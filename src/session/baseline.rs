@@ -7,7 +7,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::recover::run_found;
 use super::running::{Deadline, Ended, Measured};
-use crate::domain::{FailureClass, Outcome};
+use crate::domain::{FailureClass, Outcome, Phase};
 use crate::rules::{LOST_RETRIES, RunFound};
 use crate::state::OpenExperiment;
 
@@ -17,14 +17,24 @@ impl Session<'_> {
     pub(super) async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let start = self.contract.start.clone();
         let mut open = match self.journal.open.clone() {
-            Some(open) => open,
-            None => OpenExperiment {
-                commit: Some(start.clone()),
-                description: "baseline".into(),
-                ..OpenExperiment::new(0, start.clone(), self.now())
-            },
+            Some(open) => {
+                if !matches!(run_found(&self.folder.run(0)), RunFound::Going | RunFound::Over) {
+                    self.end_jobs(0).await?;
+                    self.check_out(&open)?;
+                }
+                open
+            }
+            None => {
+                self.clear_aside()?;
+                OpenExperiment {
+                    commit: Some(start.clone()),
+                    description: "baseline".into(),
+                    ..OpenExperiment::new(0, start.clone(), self.now())
+                }
+            }
         };
-        if open.runs == 0 || run_found(&self.folder.run(0)) == RunFound::Gone {
+        let is_entered = open.runs > 0 && self.journal.phase != Phase::Committing;
+        if !is_entered || run_found(&self.folder.run(0)) == RunFound::Gone {
             open = self.prepare_run(open)?;
         }
         let measured = loop {
@@ -66,7 +76,9 @@ impl Session<'_> {
         let start = self.contract.start.clone();
         // Without a run nobody but the user has touched the working tree.
         if self.journal.open.is_some() {
-            self.put_back(&start, &start)?;
+            // An earlier call that was killed may have put the change that was set aside back already.
+            let aside = self.journal.aside.as_ref().map(|aside| aside.commit.clone());
+            self.put_back(&start, aside.as_ref().unwrap_or(&start))?;
         }
         self.take_out()?;
         self.abandon()

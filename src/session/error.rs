@@ -9,7 +9,7 @@ use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
 use crate::rules::GlobError;
-use crate::state::{StateError, is_disk_full};
+use crate::state::{SEE_DOCTOR, StateError, is_disk_full};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +144,9 @@ impl SessionError {
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            SessionError::Git(error @ (GitError::Git { .. } | GitError::Damaged(_))) => {
+                return error.hint().or(Some(SEE_DOCTOR.into()));
+            }
             SessionError::Git(error) => return error.hint(),
             SessionError::State(error) => return error.hint(),
             SessionError::Ledger(error) => return error.hint(),
@@ -214,10 +217,10 @@ impl SessionError {
                 format!("make room on the disk, `df -h {0}; df -i {0}` shows it; nothing was lost", shell_word(path))
             }
             SessionError::Io { .. } if is_disk_full(self) => "make room on the disk; nothing was lost".into(),
-            SessionError::BadRecord { .. }
-            | SessionError::NoContract(_)
-            | SessionError::NoCommit(_)
-            | SessionError::Io { .. } => return None,
+            SessionError::BadRecord { .. } | SessionError::NoContract(_) | SessionError::NoCommit(_) => {
+                SEE_DOCTOR.into()
+            }
+            SessionError::Io { .. } => return None,
         })
     }
 

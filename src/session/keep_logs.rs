@@ -11,7 +11,7 @@ use crate::rules::{ExperimentLogs, History, logs_to_drop};
 use crate::state::{Level, SessionFolder, StateError};
 
 /// The logs being looked after, beside the loop.
-pub(super) type Keeper = JoinHandle<Kept>;
+pub(super) type Keeper = Option<JoinHandle<Kept>>;
 
 /// What was done about the logs.
 #[derive(Default)]
@@ -39,12 +39,13 @@ impl Session<'_> {
     pub(super) fn start_keeping_logs(&self) -> Keeper {
         let (folder, quota) = (self.folder.clone(), self.contract.keep_logs);
         let logs = logs_of(&self.history);
-        thread::spawn(move || keep(&folder, logs, quota))
+        // Where there is no thread to be had, the next experiment will do.
+        thread::Builder::new().spawn(move || keep(&folder, logs, quota)).ok()
     }
 
     /// Waits for its end and notes what was done.
     pub(super) fn end_keeping_logs(&mut self, keeper: Keeper) -> Result<(), SessionError> {
-        let kept = keeper.join().unwrap_or_default();
+        let kept = keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default();
         let now = self.now();
         if let Some(trouble) = kept.trouble {
             let detail = SessionError::from(trouble).with_causes();

@@ -8,6 +8,7 @@ mod attempt;
 mod baseline;
 mod check;
 mod demo;
+mod doctor;
 mod error;
 mod heal;
 mod interrupts;
@@ -27,6 +28,7 @@ mod stop;
 mod try_one;
 
 pub use demo::{create_demo, demo_terms};
+pub use doctor::{Examination, examine, repair};
 pub use error::{ErrorKind, SessionError};
 pub use interrupts::{Interrupt, Interrupts};
 pub use open::{Observer, Session};

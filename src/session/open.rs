@@ -6,19 +6,22 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::aside::INDEX_BEFORE;
 use super::error::SessionError;
 use super::heal::{REBUILT, rebuilt_journal};
 use super::interrupts::{Interrupt, Interrupts};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use crate::agent::task_spec;
+use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
 use crate::exec;
 use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
 use crate::rules::{FileTerms, History};
 use crate::state::{
-    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, write_json,
+    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, remove_left_over,
+    write_json,
 };
 
 /// Whoever watches the loop.
@@ -57,16 +60,24 @@ impl<'a> Session<'a> {
     pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices } = plan;
         repo.exclude(OWN_FILES)?;
+        crash::point("open.excluded");
         folder.create()?;
         let lock = folder.lock(repo.git_dir())?;
+        crash::point("open.locked");
         // Whoever it was meant for is gone.
         folder.take_stop_request();
         let history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
-        let journal = Journal::read(&state)?.filter(|_| continued);
+        remove_left_over(&state)?;
+        if !continued {
+            forget(&state)?;
+        }
+        let journal = Journal::read(&state)?;
         let memory = Memory::new(&state);
         memory.create(history.records())?;
+        crash::point("open.memory_made");
         folder.store_contract(&contract, &task_spec(&contract))?;
+        crash::point("open.contract_stored");
         let log = EventLog::new(&folder.logs());
         let environment = exec::environment(repo.worktree());
         let untracked = read_json(&untracked_path(&folder))?;
@@ -108,6 +119,7 @@ impl<'a> Session<'a> {
             continued,
         })?;
         if rebuilt {
+            session.remember_untracked()?;
             let detail = format!("{} was gone; {REBUILT}", session.folder.root().display());
             session.emit(Event::Notice { detail })?;
         }
@@ -119,9 +131,11 @@ impl<'a> Session<'a> {
 
     fn take_over(&mut self, drive: Drive) -> Result<(), SessionError> {
         self.take_branch(drive)?;
+        crash::point("open.branch_taken");
         self.journal.worktree = self.repo.worktree().to_owned();
         self.journal.status = Status::Running;
         self.write_journal()?;
+        crash::point("open.journal_written");
         Ok(self.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
     }
 
@@ -162,6 +176,7 @@ impl<'a> Session<'a> {
             }
             Some(_) => {}
         }
+        crash::point("open.branch_made");
         match self.repo.head()? {
             Head::Branch { name, .. } if name == branch => {}
             Head::Branch { commit, .. } | Head::Detached { commit } if commit == tip => {
@@ -231,6 +246,14 @@ impl<'a> Session<'a> {
         Ok(self.journal.write(&self.folder.state(), now)?)
     }
 
+    /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
+    /// on.
+    pub(super) fn forget_unwritten(&mut self) {
+        if let Ok(Some(journal)) = Journal::read(&self.folder.state()) {
+            self.journal = journal;
+        }
+    }
+
     /// Moves the journal to a step of the open experiment.
     pub(super) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
         self.journal.phase = phase;
@@ -241,15 +264,19 @@ impl<'a> Session<'a> {
     /// Closes the open experiment in the journal and notes which untracked files are there.
     pub(super) fn enter_idle(&mut self) -> Result<(), SessionError> {
         self.remember_untracked()?;
+        crash::point("idle.untracked_remembered");
         self.journal.phase = Phase::Idle;
         self.journal.open = None;
-        self.write_journal()
+        self.write_journal()?;
+        crash::point("idle.entered");
+        Ok(())
     }
 
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
         self.write_journal()?;
+        crash::point("stop.journal_written");
         let experiments = self.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
     }
@@ -276,21 +303,29 @@ impl<'a> Session<'a> {
             Some(branch) => HeadTarget::Branch(branch.clone()),
             None => HeadTarget::Detached(start.clone()),
         };
+        crash::point("abandon.begun");
         self.repo.point_head(&before)?;
+        crash::point("abandon.head_put_back");
         let branch = self.contract.tag.branch_ref();
         if self.repo.branch(&branch)?.is_some() {
             self.repo.delete_branch(&branch, &start)?;
         }
-        for name in ["contract.json", "progress.json", "untracked.json", "task_spec.md"] {
-            let path = self.folder.state().join(name);
-            remove_file(&path)?;
-        }
-        Ok(())
+        crash::point("abandon.branch_deleted");
+        forget(&self.folder.state())
     }
 }
 
 fn untracked_path(folder: &SessionFolder) -> PathBuf {
     folder.state().join("untracked.json")
+}
+
+/// Removes the state files that make a session; the contract goes first, and without it there is none.
+fn forget(state: &Path) -> Result<(), SessionError> {
+    for name in ["contract.json", "progress.json", "untracked.json", "task_spec.md", INDEX_BEFORE] {
+        remove_file(&state.join(name))?;
+        crash::point("abandon.file_removed");
+    }
+    Ok(())
 }
 
 /// Removes one of `ar`'s own files, if it is there.

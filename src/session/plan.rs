@@ -19,7 +19,8 @@ use crate::rules::FileTerms;
 use crate::state::{Journal, SessionFolder, refuse_held};
 
 /// The files that `ar` keeps in the repository's root and out of git.
-pub(super) const OWN_FILES: &[&str] = &["/.autoresearch/", "/results.tsv", "/run.log", "/autoresearch-lessons.md"];
+pub(super) const OWN_FILES: &[&str] =
+    &["/.autoresearch/", "/results.tsv", "/results.tsv.before-repair*", "/run.log", "/autoresearch-lessons.md"];
 
 /// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
 #[derive(Debug, Clone, Default)]
@@ -335,7 +336,7 @@ fn untracked_notice(changes: &Changes) -> Option<String> {
 }
 
 /// Refuses a command line whose first word is no program. A word that the shell would expand is left to the shell.
-fn check_command(what: &'static str, line: &str, root: &Path) -> Result<(), SessionError> {
+pub(super) fn check_command(what: &'static str, line: &str, root: &Path) -> Result<(), SessionError> {
     let is_plain = |word: &str| {
         word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '=' | ':' | '@' | ','))
     };

@@ -10,6 +10,7 @@ use super::interrupts::Interrupt;
 use super::kept_log::{open_log, put_log_back};
 use super::open::{Session, remove_file};
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
+use crate::crash;
 use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
 use crate::exec::{self, ExecError, Job};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
@@ -60,12 +61,13 @@ impl Session<'_> {
         let base = self.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.now());
         self.remember_untracked()?;
-        self.journal.iteration += 1;
         self.enter(Phase::Proposing, open.clone())?;
+        crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
         let mut log = open_log(&call.log())?;
         let called = self.call_agent(&call, id, &base).await?;
+        crash::point("proposing.agent_over");
         if !matches!(called, Called::Detached) {
             self.heal()?;
             self.run_folder(id)?;
@@ -97,9 +99,12 @@ impl Session<'_> {
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.agent = self.agent_call(exit.seconds);
+        // A call that was cut short is made again, and counts once.
+        self.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: said.clone() };
         let known = self.known_untracked()?;
         let committed = self.commit_change(&mut open, &known, texts)?;
+        crash::point("proposing.change_committed");
         self.emit(Event::AgentFinished {
             id,
             seconds: exit.seconds,
@@ -107,15 +112,13 @@ impl Session<'_> {
             exit: exit.exit,
             said: said.clone().unwrap_or_default(),
         })?;
-        for finding in &proposal.findings {
-            self.memory.add_finding(self.now(), id, finding)?;
-            self.journal.total_findings += 1;
-        }
         match committed {
             Some(_) => Ok(Proposed::Change(Box::new(open))),
             None => {
                 let said = said.unwrap_or_default();
                 self.note_idle_call(&said)?;
+                self.note_findings(id, &proposal.findings)?;
+                self.enter_idle()?;
                 Ok(Proposed::Nothing { said, exit: exit.exit })
             }
         }
@@ -191,7 +194,6 @@ impl Session<'_> {
         if change.is_empty() && change.too_large().is_empty() {
             self.move_branch(&open.base, &[], "nothing changed")?;
             self.repo.adopt_index(&mut change)?;
-            self.enter_idle()?;
             return Ok(None);
         }
         let made_by_agent = tip != open.base
@@ -201,12 +203,16 @@ impl Session<'_> {
         let stat = self.repo.proposal_stat(&open.base, &change)?;
         open.description = texts.choose(subject, || describe(&change, stat));
         self.enter(Phase::Committing, open.clone())?;
+        crash::point("committing.entered");
         let commit =
             if made_by_agent { tip.clone() } else { self.repo.commit(&change, &open.base, &open.description)? };
         self.check(open, &commit, change.too_large())?;
         open.commit = Some(commit.clone());
+        crash::point("committing.commit_written");
         self.enter(Phase::Committing, open.clone())?;
+        crash::point("committing.commit_noted");
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
+        crash::point("committing.branch_advanced");
         self.repo.adopt_index(&mut change)?;
         Ok(Some(commit))
     }
@@ -249,7 +255,6 @@ impl Session<'_> {
     fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
         self.journal.idle_calls += 1;
         self.journal.stale_count += 1;
-        self.write_journal()?;
         Ok(self.memory.log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.iteration,

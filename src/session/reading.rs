@@ -158,7 +158,7 @@ pub(super) fn record_message(record: &Record) -> Result<String, serde_json::Erro
     Ok(format!("{subject}\n\n{}\n", serde_json::to_string(record)?))
 }
 
-fn parse_record(reference: &str, message: &str) -> Result<Record, SessionError> {
+pub(super) fn parse_record(reference: &str, message: &str) -> Result<Record, SessionError> {
     let body = message.split_once("\n\n").map_or("", |(_, body)| body);
     // A signature may follow the JSON document.
     let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();

@@ -7,6 +7,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::{Deadline, Measured};
+use crate::crash;
 use crate::domain::{CommitId, Event, Phase, count_of};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
@@ -44,6 +45,7 @@ impl Session<'_> {
                     let known = self.known_untracked()?;
                     let texts = Texts { own: Some(open.description.clone()), fallback: None };
                     if self.commit_change(&mut open, &known, texts)?.is_none() {
+                        self.enter_idle()?;
                         return Ok(None);
                     }
                 }
@@ -64,6 +66,7 @@ impl Session<'_> {
                 }
                 Step::Close => self.enter_idle()?,
             }
+            crash::point("recover.step_done");
         }
         Ok(attempted)
     }
@@ -81,7 +84,7 @@ impl Session<'_> {
     }
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
-    async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
+    pub(super) async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
         let folder = self.folder.run(id);
         for name in JOBS {
             match exec::attach(&folder, name) {
@@ -117,14 +120,17 @@ impl Session<'_> {
     pub(super) fn reset_to(&mut self, base: &CommitId, id: u32) -> Result<(), SessionError> {
         self.reclaim_branch(base)?;
         let known = self.known_untracked()?;
-        let change = self.repo.propose(base, &known)?;
+        let mut change = self.repo.propose(base, &known)?;
         if !change.is_empty() {
-            let (commit, reference) = self.keep_change(change, base, &format!("unfinished experiment {id}"))?;
+            let (commit, reference) = self.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
+            self.repo.adopt_index(&mut change)?;
             self.emit(Event::Notice { detail: format!("the unfinished change of experiment {id} is in {reference}") })?;
+            crash::point("reset.change_kept");
             self.put_back(base, &commit)?;
         } else {
             self.put_back(base, base)?;
         }
+        crash::point("reset.put_back");
         self.move_branch(base, &[], "unfinished")
     }
 
@@ -132,6 +138,7 @@ impl Session<'_> {
     pub(super) fn check_out(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
         let commit = commit_of(open)?;
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
+        crash::point("checkout.branch_moved");
         self.put_back(&commit, &open.base)
     }
 }
@@ -147,7 +154,9 @@ pub(super) fn run_found(folder: &std::path::Path) -> RunFound {
         RunFound::Going
     } else if folder.join("exit.json").exists() {
         RunFound::Over
-    } else {
+    } else if folder.join("started.json").exists() {
         RunFound::Gone
+    } else {
+        RunFound::Unstarted
     }
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::error::SessionError;
+use crate::crash;
 use crate::state::{SessionFolder, free_name};
 
 /// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved into the session's folder, or left
@@ -36,6 +37,7 @@ pub(super) fn point_run_log(
     let target = log.strip_prefix(root).unwrap_or(log);
     let fresh = folder.root().join("run.log.link");
     super::open::remove_file(&fresh)?;
+    crash::point("running.log_unlinked");
     symlink(target, &fresh).and_then(|()| fs::rename(&fresh, &link)).map_err(|source| SessionError::Io {
         action: "link",
         path: link,

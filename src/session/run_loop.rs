@@ -75,6 +75,7 @@ impl Session<'_> {
     fn stopped_by(&mut self, error: SessionError) -> SessionError {
         let detail = error.to_string();
         let _ = self.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
+        self.forget_unwritten();
         let _ = self.stop(StopReason::Error { detail });
         SessionError::Stopped(Box::new(error))
     }

@@ -16,11 +16,12 @@ use super::kept_log::{open_log, put_log_back};
 use super::open::{Session, remove_file};
 use super::recover::{commit_of, run_found};
 use super::run_log::point_run_log;
+use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
 use crate::rules::RunFound;
-use crate::state::{OpenExperiment, read_json};
+use crate::state::{OpenExperiment, read_json, remove_left_over};
 
 /// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_secs(1);
@@ -173,15 +174,23 @@ impl Session<'_> {
         }
         self.check_room()?;
         let folder = self.run_folder(open.id)?;
+        if self.journal.phase == Phase::Running {
+            // Without what is cleared away now, a run that was lost would look like one that was never started.
+            self.enter(Phase::Committing, open.clone())?;
+            crash::point("running.left");
+        }
+        remove_left_over(&folder)?;
         for name in ["run.log", "run.log.gz", "logs.dropped", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
         }
+        crash::point("running.folder_cleared");
         let metric_file = match &self.contract.metric.source {
             MetricSource::File { path, .. } => stamp(&self.repo.worktree().join(path)),
             _ => None,
         };
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
         self.enter(Phase::Running, open.clone())?;
+        crash::point("running.entered");
         Ok(open)
     }
 
@@ -189,7 +198,7 @@ impl Session<'_> {
     pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         match run_found(&self.folder.run(open.id)) {
             RunFound::Going | RunFound::Over => self.attach_run(open),
-            RunFound::Gone => self.start_run(open),
+            RunFound::Gone | RunFound::Unstarted => self.start_run(open),
         }
     }
 
@@ -202,6 +211,7 @@ impl Session<'_> {
         if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
             self.emit(Event::Notice { detail })?;
         }
+        crash::point("running.log_linked");
         let mut follower = LogFollower::new(log.clone(), &self.contract.metric)?;
         follower.file = Some(open_log(&log)?);
         let contract = &self.contract;
@@ -271,10 +281,7 @@ impl Session<'_> {
                 _ => {}
             }
             tokio::select! {
-                exit = run.job.wait() => break match exit {
-                    Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
-                    exit => exit?,
-                },
+                exit = run.job.wait() => break exit,
                 _ = ticks.tick() => {
                     run.log.look()?;
                     let elapsed = run.before + run.began.elapsed();
@@ -295,9 +302,19 @@ impl Session<'_> {
                     if deadline.is_some() && !stopping => return Ok(Ended::StillRunning),
             }
         };
+        let exit = match exit {
+            Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
+            Err(full @ ExecError::DiskFull { .. }) => {
+                // As long as the log is open, its removal makes no room.
+                drop(run);
+                return Err(self.spoilt(open, full.into()));
+            }
+            exit => exit?,
+        };
         if exit.stopped {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
         }
+        crash::point("running.over");
         while !run.log.look()? {}
         if let Some(log) = &mut run.log.file {
             put_log_back(&run.log.path, log)?;
@@ -305,12 +322,22 @@ impl Session<'_> {
         let measured = self.measure(run, open, &exit)?;
         let what = format!("the run of experiment {}", open.id);
         if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {
-            // It is run again, and that it ended like this does not count among the starts.
-            remove_file(&self.folder.run(open.id).join("exit.json"))?;
-            self.enter(Phase::Running, OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() })?;
-            return Err(full);
+            return Err(self.spoilt(open, full));
         }
         Ok(Ended::Over(Box::new(measured)))
+    }
+
+    /// Sees to it that a run which ended for want of room is done again and not counted among the starts, as far as that
+    /// can be written; gives `full` back.
+    fn spoilt(&mut self, open: &OpenExperiment, full: SessionError) -> SessionError {
+        let folder = self.folder.run(open.id);
+        let open = OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() };
+        let done = remove_file(&folder.join("exit.json")).and_then(|()| self.enter(Phase::Running, open.clone()));
+        if done.is_err() {
+            // Its log makes the room that the journal needs.
+            let _ = remove_file(&folder.join("run.log")).and_then(|()| self.enter(Phase::Running, open));
+        }
+        full
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.

@@ -58,7 +58,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         };
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
-            return Ok(Stopped::After(journal(&folder).and_then(|journal| Some(journal.open?.id))));
+            return Ok(Stopped::After(journal(&folder).and_then(|journal| last_experiment(&journal))));
         }
         let patience = if heard { HEARING + grace + ENDING } else { HEARING };
         if begun.elapsed() > patience {
@@ -71,6 +71,11 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 /// The journal, as far as it can be read.
 fn journal(folder: &SessionFolder) -> Option<Journal> {
     Journal::read(&folder.state()).ok().flatten()
+}
+
+/// The experiment after which the loop stops: a baseline that a change waits for is measured for that change's sake.
+fn last_experiment(journal: &Journal) -> Option<u32> {
+    journal.aside.as_ref().map(|_| 1).or_else(|| Some(journal.open.as_ref()?.id))
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: u32) -> bool {

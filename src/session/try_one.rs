@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::Deadline;
-use crate::state::{Journal, OpenExperiment, Status};
+use crate::state::{OpenExperiment, Status};
 
 /// What became of one `ar try`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,12 @@ impl Session<'_> {
         self.or_stopped(tried)
     }
 
+    /// Waits on for the experiment that an earlier call left open.
+    pub async fn try_continue(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
+        let tried = self.wait_on(wait).await;
+        self.or_stopped(tried)
+    }
+
     async fn try_change(&mut self, description: Option<String>, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         if let Some(limit) = self.contract.max_experiments
@@ -54,20 +60,15 @@ impl Session<'_> {
         self.tried(attempted)
     }
 
-    /// Waits on for the experiment that an earlier call left open.
-    pub async fn try_continue(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
-        let tried = self.try_open(wait).await;
-        self.or_stopped(tried)
-    }
-
-    async fn try_open(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
+    async fn wait_on(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         let attempted = match self.recover(deadline).await? {
-            Some(attempted) => attempted,
-            None if self.history.baseline().is_none() || self.journal.aside.is_some() => {
+            // What was recovered may be the baseline that a change waits for.
+            None | Some(Attempted::Recorded) if self.journal.open.is_some() || self.journal.aside.is_some() => {
                 let first = self.first_try(deadline).await;
                 self.or_take_back(first)?
             }
+            Some(attempted) => attempted,
             None => return Err(SessionError::NothingOpen),
         };
         self.tried(attempted)
@@ -94,11 +95,18 @@ impl Session<'_> {
         Ok(open)
     }
 
-    /// Says of an experiment that a full disk left open that it can be continued.
-    fn or_stopped<T>(&self, result: Result<T, SessionError>) -> Result<T, SessionError> {
-        result.map_err(|error| {
-            let journal = Journal::read(&self.folder.state()).ok().flatten();
-            let is_open = journal.is_some_and(|journal| journal.open.is_some() || journal.aside.is_some());
+    /// Notes that nobody is at work any more when a call has failed, and says of an experiment that a full disk left open
+    /// that it can be continued.
+    fn or_stopped(&mut self, tried: Result<Tried, SessionError>) -> Result<Tried, SessionError> {
+        tried.map_err(|error| {
+            if self.taken_back {
+                return error;
+            }
+            self.forget_unwritten();
+            self.journal.status = Status::Stopped;
+            // The first error is the one that has to be mended.
+            let _ = self.write_journal();
+            let is_open = self.journal.open.is_some() || self.journal.aside.is_some();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })
     }

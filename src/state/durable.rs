@@ -10,10 +10,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::StateError;
+use crate::crash;
 use crate::domain::FORMAT_VERSION;
 
 /// How much of a file's end is read, in bytes.
 pub(super) const TAIL: u64 = 64 * 1024;
+
+/// How the names of temporary files start.
+const TEMPORARY: &str = ".ar-";
 
 /// Attaches what was tried, and on what, to an error of the system.
 pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StateError + 'a {
@@ -25,14 +29,18 @@ pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        let mut file =
-            tempfile::Builder::new().prefix(".ar-").permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(TEMPORARY)
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)?;
         if let Ok(replaced) = fs::metadata(path) {
             file.as_file().set_permissions(replaced.permissions())?;
         }
         file.write_all(content)?;
         file.as_file().sync_all()?;
+        crash::point("state.file_prepared");
         file.persist(path)?;
+        crash::point("state.file_replaced");
         File::open(folder)?.sync_all()
     };
     write().map_err(failed("write", path))
@@ -60,6 +68,27 @@ pub fn copy_beside(path: &Path, content: &[u8], suffix: &str) -> Result<PathBuf,
     let copy = free_name(Path::new(&name));
     write_atomic(&copy, content)?;
     Ok(copy)
+}
+
+/// Creates a folder with those above it that are not there, and syncs each folder that got a new one.
+pub(super) fn create_folder(path: &Path) -> Result<(), StateError> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+    fs::create_dir_all(path).map_err(failed("create", path))?;
+    for parent in missing.iter().rev().filter_map(|folder| folder.parent()) {
+        File::open(parent).and_then(|folder| folder.sync_all()).map_err(failed("create", path))?;
+    }
+    Ok(())
+}
+
+/// Removes what a killed process left of the files that it was about to replace, in a folder that nobody else writes to.
+pub fn remove_left_over(folder: &Path) -> Result<(), StateError> {
+    for entry in fs::read_dir(folder).map_err(failed("read", folder))? {
+        let path = entry.map_err(failed("read", folder))?.path();
+        if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())) {
+            fs::remove_file(&path).map_err(failed("remove", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Replaces a JSON file, indented, unless a newer program wrote the one that is there.
@@ -94,10 +123,15 @@ pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
         }
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
-        file.write_all(&bytes).and_then(|()| file.sync_data()).inspect_err(|_| {
-            // The first error is the one that counts.
-            let _ = file.set_len(before);
-        })
+        file.write_all(&bytes)
+            .and_then(|()| {
+                crash::point("state.line_appended");
+                file.sync_data()
+            })
+            .inspect_err(|_| {
+                // The first error is the one that counts.
+                let _ = file.set_len(before);
+            })
     };
     append().map_err(failed("append to", path))
 }

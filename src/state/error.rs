@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use crate::domain::FORMAT_VERSION;
 
+/// The hint where something is damaged.
+pub const SEE_DOCTOR: &str = "`ar doctor` says what is damaged, and what mends it";
+
 /// Whether a full disk is at the bottom of an error. Some libraries hide the type of a cause, but not its text.
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     let full = [libc::ENOSPC, libc::EDQUOT].map(|code| io::Error::from_raw_os_error(code).to_string());
@@ -58,7 +61,14 @@ impl StateError {
                 Some("wait for it to end; for a second session beside it: git worktree add --detach ../second".into())
             }
             StateError::Io { .. } if is_disk_full(self) => Some("make room on the disk; nothing was lost".into()),
-            StateError::Io { .. } | StateError::Json { .. } => None,
+            StateError::Json { .. } => Some(SEE_DOCTOR.into()),
+            // A file or a link that leads nowhere stands where a folder should be.
+            StateError::Io { source, .. }
+                if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) =>
+            {
+                Some(SEE_DOCTOR.into())
+            }
+            StateError::Io { .. } => None,
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Where a session's files are, and who holds them.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::StateError;
-use super::durable::{failed, read_json, write_json};
-use super::lock::{GLANCE, lock_within};
+use super::durable::{create_folder, failed, read_json, write_json};
+use super::lock::{GLANCE, lock_within, share_within};
 use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
@@ -30,10 +31,7 @@ impl SessionFolder {
 
     /// Creates the folder with its parts.
     pub fn create(&self) -> Result<(), StateError> {
-        for folder in [self.state(), self.logs(), self.root.join("runs")] {
-            fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        }
-        Ok(())
+        [self.state(), self.logs(), self.root.join("runs")].iter().try_for_each(|folder| create_folder(folder))
     }
 
     /// The folder itself.
@@ -59,7 +57,7 @@ impl SessionFolder {
     /// Creates the folder of one experiment's runs.
     pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
         let folder = self.run(id);
-        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        create_folder(&folder)?;
         Ok(folder)
     }
 
@@ -92,11 +90,11 @@ impl SessionFolder {
     /// work in, whose lock tells of an owner also when the session's folder was deleted under it. Changes nothing on
     /// disk.
     pub fn owner(&self, git_dir: &Path) -> Result<Option<Owner>, StateError> {
-        if let Some(owner) = look_at(&self.lock_path())? {
+        if let Some(owner) = look_at(&self.lock_path(), Duration::ZERO)? {
             return Ok(Some(owner));
         }
         let session = format!(" with session {}", self.tag);
-        Ok(look_at(&git_dir.join(WORKTREE_LOCK))?.filter(|owner| owner.said.ends_with(&session)))
+        Ok(look_at(&git_dir.join(WORKTREE_LOCK), Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)))
     }
 
     fn lock_path(&self) -> PathBuf {
@@ -127,29 +125,43 @@ impl SessionFolder {
     }
 }
 
+/// Takes a working tree, and several sessions at once, for this process, as [`SessionFolder::lock`] does. The locks die
+/// with the process or the files.
+pub fn lock_all(folders: &[&SessionFolder], git_dir: &Path) -> Result<Vec<File>, StateError> {
+    let mut held = Vec::new();
+    for folder in folders {
+        if held.is_empty() {
+            held.push(hold(&git_dir.join(WORKTREE_LOCK), &folder.tag)?);
+        }
+        held.push(hold(&folder.lock_path(), &folder.tag)?);
+    }
+    Ok(held)
+}
+
 /// Refuses a working tree in which another process is at work, whatever its session. Changes nothing on disk.
 pub fn refuse_held(git_dir: &Path) -> Result<(), StateError> {
     refuse(git_dir.join(WORKTREE_LOCK))
 }
 
 fn refuse(path: PathBuf) -> Result<(), StateError> {
-    match look_at(&path)? {
+    match look_at(&path, GLANCE)? {
         Some(owner) => Err(StateError::Held { holder: owner.said }),
         None => Ok(()),
     }
 }
 
-/// Who has the lock at `path`. For that moment it is locked here, shared, which [`hold`] waits out.
-fn look_at(path: &Path) -> Result<Option<Owner>, StateError> {
+/// Who has had the lock at `path` for all of `patience`. To look it is locked here for a moment, shared, which [`hold`]
+/// waits out.
+fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(failed("open", path)(error)),
     };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Ok(Some(Owner::of(&mut file))),
-        Err(TryLockError::Error(error)) => Err(failed("lock", path)(error)),
+    match share_within(&file, patience) {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(Owner::of(&mut file))),
+        Err(error) => Err(failed("lock", path)(error)),
     }
 }
 

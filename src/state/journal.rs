@@ -103,7 +103,7 @@ pub struct Aside {
 pub struct Journal {
     /// The format's version.
     pub version: u32,
-    /// How many calls of the agent, or of `ar try`, there were.
+    /// How many calls of the agent, or of `ar try`, came to something: an experiment, or an agent that changed nothing.
     pub iteration: u32,
     /// How many findings the session has.
     pub total_findings: u32,

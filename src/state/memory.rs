@@ -10,8 +10,12 @@ use super::StateError;
 use super::durable::{append_line, read_json, read_tail, write_json};
 use crate::domain::{FORMAT_VERSION, Outcome, Record};
 
-const FINDINGS: &str = "findings.jsonl";
-const ITERATIONS: &str = "iteration_log.jsonl";
+/// What was found.
+pub const FINDINGS: &str = "findings.jsonl";
+/// The log of iterations.
+pub const ITERATIONS: &str = "iteration_log.jsonl";
+/// The directions that were tried.
+pub const DIRECTIONS: &str = "directions_tried.json";
 
 /// One line of `iteration_log.jsonl`.
 #[derive(Debug, Clone, Serialize)]
@@ -129,20 +133,32 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds a line to the log of iterations, unless its last line is about the same iteration.
+    /// Adds a line to the log of iterations, unless its last line is about the same iteration and experiment.
     pub fn log_iteration(&self, iteration: &Iteration<'_>) -> Result<(), StateError> {
         let tail = read_tail(&self.folder.join(ITERATIONS), 0)?;
         let last = tail.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
         let last = last.and_then(|line| serde_json::from_slice::<Value>(line).ok());
-        if last.is_some_and(|last| last["iteration"] == iteration.iteration) {
+        let is_same = |last: &Value| {
+            last["iteration"] == iteration.iteration && last["experiment"] == json!(iteration.experiment)
+        };
+        if last.as_ref().is_some_and(is_same) {
             return Ok(());
         }
         self.append(ITERATIONS, &json!(iteration))
     }
 
-    /// Adds what an experiment found.
-    pub fn add_finding(&self, ts: Timestamp, experiment: u32, finding: &str) -> Result<(), StateError> {
-        self.append(FINDINGS, &finding_line(ts, experiment, finding))
+    /// Adds what an experiment found, unless it is there already.
+    pub fn add_findings(&self, ts: Timestamp, experiment: u32, findings: &[String]) -> Result<(), StateError> {
+        let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
+        let lines = tail.split(|byte| *byte == b'\n');
+        let known: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        for finding in findings {
+            let is_known = |line: &Value| line["experiment"] == experiment && line["finding"] == *finding;
+            if !known.iter().any(is_known) {
+                self.append(FINDINGS, &finding_line(ts, experiment, finding))?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes that an experiment belongs to a direction.
@@ -157,10 +173,44 @@ impl Memory {
     }
 
     fn directions_path(&self) -> PathBuf {
-        self.folder.join("directions_tried.json")
+        self.folder.join(DIRECTIONS)
     }
 
     fn append(&self, name: &str, line: &Value) -> Result<(), StateError> {
         append_line(&self.folder.join(name), &line.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_twice_is_there_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = Memory::new(folder.path());
+        memory.create(&[]).unwrap();
+        let idle = Iteration {
+            ts: Timestamp::UNIX_EPOCH,
+            iteration: 1,
+            experiment: None,
+            outcome: None,
+            description: "what now?",
+            stale_count: 1,
+        };
+        let experiment = Iteration { experiment: Some(1), ..idle.clone() };
+        for iteration in [&idle, &idle, &experiment, &experiment] {
+            memory.log_iteration(iteration).unwrap();
+        }
+        let found = ["a", "b"].map(str::to_owned);
+        memory.add_findings(Timestamp::UNIX_EPOCH, 1, &found[..1]).unwrap();
+        memory.add_findings(Timestamp::UNIX_EPOCH, 1, &found).unwrap();
+        memory.add_findings(Timestamp::UNIX_EPOCH, 2, &found[..1]).unwrap();
+        memory.add_direction("warmup", 1).unwrap();
+        memory.add_direction("warmup", 1).unwrap();
+        let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(text("iteration_log.jsonl").lines().count(), 2);
+        assert_eq!(text("findings.jsonl").lines().count(), 3);
+        assert_eq!(text("directions_tried.json").matches('1').count(), 2, "the version and the experiment");
     }
 }

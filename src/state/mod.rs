@@ -13,12 +13,14 @@ mod memory;
 mod run_logs;
 mod stop_request;
 
-pub use durable::{append_line, copy_beside, free_name, read_json, read_tail, write_atomic, write_json};
-pub use error::{StateError, is_disk_full};
-pub use folder::{Owner, OwnerLock, SessionFolder, refuse_held};
+pub use durable::{
+    append_line, copy_beside, free_name, read_json, read_tail, remove_left_over, write_atomic, write_json,
+};
+pub use error::{SEE_DOCTOR, StateError, is_disk_full};
+pub use folder::{Owner, OwnerLock, SessionFolder, lock_all, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};
 pub use lock::{GLANCE, lock_within};
 pub use logs::{EventLog, Level};
-pub use memory::{Iteration, Memory};
+pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{plain_log, read_log_tail};
 pub use stop_request::StopWhen;

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::run_loop::training_repo;
 use crate::support::{Called, ar, ar_command};
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+/// Where the sources are.
+pub(crate) const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// All files below a folder.
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::kill::outcome;
+use crate::outcome::results;
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
@@ -47,12 +47,12 @@ const DELETIONS: [&str; 9] = [
 fn whatever_an_agent_deletes_the_session_goes_on_as_if_nothing_had_been() {
     let whole = repo();
     session(&whole, "true", "true").ok();
-    let expected = outcome(&whole);
+    let expected = results(&whole);
     assert_eq!(whole.read("results.tsv").lines().count(), 6);
     for deletion in DELETIONS {
         let repo = repo();
         let called = session(&repo, deletion, "true").ok();
-        assert_eq!(outcome(&repo), expected, "{deletion}: {called:#?}");
+        assert_eq!(results(&repo), expected, "{deletion}: {called:#?}");
         assert_eq!(repo.read("notes.txt"), "mine\n", "{deletion}");
         let is_gone = |words: &str| called.stderr.contains(words);
         assert_eq!(
@@ -72,13 +72,13 @@ fn whatever_a_run_deletes_its_number_and_its_log_are_kept() {
     let whole = repo();
     whole.rm("notes.txt");
     session(&whole, "true", "true").ok();
-    let expected = outcome(&whole);
+    let expected = results(&whole);
     for deletion in DELETIONS {
         let repo = repo();
         // What a user's own command deletes beside it is the user's affair.
         repo.rm("notes.txt");
         let called = session(&repo, "true", deletion).ok();
-        assert_eq!(outcome(&repo), expected, "{deletion}: {called:#?}");
+        assert_eq!(results(&repo), expected, "{deletion}: {called:#?}");
         assert_eq!(repo.read(".autoresearch/t/runs/00004/run.log"), "val_bpb: 3\n", "{deletion}");
         assert_eq!(fs::read_to_string(repo.outside().join("runs")).unwrap().lines().count(), 5, "{deletion}");
     }
@@ -92,12 +92,12 @@ fn deletion_hits(deletion: &str, path: &str) -> bool {
 fn a_session_whose_files_were_deleted_overnight_goes_on_from_its_refs() {
     let repo = repo();
     session(&repo, "true", "true").ok();
-    let expected = outcome(&repo);
+    let expected = results(&repo);
     repo.git(["clean", "-ffdxq", "--exclude", "notes.txt"]);
     let called = ar(&repo, ["resume"]).ok();
     assert!(called.stderr.contains(".autoresearch/t was gone"), "{called:?}");
     assert!(called.stderr.contains("results.tsv was deleted; 5 rows of it are put back"), "{called:?}");
-    assert_eq!(outcome(&repo), expected);
+    assert_eq!(results(&repo), expected);
     let journal: serde_json::Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
     assert_eq!((&journal["iteration"], &journal["stale_count"]), (&4.into(), &1.into()), "{journal}");
 }

@@ -24,7 +24,8 @@ pub(crate) fn wait_for_runs(repo: &TestRepo, count: usize) {
     });
 }
 
-fn signal(child: &Child, signal: &str) {
+/// Sends a signal to a process that was started here.
+pub(crate) fn signal(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 

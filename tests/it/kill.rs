@@ -4,33 +4,11 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::outcome::{assert_outcome, outcome};
 use crate::run_loop::{agent, training_repo};
 use crate::support::{TestRepo, ar, ar_command};
 
 const STEPS: &str = "better worse new-better crash delete-worse commit-better nan rename-better space-worse equal";
-
-/// Everything about a session that must not depend on how often it was killed.
-pub(crate) fn outcome(repo: &TestRepo) -> String {
-    let mut text = String::new();
-    for reference in repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/"]).lines() {
-        if reference.contains("/saved/") {
-            continue;
-        }
-        let body = repo.git(["for-each-ref", "--format=%(contents:body)", reference]);
-        let record: serde_json::Value = serde_json::from_str(&body).unwrap();
-        let tree = repo.git(["rev-parse", &format!("{reference}^{{tree}}")]);
-        text += &format!(
-            "{reference} {tree} {} {} {} {}\n",
-            record["outcome"], record["metric"]["raw"], record["failure"]["class"], record["description"]
-        );
-    }
-    for row in repo.read("results.tsv").lines() {
-        text += &format!("{}\n", row.split_once('\t').unwrap().1);
-    }
-    text += &repo.git(["log", "--format=%T %s", "autoresearch/t"]);
-    text += &format!("\n{}\n{}\n", repo.git(["symbolic-ref", "HEAD"]), repo.status());
-    text
-}
 
 fn first_call(repo: &TestRepo) -> Vec<String> {
     let count = STEPS.split_whitespace().count();
@@ -41,9 +19,9 @@ fn first_call(repo: &TestRepo) -> Vec<String> {
     args
 }
 
-/// How many kills the test makes at least; `AR_SOAK` asks for more.
-fn kills_wanted() -> u64 {
-    std::env::var("AR_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(25)
+/// How many kills a longer run asks for with `AR_SOAK`.
+pub(crate) fn soak() -> Option<u64> {
+    std::env::var("AR_SOAK").ok().and_then(|text| text.parse().ok())
 }
 
 #[test]
@@ -52,10 +30,10 @@ fn random_kills_change_nothing_about_a_session() {
     ar(&whole, first_call(&whole)).ok();
     let expected = outcome(&whole);
     let mut kills = 0;
-    while kills < kills_wanted() {
+    while kills < soak().unwrap_or(25) {
         let repo = training_repo();
         kills += run_and_kill(&repo, kills);
-        assert_eq!(outcome(&repo), expected);
+        assert_outcome(&repo, &expected, "killed at random");
     }
 }
 

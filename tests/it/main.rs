@@ -6,10 +6,16 @@ mod archiver;
 mod bad_input;
 mod check;
 mod cli;
+#[cfg(feature = "crash-points")]
+mod crash;
+#[cfg(feature = "crash-points")]
+mod crash_scenario;
 mod data;
 mod demo;
 mod demo_assets;
 mod disk;
+mod doctor;
+mod durable;
 mod exec;
 mod git;
 mod hostile;
@@ -18,6 +24,7 @@ mod keep_logs;
 mod kill;
 mod ledger;
 mod measure;
+mod outcome;
 mod recovery;
 mod run_loop;
 mod settings;

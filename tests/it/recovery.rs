@@ -78,11 +78,13 @@ fn another_session_does_not_touch_the_files_under_a_run_that_goes_on() {
 }
 
 #[test]
-fn a_baseline_that_is_started_again_has_a_log_of_its_own() {
+fn a_baseline_that_is_started_again_has_log_files_and_machine_for_itself() {
     let repo = training_repo();
     let ready = repo.outside().join("ready");
     let script = format!(
-        "if [ ! -e {0} ]; then echo val_bpb: 0.5; touch {0}; sleep 60; fi\necho no number this time\n",
+        "if [ ! -e {0} ]; then echo val_bpb: 0.5; echo $$ > {0}.new; mv {0}.new {0}; sleep 60; fi\n\
+         grep -qs . /proc/$(cat {0})/cmdline && echo val_bpb: 0.1\n\
+         grep -q mine tool.sh && echo val_bpb: 0.2\necho no number this time\n",
         ready.display()
     );
     repo.write("train.sh", script);
@@ -95,8 +97,10 @@ fn a_baseline_that_is_started_again_has_a_log_of_its_own() {
     child.kill().unwrap();
     child.wait().unwrap();
     Command::new("kill").args(["-KILL", &started["pid"].to_string()]).status().unwrap();
+    repo.write("tool.sh", "echo mine\n");
     let called = ar(&repo, ["resume", "t"]).exits(3);
     assert!(called.stderr.contains("the run printed no val_bpb"), "{called:?}");
+    assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:tool.sh"]), "echo mine");
 }
 
 #[test]

@@ -171,3 +171,19 @@ fn a_try_is_stopped_like_a_loop() {
     Called::from(child.wait_with_output().unwrap()).exits(130);
     assert_eq!((repo.read("value").as_str(), repo.status().as_str()), ("1.5\n", ""));
 }
+
+#[test]
+fn a_first_try_goes_on_from_its_baseline_to_the_change() {
+    let repo = training_repo();
+    let script = "echo run >> ../runs; until [ -e ../go ]; do sleep 0.02; done; echo val_bpb: $(cat value)\n";
+    repo.write("train.sh", script);
+    repo.write("value", "2.0\n");
+    repo.commit_all("waits");
+    repo.write("value", "1.5\n");
+    let args = ["try", "-m", "x", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let child = ar_command(&repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_runs(&repo, 1);
+    assert_eq!(ar(&repo, ["stop", "t"]).ok().stdout, "session t stops after experiment 1\n");
+    fs::write(repo.outside().join("go"), "").unwrap();
+    assert!(Called::from(child.wait_with_output().unwrap()).ok().stdout.contains("   1  keep     x"));
+}

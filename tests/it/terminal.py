@@ -5,7 +5,7 @@ usage: terminal.py MODE FOLDER COMMAND...
 MODE is a list of words: `nohup` has hang-ups ignored, `frozen` stops all output as Ctrl-S does and reads none,
 `background` runs the command in the background of a terminal on which that may not write. When a file `close` appears
 in FOLDER, the terminal is closed. What became of the command is printed: its exit status, or the signal that ended or
-stopped it.
+stopped it. A command that does not end is killed after a minute.
 """
 
 import os
@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import termios
+import time
 
 mode, folder, command = sys.argv[1].split(","), sys.argv[2], sys.argv[3:]
 
@@ -42,11 +43,14 @@ if child == 0:
     run()
 if "frozen" in mode:
     os.write(terminal, b"\x13")
-while terminal is not None:
-    done, status = os.waitpid(child, os.WNOHANG)
-    if done:
-        break
-    if os.path.exists(os.path.join(folder, "close")):
+deadline = time.monotonic() + 60
+done = 0
+while not done:
+    if time.monotonic() > deadline:
+        os.kill(child, signal.SIGKILL)
+    if terminal is None:
+        time.sleep(0.02)
+    elif os.path.exists(os.path.join(folder, "close")):
         os.close(terminal)
         terminal = None
     elif select.select([] if "frozen" in mode else [terminal], [], [], 0.02)[0]:
@@ -54,6 +58,5 @@ while terminal is not None:
             os.read(terminal, 65536)
         except OSError:
             pass
-else:
-    _, status = os.waitpid(child, 0)
+    done, status = os.waitpid(child, os.WNOHANG)
 print(os.waitstatus_to_exitcode(status))

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use crate::interrupt::wait_for_runs;
+use crate::interrupt::{signal, wait_for_runs};
 use crate::run_loop::training_repo;
 use crate::support::{AR, CLOCK, Called, TestRepo, ar, ar_command, until};
 
@@ -108,14 +108,13 @@ fn a_loop_in_the_background_may_write_where_others_are_stopped_for_it() {
     assert_eq!(repo.read("results.tsv").lines().count(), 4);
 }
 
-#[test]
-fn a_pipe_that_nobody_reads_does_not_hold_the_loop_up_and_has_everything_in_the_end() {
-    let repo = training_repo();
+/// A loop that has ended with more to say than the pipe holds that nobody reads.
+fn talked_into_a_full_pipe(repo: &TestRepo) -> Child {
     repo.write("train.sh", "seq -f 'a_number_that_makes_records_longer_%g: 1.25' 200; echo val_bpb: 2.0\n");
     repo.commit_all("many numbers");
     let agent = "echo '#' >> train.sh";
     let args = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
-    let child = ar_command(&repo, &repo.path(), args)
+    let child = ar_command(repo, &repo.path(), args)
         .args(["--max-experiments", "9", "--format", "json"])
         .stdout(Stdio::piped())
         .spawn()
@@ -125,7 +124,26 @@ fn a_pipe_that_nobody_reads_does_not_hold_the_loop_up_and_has_everything_in_the_
         journal.contains("\"status\": \"stopped\"").then_some(())
     });
     assert_eq!(repo.read("results.tsv").lines().count(), 11);
+    child
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_hold_the_loop_up_and_has_everything_in_the_end() {
+    let repo = training_repo();
+    let child = talked_into_a_full_pipe(&repo);
     let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert!(called.stdout.len() > 64 * 1024, "a pipe holds that much");
     assert_eq!(called.json_lines().last().unwrap()["event"], "session_stopped");
+}
+
+#[test]
+fn an_interrupt_ends_what_only_waits_to_be_read() {
+    let repo = training_repo();
+    let mut child = talked_into_a_full_pipe(&repo);
+    let ended = until("its end", || {
+        // The first one may still be heard by the loop.
+        signal(&child, "-INT");
+        child.try_wait().unwrap()
+    });
+    assert_eq!(ended.code(), None, "{ended}");
 }

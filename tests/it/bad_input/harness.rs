@@ -22,7 +22,7 @@ pub(super) fn training_repo() -> TestRepo {
 }
 
 /// Every file below `dir`, the repository's own ones too. The index is left out: `git status` refreshes it.
-pub(super) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -1,6 +1,6 @@
 //! Bad input: a clear error with a hint, and nothing changed on disk.
 
-mod harness;
+pub(crate) mod harness;
 mod machine;
 mod repository;
 mod session;

@@ -1,0 +1,139 @@
+//! Named moments at which the tests kill the program. In a build without the feature `crash-points` they are nothing.
+//!
+//! In a build with it, each process adds a line with the name of each point that it passes to the file that
+//! `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th line of that name kills itself with
+//! SIGKILL. In a shim all names begin with `shim.`.
+
+#[cfg(feature = "crash-points")]
+pub use armed::POINTS;
+#[cfg(feature = "crash-points")]
+pub(crate) use armed::{in_shim, point};
+
+/// Names a moment between two steps.
+#[cfg(not(feature = "crash-points"))]
+pub(crate) const fn point(_name: &str) {}
+
+/// Says that this process is a shim.
+#[cfg(not(feature = "crash-points"))]
+pub(crate) const fn in_shim() {}
+
+#[cfg(feature = "crash-points")]
+mod armed {
+    use std::env;
+    use std::fs::{self, OpenOptions};
+    use std::io::{self, Write};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// The names of all points, sorted.
+    pub const POINTS: &[&str] = &[
+        "abandon.begun",
+        "abandon.branch_deleted",
+        "abandon.file_removed",
+        "abandon.head_put_back",
+        "aside.change_kept",
+        "aside.change_taken_out",
+        "aside.checked_out",
+        "aside.index_forgotten",
+        "aside.index_kept",
+        "aside.index_put_back",
+        "aside.noted",
+        "aside.opened",
+        "aside.put_back",
+        "aside.ref_deleted",
+        "checkout.branch_moved",
+        "committing.branch_advanced",
+        "committing.commit_noted",
+        "committing.commit_written",
+        "committing.entered",
+        "git.change_kept",
+        "git.changes_written",
+        "git.commit_unsynced",
+        "git.file_put_back",
+        "git.file_removed",
+        "git.files_put_back",
+        "git.head_logged",
+        "git.index_lock_prepared",
+        "git.index_prepared",
+        "git.index_replaced",
+        "git.kept_written",
+        "git.locks_named",
+        "git.ref_moved",
+        "git.restore_planned",
+        "git.saved",
+        "git.tag_written",
+        "idle.entered",
+        "idle.untracked_remembered",
+        "job.locked",
+        "job.started",
+        "job.written",
+        "ledger.locked",
+        "open.branch_made",
+        "open.branch_taken",
+        "open.contract_stored",
+        "open.excluded",
+        "open.journal_written",
+        "open.locked",
+        "open.memory_made",
+        "proposing.agent_over",
+        "proposing.change_committed",
+        "proposing.entered",
+        "recording.entered",
+        "recording.recorded",
+        "recover.step_done",
+        "reset.change_kept",
+        "reset.put_back",
+        "rollback.branch_moved",
+        "rollback.change_saved",
+        "rollback.put_back",
+        "running.entered",
+        "running.folder_cleared",
+        "running.left",
+        "running.log_linked",
+        "running.log_unlinked",
+        "running.over",
+        "settling.branch_moved",
+        "settling.direction_noted",
+        "settling.entered",
+        "settling.put_back",
+        "settling.remembered",
+        "settling.row_appended",
+        "shim.begun",
+        "shim.command_ended",
+        "shim.command_over",
+        "shim.exit_written",
+        "shim.launched",
+        "shim.state.file_prepared",
+        "shim.state.file_replaced",
+        "state.file_prepared",
+        "state.file_replaced",
+        "state.line_appended",
+        "stop.journal_written",
+    ];
+
+    static IS_SHIM: AtomicBool = AtomicBool::new(false);
+
+    /// Says that this process is a shim.
+    pub(crate) fn in_shim() {
+        IS_SHIM.store(true, Ordering::Relaxed);
+    }
+
+    /// Names a moment between two steps.
+    pub(crate) fn point(name: &str) {
+        let Some(trace) = env::var_os("AR_CRASH_TRACE") else { return };
+        let prefix = if IS_SHIM.load(Ordering::Relaxed) { "shim." } else { "" };
+        let times = note(Path::new(&trace), &format!("{prefix}{name}")).unwrap_or_else(|error| panic!("{error}"));
+        if env::var("AR_CRASH_AT").is_ok_and(|at| at == format!("{prefix}{name}:{times}")) {
+            // The signal arrives before the call returns.
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    }
+
+    /// Adds a name to the trace and gives how often it is there.
+    fn note(trace: &Path, name: &str) -> io::Result<usize> {
+        OpenOptions::new().append(true).create(true).open(trace)?.write_all(format!("{name}\n").as_bytes())?;
+        Ok(fs::read_to_string(trace)?.lines().filter(|line| *line == name).count())
+    }
+}

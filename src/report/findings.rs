@@ -1,0 +1,70 @@
+//! What a look at a session found, as a table and as JSON.
+
+use serde_json::{Value, json};
+
+use super::grid::{Align, Grid};
+use crate::domain::{FORMAT_VERSION, Finding, Severity, Tag, count_of};
+
+/// The findings as a table, a row each.
+pub fn findings_grid(findings: &[Finding]) -> Grid {
+    let mut grid = Grid::new([
+        ("area", Align::Left),
+        ("session", Align::Left),
+        ("level", Align::Left),
+        ("what", Align::Left),
+        ("hint", Align::Left),
+    ]);
+    for finding in findings {
+        grid.push([
+            finding.area.to_string(),
+            finding.session.as_ref().map(Tag::to_string).unwrap_or_default(),
+            finding.level.to_string(),
+            finding.what.clone(),
+            finding.hint.clone().unwrap_or_default(),
+        ]);
+    }
+    grid
+}
+
+/// The findings for people: what is wrong with a hint below it, and at last how it stands.
+pub fn findings_text(findings: &[Finding], repaired: &[String]) -> String {
+    let mut text: String = repaired.iter().map(|deed| format!("repaired: {deed}\n")).collect();
+    for finding in findings {
+        let about = finding.session.as_ref().map(|tag| format!("{tag}: ")).unwrap_or_default();
+        text +=
+            &format!("{:<8} {:<10}  {about}{}\n", finding.level.to_string(), finding.area.to_string(), finding.what);
+        if let Some(hint) = &finding.hint {
+            text += &format!("{:21}hint: {hint}\n", "");
+        }
+    }
+    text + &verdict(findings) + "\n"
+}
+
+/// How it stands, in one sentence.
+fn verdict(findings: &[Finding]) -> String {
+    let count =
+        |level| u32::try_from(findings.iter().filter(|finding| finding.level == level).count()).unwrap_or(u32::MAX);
+    let (damaged, errors, warnings) = (count(Severity::Damaged), count(Severity::Error), count(Severity::Warning));
+    let parts: Vec<String> = [(errors, "error"), (warnings, "warning")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| count_of(count, what))
+        .collect();
+    match (damaged, parts.is_empty()) {
+        (0, true) => "all is in order".to_owned(),
+        (0, false) => parts.join(", "),
+        (_, true) => format!("{damaged} that a person has to decide"),
+        (_, false) => format!("{damaged} that a person has to decide, {}", parts.join(", ")),
+    }
+}
+
+/// The findings as a JSON document.
+pub fn findings_json(sessions: &[Tag], findings: &[Finding], repaired: &[String], health: Severity) -> Value {
+    json!({
+        "version": FORMAT_VERSION,
+        "sessions": sessions,
+        "health": health,
+        "repaired": repaired,
+        "findings": findings,
+    })
+}

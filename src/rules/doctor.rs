@@ -1,0 +1,186 @@
+//! What is wrong with what was found of a session.
+
+use std::collections::BTreeSet;
+
+use super::too_little_room;
+use crate::domain::{CommitId, Phase, Severity, Space};
+
+/// The free space below which there is a warning: 1 GiB.
+const LITTLE_SPACE: u64 = 1 << 30;
+
+/// The files that can still be made below which there is a warning; an experiment takes about twenty.
+const FEW_FILES: u64 = 10_000;
+
+/// How much it matters that a disk has no more room than this; too little is what no experiment starts with.
+pub fn judge_space(space: Space) -> Severity {
+    let little = space.total > 0 && space.free < LITTLE_SPACE || space.total_files > 0 && space.free_files < FEW_FILES;
+    match little {
+        _ if too_little_room(space, 0) => Severity::Error,
+        true => Severity::Warning,
+        false => Severity::Ok,
+    }
+}
+
+/// The numbers below the last one that are not there.
+pub fn gaps(ids: &[u32]) -> Vec<u32> {
+    let there: BTreeSet<u32> = ids.iter().copied().collect();
+    (0..there.last().map_or(0, |last| last + 1)).filter(|id| !there.contains(id)).collect()
+}
+
+/// What is wrong with an open experiment, beside what its recovery sees to anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenTrouble {
+    /// The journal says that none is open, and has one.
+    Unnamed,
+    /// The journal is at a step of an experiment, and has none.
+    Missing,
+    /// It has another number than the next one.
+    Number,
+    /// It should have a commit by now.
+    NoCommit,
+    /// Its commit is not in the repository.
+    LostCommit,
+    /// The commit that it was made on is not in the repository.
+    LostBase,
+    /// It was made on another commit than the best one.
+    OtherBase,
+}
+
+/// What the journal says of the experiment that is open, and what the repository has.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenFound<'a> {
+    /// The step.
+    pub phase: Phase,
+    /// The experiment's number, commit and base; absent when none is open.
+    pub open: Option<(u32, Option<&'a CommitId>, &'a CommitId)>,
+    /// The number of the next experiment.
+    pub next_id: u32,
+    /// The commit that the next experiment is made on.
+    pub tip: &'a CommitId,
+}
+
+/// Compares the journal with the records; `is_there` says whether the repository has a commit.
+pub fn judge_open(found: OpenFound<'_>, is_there: impl Fn(&CommitId) -> bool) -> Option<OpenTrouble> {
+    let Some((id, commit, base)) = found.open else {
+        return (found.phase != Phase::Idle).then_some(OpenTrouble::Missing);
+    };
+    let recorded = id + 1 == found.next_id;
+    if found.phase == Phase::Idle {
+        return Some(OpenTrouble::Unnamed);
+    }
+    if id != found.next_id && !recorded {
+        return Some(OpenTrouble::Number);
+    }
+    if !is_there(base) {
+        return Some(OpenTrouble::LostBase);
+    }
+    match commit {
+        None if !matches!(found.phase, Phase::Proposing | Phase::Committing) => return Some(OpenTrouble::NoCommit),
+        Some(commit) if !is_there(commit) => return Some(OpenTrouble::LostCommit),
+        _ => {}
+    }
+    (!recorded && base != found.tip).then_some(OpenTrouble::OtherBase)
+}
+
+/// What a branch's tip is, beside the commit that it should be at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tip {
+    /// It is where it should be.
+    Expected,
+    /// Elsewhere, as an experiment is open: its recovery sees to it.
+    Open,
+    /// There is no branch, and it can be made again.
+    Missing,
+    /// At a commit that is no experiment's.
+    Unrecorded,
+}
+
+/// Compares a branch with where it should be.
+pub fn judge_tip(found: Option<&CommitId>, expected: &CommitId, is_open: bool) -> Tip {
+    match found {
+        Some(tip) if tip == expected => Tip::Expected,
+        _ if is_open => Tip::Open,
+        None => Tip::Missing,
+        Some(_) => Tip::Unrecorded,
+    }
+}
+
+/// The worst of several levels; of nothing, all is well.
+pub fn worst(levels: impl IntoIterator<Item = Severity>) -> Severity {
+    levels.into_iter().max().unwrap_or(Severity::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_space_is_judged_at_its_limits() {
+        const MIB: u64 = 1 << 20;
+        for (free, level) in [
+            (1024 * MIB, Severity::Ok),
+            (1024 * MIB - 1, Severity::Warning),
+            (50 * MIB, Severity::Warning),
+            (50 * MIB - 1, Severity::Error),
+            (0, Severity::Error),
+        ] {
+            let space = Space { free, total: 1 << 40, free_files: 0, total_files: 0 };
+            assert_eq!(judge_space(space), level, "{free}");
+        }
+        for (free_files, level) in [(10_000, Severity::Ok), (9_999, Severity::Warning), (999, Severity::Error)] {
+            let space = Space { free: 1 << 40, total: 1 << 41, free_files, total_files: 1 << 30 };
+            assert_eq!(judge_space(space), level, "{free_files}");
+        }
+    }
+
+    #[test]
+    fn gaps_are_numbers_below_the_last_one() {
+        assert_eq!(gaps(&[]), [0u32; 0]);
+        assert_eq!(gaps(&[0, 1, 2]), [0u32; 0]);
+        assert_eq!(gaps(&[4, 1, 2]), [0, 3]);
+    }
+
+    #[test]
+    fn a_journal_that_contradicts_the_records_is_told_from_one_that_was_left_open() {
+        let commit = |digit: &str| CommitId::new(digit.repeat(40));
+        let (tip, change, lost) = (commit("a"), commit("b"), commit("f"));
+        let judge =
+            |phase, open| judge_open(OpenFound { phase, open, next_id: 3, tip: &tip }, |commit| *commit != lost);
+        let change_of_3 = Some((3, Some(&change), &tip));
+        for (phase, open, trouble) in [
+            (Phase::Idle, None, None),
+            (Phase::Proposing, Some((3, None, &tip)), None),
+            (Phase::Committing, Some((3, None, &tip)), None),
+            (Phase::Committing, change_of_3, None),
+            (Phase::Running, change_of_3, None),
+            (Phase::Recording, change_of_3, None),
+            (Phase::Recording, Some((2, Some(&change), &change)), None),
+            (Phase::Settling, Some((2, Some(&change), &change)), None),
+            (Phase::Idle, change_of_3, Some(OpenTrouble::Unnamed)),
+            (Phase::Running, None, Some(OpenTrouble::Missing)),
+            (Phase::Running, Some((3, None, &tip)), Some(OpenTrouble::NoCommit)),
+            (Phase::Running, Some((1, Some(&change), &tip)), Some(OpenTrouble::Number)),
+            (Phase::Running, Some((4, Some(&change), &tip)), Some(OpenTrouble::Number)),
+            (Phase::Running, Some((3, Some(&lost), &tip)), Some(OpenTrouble::LostCommit)),
+            (Phase::Proposing, Some((3, None, &lost)), Some(OpenTrouble::LostBase)),
+            (Phase::Running, Some((3, Some(&change), &change)), Some(OpenTrouble::OtherBase)),
+        ] {
+            assert_eq!(judge(phase, open), trouble, "{phase:?} {open:?}");
+        }
+    }
+
+    #[test]
+    fn a_branch_that_is_elsewhere_is_explained_by_an_open_experiment_only() {
+        let (expected, other) = (CommitId::new("a".repeat(40)), CommitId::new("b".repeat(40)));
+        for (found, is_open, tip) in [
+            (Some(&expected), false, Tip::Expected),
+            (Some(&expected), true, Tip::Expected),
+            (Some(&other), true, Tip::Open),
+            (None, true, Tip::Open),
+            (None, false, Tip::Missing),
+            (Some(&other), false, Tip::Unrecorded),
+        ] {
+            assert_eq!(judge_tip(found, &expected, is_open), tip, "{found:?} {is_open}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The whole look.
+
+use std::error::Error;
+use std::path::Path;
+
+use super::facts::{Facts, known_tags};
+use super::{host, ledger, records, refs, repository, state};
+use crate::domain::{Area, Finding, Severity, Tag};
+use crate::git::{GitError, Repo};
+use crate::rules::worst;
+use crate::session::error::{ErrorKind, SessionError};
+use crate::session::plan::Asked;
+use crate::session::reading::session_of_head;
+use crate::state::SEE_DOCTOR;
+
+/// What `ar doctor --repair` is called, as a hint.
+pub(super) const REPAIR: &str = "ar doctor --repair";
+
+/// What shows damage to the repository that has no name.
+const LOOK: &str = "look with `git fsck --full`, and decide what of the repository is to be kept";
+
+/// What a look at sessions and their repository found.
+#[derive(Debug, Default)]
+pub struct Examination {
+    /// The sessions that were looked at.
+    pub sessions: Vec<Tag>,
+    /// What was mended before, a sentence each.
+    pub repaired: Vec<String>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+impl Examination {
+    /// The worst that was found.
+    pub fn health(&self) -> Severity {
+        worst(self.findings.iter().map(|finding| finding.level))
+    }
+}
+
+/// Looks at the session that `tag` names, else that of HEAD's branch, else all of them; `asked` has the commands where
+/// there is no session. Takes no lock and changes nothing.
+///
+/// # Errors
+///
+/// There is no session `tag`. Whatever else is wrong is a finding.
+pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examination, SessionError> {
+    let repo = match Repo::find(dir) {
+        Ok(repo) => repo,
+        Err(error) => {
+            let findings = vec![finding_of(Area::Repository, &error.into())];
+            return Ok(Examination { findings, ..Examination::default() });
+        }
+    };
+    let patients = match Patients::find(&repo, tag) {
+        Err(error @ SessionError::NoSession(_)) => return Err(error),
+        Err(error) => {
+            let mut findings = repository::look(&repo, &[]);
+            findings.push(finding_of(Area::Refs, &error));
+            return Ok(Examination { findings, ..Examination::default() });
+        }
+        Ok(patients) => patients,
+    };
+    let mut findings = repository::look(&repo, &patients.meant);
+    for facts in &patients.meant {
+        findings.extend(refs::look(&repo, facts, patients.meant.len() == 1));
+        findings.extend(records::look(&repo, facts));
+        // Where the folder should be stands something else, and that was said.
+        if repository::in_the_way(&repo).is_none() {
+            findings.extend(state::look(&repo, facts));
+        }
+    }
+    findings.extend(ledger::look(&repo, &patients));
+    findings.extend(host::look(&repo, &patients.meant, asked));
+    findings.sort_by_key(|finding| finding.area);
+    // One thing that is wrong may stop several looks.
+    let broken: Vec<&str> =
+        patients.meant.iter().flat_map(|facts| &facts.broken).map(|broken| broken.name.as_str()).collect();
+    let mut said: Vec<String> = Vec::new();
+    findings.retain(|finding| {
+        let is_known = finding.hint.as_deref() == Some(LOOK) && broken.iter().any(|name| finding.what.contains(name));
+        let is_new = !said.contains(&finding.what);
+        said.push(finding.what.clone());
+        finding.level == Severity::Ok || (is_new && !is_known)
+    });
+    if let Some(tag) = tag {
+        for hint in findings.iter_mut().filter_map(|finding| finding.hint.as_mut()) {
+            *hint = hint.replace(REPAIR, &format!("ar doctor {tag} --repair"));
+        }
+    }
+    let sessions = patients.meant.into_iter().map(|facts| facts.tag).collect();
+    Ok(Examination { sessions, findings, repaired: Vec::new() })
+}
+
+/// The sessions that are looked at, and all others.
+#[derive(Debug)]
+pub(super) struct Patients {
+    /// Those that are meant.
+    pub(super) meant: Vec<Facts>,
+    /// The others, whose rows stand in the same results.tsv.
+    pub(super) others: Vec<Facts>,
+}
+
+impl Patients {
+    /// Finds them; what is damaged hides no session.
+    pub(super) fn find(repo: &Repo, tag: Option<&Tag>) -> Result<Patients, SessionError> {
+        let tags = known_tags(repo)?;
+        let meant = match tag {
+            Some(tag) if !tags.contains(tag) => return Err(SessionError::NoSession(Some(tag.to_string()))),
+            Some(tag) => Some(tag.clone()),
+            // A HEAD that cannot be read names no session, and is found elsewhere.
+            None => repo.head().ok().and_then(|head| session_of_head(&head)).filter(|tag| tags.contains(tag)),
+        };
+        let mut patients = Patients { meant: Vec::new(), others: Vec::new() };
+        for tag in tags {
+            let facts = Facts::read(repo, &tag)?;
+            let is_meant = meant.as_ref().is_none_or(|meant| *meant == tag);
+            if is_meant { &mut patients.meant } else { &mut patients.others }.push(facts);
+        }
+        Ok(patients)
+    }
+
+    /// All sessions, those that are meant first.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Facts> {
+        self.meant.iter().chain(&self.others)
+    }
+}
+
+/// An error as a finding. Damage to the repository that has no name is for a person to look at.
+pub(super) fn finding_of(area: Area, error: &SessionError) -> Finding {
+    // Whoever reads this has called the doctor.
+    let hint = error.hint().filter(|hint| hint != SEE_DOCTOR);
+    let is_unnamed = hint.is_none() && matches!(error, SessionError::Git(GitError::Git { .. } | GitError::Damaged(_)));
+    let level = match error.kind() {
+        ErrorKind::Damaged => Severity::Damaged,
+        _ if is_unnamed => Severity::Damaged,
+        _ => Severity::Error,
+    };
+    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, chain(error)) }
+}
+
+/// An error with its causes, in one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            said = format!("{said}: {}", text.trim_end());
+        }
+        cause = error.source();
+    }
+    said
+}

@@ -1,0 +1,180 @@
+//! What there is of a session, however damaged it is.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use super::examine::{REPAIR, chain};
+use crate::domain::{CommitId, Contract, Record, Tag};
+use crate::git::{BrokenRef, Repo};
+use crate::rules::{History, gaps};
+use crate::session::error::SessionError;
+use crate::session::plan::expected_tip;
+use crate::session::reading::parse_record;
+use crate::state::{Journal, SessionFolder, StateError};
+
+/// A ref that should name a record.
+#[derive(Debug)]
+pub(super) struct RecordRef {
+    pub(super) id: u32,
+    pub(super) name: String,
+    /// The object that it names, or named before its file was torn.
+    pub(super) object: String,
+    /// The record, or why there is none.
+    pub(super) record: Result<Record, SessionError>,
+}
+
+/// What there is of a session.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) tag: Tag,
+    pub(super) folder: SessionFolder,
+    /// Its records in the order of their numbers: those that have a readable ref, and those whose ref can be put back.
+    pub(super) refs: Vec<RecordRef>,
+    /// The refs that records were made for, with their tag objects; looked for only when refs are lost.
+    tag_objects: Vec<(String, String)>,
+    /// Its refs whose files name nothing, its branch among them.
+    pub(super) broken: Vec<BrokenRef>,
+    /// The contract of its folder.
+    pub(super) contract: Result<Option<Contract>, StateError>,
+    pub(super) journal: Result<Option<Journal>, StateError>,
+    /// Who is at work on it.
+    pub(super) holder: Option<String>,
+}
+
+impl Facts {
+    /// Reads all there is.
+    pub(super) fn read(repo: &Repo, tag: &Tag) -> Result<Facts, SessionError> {
+        let folder = SessionFolder::new(&repo.main_worktree(), tag);
+        let branch = tag.branch_ref();
+        let mut broken = repo.broken_refs(&tag.ref_prefix())?;
+        let mut named = repo.readable_refs_under(&tag.ref_prefix())?;
+        named.retain(|(name, _)| record_id(name, tag).is_some());
+        let ids: Vec<u32> = named.iter().filter_map(|(name, _)| record_id(name, tag)).collect();
+        let mut tag_objects = Vec::new();
+        if !gaps(&ids).is_empty() || broken.iter().any(|broken| record_id(&broken.name, tag).is_some()) {
+            tag_objects = repo.tag_objects_under(&tag.ref_prefix())?;
+        }
+        for BrokenRef { name, .. } in &broken {
+            // A record never moves, so what was packed of its ref is still right.
+            if let [object] = objects_of(&tag_objects, name)[..]
+                && named.iter().all(|(packed, _)| packed != name)
+            {
+                named.push((name.clone(), object.to_owned()));
+            }
+        }
+        let mut refs = Vec::new();
+        for (name, object) in named {
+            let Some(id) = record_id(&name, tag) else { continue };
+            let bad = |source: serde_json::Error| SessionError::BadRecord { reference: name.clone(), source };
+            let record = match repo.tag_object(&name, &object) {
+                Ok(Some(tag)) => parse_record(&name, &tag.message),
+                Ok(None) => Err(bad(serde::de::Error::custom("it is no annotated tag on a commit"))),
+                Err(error) => Err(bad(serde::de::Error::custom(chain(&error)))),
+            };
+            refs.push(RecordRef { id, name, object, record });
+        }
+        refs.sort_by_key(|found| found.id);
+        broken.extend(repo.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch));
+        let holder = folder.owner(repo.git_dir()).ok().flatten().map(|owner| owner.said);
+        let contract = folder.contract();
+        let journal = Journal::read(&folder.state());
+        Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, journal, holder })
+    }
+
+    /// A record that can be read and is that of its ref.
+    fn sound<'a>(&self, found: &'a RecordRef) -> Option<&'a Record> {
+        found.record.as_ref().ok().filter(|record| record.id == found.id && record.tag == self.tag)
+    }
+
+    /// The records that can be read.
+    pub(super) fn history(&self) -> History {
+        History::new(self.refs.iter().filter_map(|found| self.sound(found)).cloned().collect())
+    }
+
+    /// Whether all records are there and can be read: only then is it known what comes next.
+    pub(super) fn is_complete(&self) -> bool {
+        let ids: Vec<u32> = self.refs.iter().map(|found| found.id).collect();
+        let lost = |broken: &BrokenRef| {
+            record_id(&broken.name, &self.tag).is_some_and(|id| self.refs.iter().all(|found| found.id != id))
+        };
+        !self.broken.iter().any(lost)
+            && gaps(&ids).is_empty()
+            && self.refs.iter().all(|found| self.sound(found).is_some())
+    }
+
+    /// What mends files that are made from the records: without all of them, that would be a guess.
+    pub(super) fn mend(&self) -> String {
+        if self.is_complete() { REPAIR.to_owned() } else { format!("first decide what is damaged; then {REPAIR}") }
+    }
+
+    /// The terms as the baseline's record has them.
+    pub(super) fn recorded_terms(&self) -> Option<Contract> {
+        let record = self.sound(self.refs.first()?).filter(|record| record.id == 0)?;
+        serde_json::from_value(record.more.get("contract")?.clone()).ok()
+    }
+
+    /// The terms, from wherever they can be had.
+    pub(super) fn terms(&self) -> Option<Contract> {
+        match &self.contract {
+            Ok(Some(contract)) => Some(contract.clone()),
+            _ => self.recorded_terms(),
+        }
+    }
+
+    /// The commit that the branch should be at between two experiments, where the records tell.
+    pub(super) fn expected_tip(&self) -> Option<CommitId> {
+        let history = self.history();
+        let terms = self.recorded_terms().or_else(|| self.terms())?;
+        self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
+    }
+
+    /// The tag objects that were made for a ref that is lost.
+    pub(super) fn tag_objects(&self, refname: &str) -> Vec<&str> {
+        objects_of(&self.tag_objects, refname)
+    }
+
+    /// Whether the journal says that something is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| journal.open.is_some()))
+    }
+}
+
+fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a str> {
+    tag_objects.iter().filter(|(name, _)| name == refname).map(|(_, object)| object.as_str()).collect()
+}
+
+/// The number in the name of a record's ref.
+pub(super) fn record_id(name: &str, tag: &Tag) -> Option<u32> {
+    name.strip_prefix(&tag.ref_prefix())?.strip_prefix('/')?.parse().ok()
+}
+
+/// The tags of all sessions of which anything is left, sorted: a record's ref, even a torn one, or a contract.
+pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
+    const PREFIX: &str = "refs/autoresearch";
+    let readable = repo.readable_refs_under(PREFIX)?.into_iter().map(|(name, _)| name);
+    let broken = repo.broken_refs(PREFIX)?.into_iter().map(|broken| broken.name);
+    let mut tags: Vec<Tag> = readable
+        .chain(broken)
+        .filter_map(|name| {
+            let (tag, experiment) = name.strip_prefix(PREFIX)?.strip_prefix('/')?.split_once('/')?;
+            experiment.parse::<u32>().ok()?;
+            tag.parse().ok()
+        })
+        .collect();
+    let folder = repo.main_worktree().join(".autoresearch");
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries.flatten().collect(),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Vec::new(),
+        Err(source) => return Err(SessionError::Io { action: "read", path: folder, source }),
+    };
+    for entry in entries {
+        if let Some(Ok(tag)) = entry.file_name().to_str().map(str::parse::<Tag>)
+            && entry.path().join("state/contract.json").exists()
+        {
+            tags.push(tag);
+        }
+    }
+    tags.sort();
+    tags.dedup();
+    Ok(tags)
+}

@@ -1,0 +1,67 @@
+//! Room on the disk, and the commands.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::examine::finding_of;
+use super::facts::Facts;
+use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
+use crate::exec;
+use crate::git::Repo;
+use crate::rules::judge_space;
+use crate::session::plan::{Asked, check_command};
+
+/// Looks at the file systems that are written to, and for the programs that are called.
+pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
+    let mut found = disks(repo);
+    let mut commands: Vec<(Area, &'static str, String)> = Vec::new();
+    let mut add = |command: Option<String>, agent: Option<String>| {
+        commands.extend(command.map(|line| (Area::Command, "command", line)));
+        commands.extend(agent.map(|line| (Area::Agent, "agent", line)));
+    };
+    if sessions.is_empty() {
+        add(asked.command.clone(), asked.agent.clone());
+    }
+    for terms in sessions.iter().filter_map(Facts::terms) {
+        add(Some(terms.command), asked.agent.clone().or(terms.agent));
+    }
+    commands.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
+    commands.dedup();
+    for (area, what, line) in commands {
+        found.push(match check_command(what, &line, repo.worktree()) {
+            Ok(()) => Finding::ok(area, line),
+            Err(error) => finding_of(area, &error),
+        });
+    }
+    found
+}
+
+fn disks(repo: &Repo) -> Vec<Finding> {
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for dir in [repo.main_worktree().as_path(), repo.worktree(), repo.common_dir()] {
+        let device = fs::metadata(dir).map(|meta| meta.dev()).ok();
+        if seen.contains(&device) {
+            continue;
+        }
+        seen.push(device);
+        found.push(disk(dir));
+    }
+    found
+}
+
+fn disk(dir: &Path) -> Finding {
+    let Ok(space) = exec::disk_space(dir) else {
+        return Finding::ok(Area::Disk, "the system does not tell what is free");
+    };
+    let shell = shell_word(dir);
+    match judge_space(space) {
+        Severity::Ok => Finding::ok(Area::Disk, "there is room on the disk"),
+        level => {
+            let what =
+                format!("{} and {} more files fit at {}", bytes_text(space.free), space.free_files, dir.display());
+            Finding::new(Area::Disk, level, what).hint(format!("df -h {shell}; df -i {shell}"))
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The terms of a session and its experiments.
+
+use super::examine::{REPAIR, chain, finding_of};
+use super::facts::{Facts, RecordRef};
+use super::repository;
+use crate::domain::{Area, Contract, Finding, count_of};
+use crate::git::Repo;
+use crate::session::error::SessionError;
+use crate::state::StateError;
+
+/// A term that contract and record do not agree on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Drift {
+    field: &'static str,
+    file: String,
+    record: String,
+}
+
+/// Looks at the terms and the records of a session.
+pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
+    if repository::in_the_way(repo).is_none() {
+        found.extend(contract(facts));
+    }
+    if found.is_empty() {
+        let history = facts.history();
+        let best = match history.best() {
+            Some((id, number)) => format!(", the best is {number} of experiment {id}"),
+            None => String::new(),
+        };
+        found.push(Finding::ok(Area::Session, format!("{}{best}", count_of(history.experiments(), "experiment"))));
+    }
+    found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+}
+
+fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
+    let RecordRef { id, name, record, .. } = found;
+    let look = format!(
+        "look with `git cat-file -p {name}`, and decide what experiment {id} was; `git update-ref {name} OBJECT` puts \
+         another tag object in its place"
+    );
+    let record = match record {
+        Ok(record) => record,
+        Err(error @ SessionError::BadRecord { .. }) => return Some(finding_of(Area::Session, error).hint(look)),
+        Err(error) => return Some(finding_of(Area::Session, error)),
+    };
+    let tagged = repo.record(name).ok().flatten().map(|object| object.commit);
+    let what = if record.id != *id {
+        format!("the record {name} is that of experiment {}", record.id)
+    } else if record.tag != facts.tag {
+        format!("the record {name} is that of session {}", record.tag)
+    } else if tagged.as_ref().is_some_and(|commit| *commit != record.commit) {
+        format!("the record {name} is on another commit than it says")
+    } else {
+        return None;
+    };
+    Some(Finding::damaged(Area::Session, what).hint(look))
+}
+
+fn contract(facts: &Facts) -> Option<Finding> {
+    let path = facts.folder.state().join("contract.json");
+    let recorded = facts.recorded_terms();
+    let error = |what: String| Some(Finding::error(Area::Session, what).hint(REPAIR));
+    match (&facts.contract, &recorded) {
+        (Ok(Some(stored)), Some(recorded)) => {
+            let Drift { field, file, record } = drift(stored, recorded)?;
+            error(format!("contract.json has the {field} `{file}`, and the baseline's record `{record}`"))
+        }
+        (Ok(Some(_)), None) => None,
+        (Ok(None), Some(_)) => error(format!("{} is not there", path.display())),
+        (Err(StateError::Json { .. }), Some(_)) => error(format!("{} cannot be understood", path.display())),
+        (Err(error), recorded) if recorded.is_some() || !matches!(error, StateError::Json { .. }) => {
+            let finding = Finding::error(Area::Session, chain(error));
+            Some(Finding { hint: error.hint(), ..finding })
+        }
+        (Ok(None) | Err(_), _) => {
+            let what = format!("{} cannot be read, and no record holds the terms", path.display());
+            let look = format!("git cat-file -p {}", facts.tag.record_ref(0));
+            Some(Finding::damaged(Area::Session, what).hint(format!(
+                "say the terms anew in a session of its own: `ar run --tag NEW --metric NAME --cmd COMMAND`; `{look}` \
+                 and `ar log {}` show what is left of them",
+                facts.tag
+            )))
+        }
+    }
+}
+
+/// The first of the terms that never change which contract and record do not agree on.
+pub(super) fn drift(file: &Contract, record: &Contract) -> Option<Drift> {
+    let terms = |contract: &Contract| {
+        [
+            ("session", contract.tag.to_string()),
+            ("metric", contract.metric.name.clone()),
+            ("direction", contract.metric.direction.to_string()),
+            ("metric source", format!("{:?}", contract.metric.source)),
+            ("command", contract.command.clone()),
+            ("start", contract.start.to_string()),
+        ]
+    };
+    let differs = terms(file).into_iter().zip(terms(record)).find(|(file, record)| file != record);
+    differs.map(|((field, file), (_, record))| Drift { field, file, record })
+}
+
+/// The terms with those that never change as the baseline's record has them.
+pub(super) fn mended(file: &Contract, record: Contract) -> Contract {
+    Contract {
+        agent: file.agent.clone(),
+        min_delta: file.min_delta,
+        goal: file.goal,
+        timeout: file.timeout,
+        grace: file.grace,
+        max_experiments: file.max_experiments,
+        budget: file.budget,
+        more: file.more.clone(),
+        ..record
+    }
+}

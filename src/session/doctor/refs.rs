@@ -1,0 +1,147 @@
+//! The refs of a session: its branch, its records, and what was saved.
+
+use super::examine::{REPAIR, finding_of};
+use super::facts::{Facts, RecordRef, record_id};
+use crate::domain::{Area, CommitId, Finding, Severity};
+use crate::git::{BrokenRef, Head, Repo};
+use crate::rules::{Tip, gaps, judge_tip};
+use crate::session::error::SessionError;
+
+/// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
+/// behind.
+pub(super) fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
+    if broken.name == facts.tag.branch_ref() {
+        return facts.expected_tip().map(|tip| tip.to_string());
+    }
+    facts.refs.iter().find(|found| found.name == broken.name).map(|found| found.object.clone())
+}
+
+/// Looks at the refs of a session; `is_only` says that no other session is looked at.
+pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for looked in [Ok(broken(facts)), Ok(missing(facts)), branch(repo, facts, is_only), saved(repo, facts)] {
+        match looked {
+            Ok(findings) => found.extend(findings),
+            Err(error) => found.push(finding_of(Area::Refs, &error)),
+        }
+    }
+    if found.is_empty() {
+        let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
+        found.push(Finding::ok(Area::Refs, format!("{}{tip}", facts.tag.branch())));
+    }
+    found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+}
+
+fn broken(facts: &Facts) -> Vec<Finding> {
+    let finding = |broken: &BrokenRef| {
+        let what = format!("the file of the ref {} names nothing", broken.name);
+        match value_of(facts, broken) {
+            Some(_) => Finding::error(Area::Refs, what).hint(REPAIR),
+            None => {
+                let hint = decide(&broken.name, &facts.tag_objects(&broken.name));
+                Finding::damaged(Area::Refs, what).hint(hint)
+            }
+        }
+    };
+    facts.broken.iter().map(finding).collect()
+}
+
+/// What a person has to decide about a ref that may have named any of `objects`.
+fn decide(name: &str, objects: &[&str]) -> String {
+    match objects {
+        [] => format!(
+            "nothing tells what it named: look with `git fsck --lost-found`, then `git update-ref {name} OBJECT`, or do \
+             without it: `git update-ref -d {name}`"
+        ),
+        objects => format!(
+            "decide which it is, looking with `git cat-file -p`: {}; then `git update-ref {name} OBJECT`",
+            objects.join(", ")
+        ),
+    }
+}
+
+/// Records that should be there.
+fn missing(facts: &Facts) -> Vec<Finding> {
+    let mut ids: Vec<u32> = facts.refs.iter().map(|found| found.id).collect();
+    ids.extend(facts.broken.iter().filter_map(|broken| record_id(&broken.name, &facts.tag)));
+    let finding = |id: u32| {
+        let name = facts.tag.record_ref(id);
+        let what = format!("experiment {id} has no record, and a later one has");
+        Finding::damaged(Area::Refs, what).hint(decide(&name, &facts.tag_objects(&name)))
+    };
+    gaps(&ids).into_iter().map(finding).collect()
+}
+
+fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, SessionError> {
+    let branch = facts.tag.branch_ref();
+    if facts.broken.iter().any(|broken| broken.name == branch) {
+        return Ok(Vec::new());
+    }
+    let Some(expected) = facts.expected_tip() else { return Ok(Vec::new()) };
+    let name = facts.tag.branch();
+    let resume = format!("ar resume {}", facts.tag);
+    let tip = repo.branch(&branch)?;
+    let mut found = Vec::new();
+    match judge_tip(tip.as_ref(), &expected, facts.is_open()) {
+        Tip::Expected | Tip::Open => {}
+        // Before its baseline is measured a session may have none yet.
+        Tip::Missing if facts.refs.is_empty() => {}
+        Tip::Missing => {
+            found.push(Finding::error(Area::Refs, format!("the branch {name} is gone")).hint(REPAIR));
+        }
+        Tip::Unrecorded => {
+            let tip = tip.unwrap_or_else(|| expected.clone());
+            let base = expected.short(12).to_owned();
+            let subject = repo.subject(&tip)?;
+            let tip = tip.short(8).to_owned();
+            found.push(finding_of(
+                Area::Refs,
+                &SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base },
+            ));
+        }
+    }
+    if let Some(worktree) = repo.checked_out_elsewhere(&branch)? {
+        let error = SessionError::CheckedOutElsewhere { branch: name, worktree };
+        let finding = finding_of(Area::Refs, &error);
+        found.push(Finding { level: Severity::Warning, ..finding });
+    } else if is_only && let Some(elsewhere) = elsewhere(&repo.head()?, &branch) {
+        let what = format!("HEAD is {elsewhere}, not on the session's branch");
+        found.push(Finding::warning(Area::Refs, what).hint(resume));
+    }
+    Ok(found)
+}
+
+/// Where HEAD is, unless it is on `branch`.
+fn elsewhere(head: &Head, branch: &str) -> Option<String> {
+    match head {
+        _ if head.branch() == Some(branch) => None,
+        Head::Branch { name, .. } | Head::Unborn { name } => {
+            Some(format!("on {}", name.trim_start_matches("refs/heads/")))
+        }
+        Head::Detached { commit } => Some(format!("at {}", commit.short(8))),
+    }
+}
+
+/// What was saved must be there, and so must the commits of the records.
+fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+    const LOST: &str = "look with `git fsck --full`, and fetch it from a copy of the repository; without one, decide \
+                        whether to go on without it";
+    let lost = |what: String| Finding::damaged(Area::Refs, what).hint(LOST);
+    let mut found = Vec::new();
+    for (name, object) in repo.readable_refs_under(&format!("{}/saved", facts.tag.ref_prefix()))? {
+        if !repo.has_commit(&CommitId::new(object)) {
+            found.push(lost(format!("what {name} saved is not in the repository")));
+        }
+    }
+    let mut gone = Vec::new();
+    for RecordRef { id, record, .. } in &facts.refs {
+        let Ok(record) = record else { continue };
+        for (commit, what) in [(&record.commit, "commit"), (&record.base, "base")] {
+            if !repo.has_commit(commit) && !gone.contains(&commit) {
+                gone.push(commit);
+                found.push(lost(format!("the {what} {} of experiment {id} is not in the repository", commit.short(8))));
+            }
+        }
+    }
+    Ok(found)
+}

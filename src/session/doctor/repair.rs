@@ -1,0 +1,237 @@
+//! Mending what needs no guess. Whatever is replaced is kept beside it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::examine::{Examination, Patients, examine};
+use super::facts::Facts;
+use super::ledger::Books;
+use super::records::{drift, mended};
+use super::refs::value_of;
+use super::repository::in_the_way;
+use super::state::{Harm, going_on, harmed, lines, torn_run_files};
+use crate::agent::task_spec;
+use crate::domain::{Clock, Phase, Record, Tag, count_of};
+use crate::exec;
+use crate::git::{LockOwner, Repo};
+use crate::rules::{Tip, judge_tip};
+use crate::session::error::SessionError;
+use crate::session::heal::rebuilt_journal;
+use crate::session::plan::{Asked, OWN_FILES};
+use crate::state::{
+    ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, refuse_held,
+    write_atomic,
+};
+
+/// Mends what can be mended without a guess, and looks again; see [`examine`].
+///
+/// # Errors
+///
+/// Another `ar` holds one of the sessions, there is no session `tag`, or something cannot be written.
+pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Result<Examination, SessionError> {
+    let repo = Repo::find(dir)?;
+    // Without a folder nothing can be mended, and without all refs there is nothing to mend from.
+    if in_the_way(&repo).is_some() || repo.broken_packed_line()?.is_some() {
+        return examine(dir, tag, asked);
+    }
+    let patients = Patients::find(&repo, tag)?;
+    let folders: Vec<&SessionFolder> = patients.all().map(|facts| &facts.folder).collect();
+    // Nothing is made before it is known that nobody is at work.
+    refuse_held(repo.git_dir())?;
+    for folder in &folders {
+        folder.refuse_held()?;
+    }
+    for folder in &folders {
+        folder.create()?;
+    }
+    let held = lock_all(&folders, repo.git_dir())?;
+    let mut done = Vec::new();
+    locks(&repo, &mut done)?;
+    for facts in &patients.meant {
+        refs(&repo, facts, &mut done)?;
+    }
+    let patients = Patients::find(&repo, tag)?;
+    for facts in &patients.meant {
+        branch(&repo, facts, &mut done)?;
+        contract(facts, &mut done)?;
+        state_files(facts, &mut done)?;
+        journal(&repo, facts, clock, &mut done)?;
+    }
+    ledger(&repo, &Patients::find(&repo, tag)?, clock, &mut done)?;
+    if !done.is_empty() {
+        repo.exclude(OWN_FILES)?;
+    }
+    drop(held);
+    Ok(Examination { repaired: done, ..examine(dir, tag, asked)? })
+}
+
+/// Removes the locks that killed processes of this program left behind.
+fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
+    let dead: Vec<PathBuf> =
+        repo.locks()?.into_iter().filter(|lock| lock.owner == LockOwner::Dead).map(|lock| lock.path).collect();
+    if !dead.is_empty() {
+        repo.clear_own_locks()?;
+    }
+    done.extend(dead.iter().map(|path| format!("removed {}, which an ar left behind that was killed", path.display())));
+    Ok(())
+}
+
+/// Puts back the refs whose files name nothing, where it is known what they named.
+fn refs(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
+    for broken in &facts.broken {
+        let Some(object) = value_of(facts, broken) else { continue };
+        let copy = repo.mend_ref(broken, &object)?;
+        done.push(format!("put {} back at {}; what its file was is in {}", broken.name, &object[..8], copy.display()));
+    }
+    Ok(())
+}
+
+/// Makes the branch anew that somebody deleted.
+fn branch(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
+    let branch = facts.tag.branch_ref();
+    let Some(expected) = facts.expected_tip().filter(|_| !facts.refs.is_empty()) else { return Ok(()) };
+    if judge_tip(repo.branch(&branch)?.as_ref(), &expected, facts.is_open()) == Tip::Missing {
+        repo.create_branch(&branch, &expected, "autoresearch: repair")?;
+        done.push(format!("made the branch {} anew at {}", facts.tag.branch(), expected.short(8)));
+    }
+    Ok(())
+}
+
+/// Puts the terms back as the baseline's record has them.
+fn contract(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
+    let Some(recorded) = facts.recorded_terms() else { return Ok(()) };
+    let path = facts.folder.state().join("contract.json");
+    let terms = match &facts.contract {
+        Ok(Some(stored)) if drift(stored, &recorded).is_none() => return Ok(()),
+        Ok(Some(stored)) => {
+            let bytes = read(&path)?;
+            let copy = copy_beside(&path, &bytes, ".before-repair")?;
+            done.push(format!("took the terms from the baseline's record; the old ones are in {}", copy.display()));
+            mended(stored, recorded)
+        }
+        Ok(None) => {
+            done.push(format!("wrote {} from the baseline's record", path.display()));
+            recorded
+        }
+        Err(StateError::Json { .. }) => {
+            let aside = set_aside(&path)?;
+            done.push(format!("wrote {} from the baseline's record; {aside}", path.display()));
+            recorded
+        }
+        Err(_) => return Ok(()),
+    };
+    Ok(facts.folder.store_contract(&terms, &task_spec(&terms))?)
+}
+
+/// Mends memory files and event logs.
+fn state_files(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
+    for (path, harm) in harmed(facts) {
+        match harm {
+            Harm::Missing | Harm::Lines(_) => {}
+            Harm::Torn => done.push(set_aside(&path)?),
+            Harm::TornFrom(from) => {
+                let bytes = read(&path)?;
+                let copy = copy_beside(&path, &bytes, ".damaged")?;
+                write_atomic(&path, &bytes[..from])?;
+                let (path, copy) = (path.display(), copy.display());
+                done.push(format!("cut the torn last line off {path}; {copy} has it"));
+            }
+        }
+    }
+    log_last_iteration(facts)?;
+    if facts.is_complete() {
+        let missing: Vec<PathBuf> =
+            harmed(facts).into_iter().map(|(path, _)| path).filter(|path| !path.exists()).collect();
+        Memory::new(&facts.folder.state()).create(facts.history().records())?;
+        done.extend(missing.iter().map(|path| format!("wrote {} from the records", path.display())));
+    }
+    if let Ok(Some(Journal { open: Some(open), .. })) = &facts.journal {
+        let folder = facts.folder.run(open.id);
+        if !exec::is_held(&folder) {
+            for path in torn_run_files(&folder) {
+                done.push(format!("{}; the run counts as lost", set_aside(&path)?));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes the line of the last experiment into the log of iterations, if that was the one that was cut off.
+fn log_last_iteration(facts: &Facts) -> Result<(), SessionError> {
+    let history = facts.history();
+    let state = facts.folder.state();
+    let path = state.join(ITERATIONS);
+    if let (Ok(Some(journal)), Some(last)) = (&facts.journal, history.records().last())
+        && journal.open.is_none()
+        && last.id != 0
+        && path.exists()
+        && !lines(&read(&path)?).any(|line| line["experiment"] == last.id)
+    {
+        Memory::new(&state).log_iteration(&Iteration::of(last, journal.iteration, history.since_keep()))?;
+    }
+    Ok(())
+}
+
+/// Writes a journal that is gone anew: no experiment is open. While a run goes on that would be wrong.
+fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> Result<(), SessionError> {
+    let path = facts.folder.state().join("progress.json");
+    let is_lost = matches!(facts.journal, Ok(None) | Err(StateError::Json { .. }));
+    if !is_lost || !facts.is_complete() || !going_on(facts).is_empty() {
+        return Ok(());
+    }
+    let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };
+    let now = clock.now();
+    rebuilt_journal(&facts.history(), repo.worktree(), now).write(&facts.folder.state(), now)?;
+    done.push(format!("wrote {} from the records, with no experiment open{aside}", path.display()));
+    Ok(())
+}
+
+/// Gives every record its row, and tells the journals where the rows of open experiments are.
+fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>) -> Result<(), SessionError> {
+    let Some(books) = Books::of(repo, patients) else { return Ok(()) };
+    // One that cannot be compared cannot be mended either, and is found by the look that follows.
+    if books.compare().is_err() {
+        return Ok(());
+    }
+    let Some(rebuilt) = books.rebuild()? else { return Ok(()) };
+    for facts in patients.all() {
+        let Ok(Some(journal)) = &facts.journal else { continue };
+        let is_open =
+            |record: &Record| record.tag == facts.tag && journal.open.as_ref().is_some_and(|open| open.id == record.id);
+        let Some(index) = books.records.iter().position(is_open) else { continue };
+        let mut journal = journal.clone();
+        journal.phase = Phase::Settling;
+        if let Some(open) = &mut journal.open {
+            open.rows_from = rebuilt.places[index];
+        }
+        journal.write(&facts.folder.state(), clock.now())?;
+    }
+    let found = &rebuilt.found;
+    let count = |count: usize, what: &str| count_of(u32::try_from(count).unwrap_or(u32::MAX), what);
+    let parts = [
+        (found.missing.len(), "row", "put in"),
+        (found.torn.len(), "torn line", "mended"),
+        (found.repeated.len(), "repeated row", "left out"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(number, ..)| *number > 0)
+        .map(|(number, what, how)| format!("{} {how}", count(*number, what)))
+        .collect();
+    let copy = rebuilt.copy.map(|copy| format!("; what it was is in {}", copy.display())).unwrap_or_default();
+    done.push(format!("mended {}: {}{copy}", books.path.display(), parts.join(", ")));
+    Ok(())
+}
+
+/// Moves a damaged file aside, and says where it is.
+fn set_aside(path: &Path) -> Result<String, SessionError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".damaged");
+    let aside = free_name(Path::new(&aside));
+    fs::rename(path, &aside).map_err(|source| SessionError::Io { action: "move", path: path.to_owned(), source })?;
+    Ok(format!("the damaged {} is now {}", path.display(), aside.display()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, SessionError> {
+    fs::read(path).map_err(|source| SessionError::Io { action: "read", path: path.to_owned(), source })
+}

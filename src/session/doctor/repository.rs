@@ -1,0 +1,160 @@
+//! The repository itself: its folders, `HEAD`, index and locks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::examine::{REPAIR, chain, finding_of};
+use super::facts::Facts;
+use crate::domain::{Area, Finding, shell_word};
+use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
+use crate::session::error::SessionError;
+
+/// The age from which on a lock of another program is taken for one that was left behind.
+const OLD: Duration = Duration::from_secs(60);
+
+/// Looks at the repository.
+pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut take = |area, looked: Result<Vec<Finding>, SessionError>| match looked {
+        Ok(findings) => found.extend(findings),
+        Err(error) => found.push(finding_of(area, &error)),
+    };
+    take(Area::Repository, head(repo, sessions));
+    take(Area::Repository, operation(repo));
+    take(Area::Repository, index(repo));
+    take(Area::Repository, packed_refs(repo));
+    take(Area::Repository, locks(repo));
+    take(Area::Repository, Ok(folders(repo)));
+    if found.is_empty() {
+        let at = match repo.head() {
+            Ok(Head::Branch { name, commit }) => {
+                format!("HEAD is on {} at {}", name.trim_start_matches("refs/heads/"), commit.short(8))
+            }
+            Ok(Head::Detached { commit }) => format!("HEAD is at {}", commit.short(8)),
+            _ => "HEAD can be read".to_owned(),
+        };
+        found.push(Finding::ok(Area::Repository, at));
+    }
+    found
+}
+
+fn head(repo: &Repo, sessions: &[Facts]) -> Result<Vec<Finding>, SessionError> {
+    match repo.head() {
+        Ok(Head::Unborn { name }) if sessions.iter().all(|facts| facts.tag.branch_ref() != name) => {
+            Err(GitError::Unborn(name).into())
+        }
+        // A branch of a session that is lost or torn is found with its refs.
+        Err(_) if sessions.iter().any(|facts| !facts.broken.is_empty()) => Ok(Vec::new()),
+        Err(error) => {
+            let branch = sessions.first().map_or("refs/heads/BRANCH".to_owned(), |facts| facts.tag.branch_ref());
+            let head = repo.git_dir().join("HEAD");
+            Ok(vec![
+                Finding::error(Area::Repository, chain(&error))
+                    .hint(format!("echo 'ref: {branch}' > {}", shell_word(&head))),
+            ])
+        }
+        Ok(_) => Ok(Vec::new()),
+    }
+}
+
+fn operation(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+    match repo.operation_name()? {
+        Some(name) => Err(GitError::InProgress(name).into()),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+    match repo.check_index() {
+        Ok(()) => {}
+        Err(error @ GitError::Git { .. }) => {
+            let path = repo.index_path();
+            let mut aside = path.clone().into_os_string();
+            aside.push(".damaged");
+            let (path, aside) = (shell_word(&path), shell_word(Path::new(&aside)));
+            let finding = Finding::error(Area::Repository, chain(&error));
+            return Ok(vec![finding.hint(format!("mv {path} {aside} && git reset --quiet makes it anew from HEAD"))]);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    for path in ["results.tsv", ".autoresearch"] {
+        if repo.is_tracked(Path::new(path))? {
+            return Err(SessionError::Tracked(path));
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn packed_refs(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+    let Some(line) = repo.broken_packed_line()? else { return Ok(Vec::new()) };
+    let path = repo.common_dir().join("packed-refs");
+    let what = format!("line {line} of {} names no ref", path.display());
+    let look = format!("look with `sed -n {line}p {}`, and decide what that line should be", shell_word(&path));
+    Ok(vec![Finding::damaged(Area::Repository, what).hint(look)])
+}
+
+fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+    let finding = |lock: LockFile| {
+        let path = lock.path.display();
+        let age = lock.age.map(|age| format!(", {} s old", age.as_secs())).unwrap_or_default();
+        match lock.owner {
+            LockOwner::Dead => {
+                Finding::error(Area::Repository, format!("{path} was left behind by an ar that was killed{age}"))
+                    .hint(REPAIR)
+            }
+            LockOwner::Alive => Finding::ok(Area::Repository, format!("{path} is held by an ar that is at work")),
+            LockOwner::Other => {
+                let hint =
+                    format!("wait for the git process that made it; if there is none: rm {}", shell_word(&lock.path));
+                let what = format!("{path} is another program's{age}");
+                let is_old = lock.age.is_none_or(|age| age >= OLD);
+                let finding = if is_old { Finding::error } else { Finding::warning };
+                finding(Area::Repository, what).hint(hint)
+            }
+        }
+    };
+    Ok(repo.locks()?.into_iter().map(finding).collect())
+}
+
+fn own_folder(repo: &Repo) -> PathBuf {
+    repo.main_worktree().join(".autoresearch")
+}
+
+/// What stands where the folder of all sessions should be, and is none.
+pub(super) fn in_the_way(repo: &Repo) -> Option<Finding> {
+    let own = own_folder(repo);
+    let meta = fs::symlink_metadata(&own).ok().filter(|_| !own.is_dir())?;
+    let what = if meta.is_symlink() { "is a link that leads to no folder" } else { "is no folder" };
+    let mut aside = own.clone().into_os_string();
+    aside.push(".old");
+    let (path, aside) = (shell_word(&own), shell_word(Path::new(&aside)));
+    let hint = format!("mv {path} {aside} puts it aside; then {REPAIR}");
+    Some(Finding::error(Area::Repository, format!("{} {what}", own.display())).hint(hint))
+}
+
+/// The folders that must be folders and be written to.
+fn folders(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut dirs: Vec<PathBuf> =
+        vec![repo.git_dir().to_owned(), repo.common_dir().join("objects"), repo.worktree().to_owned()];
+    match in_the_way(repo) {
+        Some(finding) => found.push(finding),
+        None => dirs.extend(Some(own_folder(repo)).filter(|own| own.exists())),
+    }
+    for dir in dirs {
+        // A file without a name: nothing is to be seen of it.
+        if let Err(error) = tempfile::tempfile_in(&dir) {
+            let what = format!("{} cannot be written to: {error}", dir.display());
+            found.push(
+                Finding::error(Area::Repository, what).hint(format!("ls -ld {} shows whose it is", shell_word(&dir))),
+            );
+        }
+    }
+    let link = repo.worktree().join("run.log");
+    if fs::symlink_metadata(&link).is_ok_and(|meta| meta.is_symlink()) && !link.exists() {
+        let what = "run.log leads to a log that is gone; the next run makes it anew";
+        found.push(Finding::warning(Area::Repository, what));
+    }
+    found
+}

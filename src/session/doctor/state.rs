@@ -1,0 +1,257 @@
+//! The state folder: journal, memory files, event logs, runs, and who is at work.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::examine::{REPAIR, chain, finding_of};
+use super::facts::Facts;
+use crate::domain::{Area, Finding, shell_word};
+use crate::exec::{self, Exit, Started};
+use crate::git::{Repo, Untracked};
+use crate::rules::{OpenFound, OpenTrouble, judge_open};
+use crate::session::error::SessionError;
+use crate::state::{DIRECTIONS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
+
+/// The state files that are there from the beginning and can be made anew from the records.
+const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
+
+/// The event logs.
+const LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
+
+/// Looks at the state folder of a session.
+pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    match journal(repo, facts) {
+        Ok(findings) => found.extend(findings),
+        Err(error) => found.push(finding_of(Area::Journal, &error)),
+    }
+    found.extend(memory(facts));
+    found.extend(runs(facts));
+    if found.is_empty() {
+        found.push(Finding::ok(Area::Journal, "no experiment is open"));
+    }
+    if let Some(holder) = &facts.holder {
+        found.push(Finding::ok(Area::Journal, format!("an ar is at work: {holder}")));
+    }
+    found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+}
+
+fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+    let path = facts.folder.state().join("progress.json");
+    let mut found = Vec::new();
+    let open = match &facts.journal {
+        Ok(Some(journal)) => {
+            found.extend(open(repo, facts, journal));
+            journal.open.as_ref().map(|open| open.id)
+        }
+        Ok(None) => {
+            found.push(lost_journal(repo, facts, format!("{} is not there", path.display()))?);
+            None
+        }
+        Err(StateError::Json { .. }) => {
+            found.push(lost_journal(repo, facts, format!("{} cannot be understood", path.display()))?);
+            None
+        }
+        Err(error) => {
+            found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, chain(error)) });
+            None
+        }
+    };
+    for (id, pid) in going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open) {
+        let what = format!("a run of experiment {id} goes on, and the journal does not know it");
+        let end = pid.map_or("end it".to_owned(), |pid| format!("end it: kill {pid}"));
+        found.push(Finding::error(Area::Journal, what).hint(format!("wait until it is over, or {end}; then {REPAIR}")));
+    }
+    Ok(found)
+}
+
+/// A journal that is gone, and what that means for an experiment that may have been open.
+fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, SessionError> {
+    let tip = repo.readable_refs_under("refs/heads/autoresearch")?;
+    let tip = tip.into_iter().find(|(name, _)| *name == facts.tag.branch_ref()).map(|(_, object)| object);
+    let is_elsewhere = facts.expected_tip().is_some_and(|expected| tip.is_some_and(|tip| tip != expected.as_str()));
+    let is_changed = || repo.changes().is_ok_and(|changes| !changes.tracked.is_empty());
+    let means = match is_elsewhere {
+        true => "; an experiment was open, its commit is at the tip of the branch and was not recorded",
+        false if is_changed() => "; the uncommitted changes may be those of an experiment that was open",
+        false => "",
+    };
+    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(facts.mend()))
+}
+
+/// The experiments whose runs go on, with the process that looks after each.
+pub(super) fn going_on(facts: &Facts) -> Vec<(u32, Option<u32>)> {
+    let entries = fs::read_dir(facts.folder.root().join("runs")).into_iter().flatten().flatten();
+    let mut found: Vec<(u32, Option<u32>)> = entries
+        .filter(|entry| exec::is_held(&entry.path()))
+        .filter_map(|entry| {
+            let pid = read_json::<Started>(&entry.path().join("started.json")).ok().flatten();
+            Some((entry.file_name().to_str()?.parse().ok()?, pid.map(|started| started.pid)))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// The experiment that is open.
+fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let path = facts.folder.state().join("progress.json");
+    let shell = shell_word(&path);
+    let decide = |what: String| {
+        Finding::damaged(Area::Journal, what).hint(format!(
+            "compare `cat {shell}` with `ar log {}`; if the records are right: mv {shell} {shell}.wrong && {REPAIR}",
+            facts.tag
+        ))
+    };
+    if let Some(aside) = &journal.aside
+        && !repo.has_commit(&aside.commit)
+    {
+        let commit = aside.commit.short(8);
+        found.push(decide(format!("the journal names a change that was put aside, and there is no commit {commit}")));
+    }
+    let open = journal.open.as_ref();
+    if let Some(tip) = facts.expected_tip() {
+        let about = OpenFound {
+            phase: journal.phase,
+            open: open.map(|open| (open.id, open.commit.as_ref(), &open.base)),
+            next_id: facts.history().next_id(),
+            tip: &tip,
+        };
+        if let Some(trouble) = judge_open(about, |commit| repo.has_commit(commit)) {
+            found.push(decide(trouble_text(trouble).to_owned()));
+            return found;
+        }
+    }
+    let Some(open) = open else { return found };
+    let folder = facts.folder.run(open.id);
+    let is_going_on = exec::is_held(&folder);
+    let phase = serde_json::to_value(journal.phase).ok();
+    let phase = phase.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let what = format!("experiment {} is open ({phase})", open.id);
+    found.push(match (&facts.holder, is_going_on) {
+        (Some(_), _) => Finding::ok(Area::Journal, what),
+        (None, true) => Finding::warning(Area::Journal, format!("{what} and its run goes on, with no ar at work"))
+            .hint(format!("ar resume {}", facts.tag)),
+        (None, false) => Finding::warning(Area::Journal, format!("{what}, and no ar is at work"))
+            .hint(format!("ar resume {}", facts.tag)),
+    });
+    if !is_going_on {
+        for path in torn_run_files(&folder) {
+            let what = format!("{} cannot be understood", path.display());
+            found.push(Finding::error(Area::Journal, what).hint(REPAIR));
+        }
+    }
+    found
+}
+
+fn trouble_text(trouble: OpenTrouble) -> &'static str {
+    match trouble {
+        OpenTrouble::Unnamed => "the journal has an open experiment and says that none is",
+        OpenTrouble::Missing => "the journal is in the middle of an experiment and has none",
+        OpenTrouble::Number => "the journal's open experiment has a number that the records do not leave room for",
+        OpenTrouble::NoCommit => "the journal names no commit for the experiment that runs",
+        OpenTrouble::LostCommit => "the journal's open experiment is on a commit that is not in the repository",
+        OpenTrouble::LostBase => "the journal's open experiment was made on a commit that is not in the repository",
+        OpenTrouble::OtherBase => "the journal's open experiment was made on another commit than the best one",
+    }
+}
+
+/// The files of a run that is over and that say nothing: what is left of it is that it was started.
+pub(super) fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
+    let is_torn = |looked: Result<bool, StateError>| matches!(looked, Err(StateError::Json { .. }));
+    let started = folder.join("started.json");
+    let exit = folder.join("exit.json");
+    let mut torn = Vec::new();
+    if is_torn(read_json::<Started>(&started).map(|found| found.is_some())) {
+        torn.push(started);
+    }
+    if is_torn(read_json::<Exit>(&exit).map(|found| found.is_some())) {
+        torn.push(exit);
+    }
+    torn
+}
+
+/// What is wrong with a file of the state folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// It is not there.
+    Missing,
+    /// It is no JSON.
+    Torn,
+    /// Its last line ends in the middle, from this byte on.
+    TornFrom(usize),
+    /// So many of its lines are no JSON.
+    Lines(usize),
+}
+
+/// The files of memory and logs that are not as they should be.
+pub(super) fn harmed(facts: &Facts) -> Vec<(PathBuf, Harm)> {
+    let state = facts.folder.state();
+    let mut found = Vec::new();
+    for name in MEMORY {
+        let path = state.join(name);
+        let harm = match (path.exists(), name.ends_with(".jsonl")) {
+            (false, _) => Some(Harm::Missing),
+            (true, true) => lines_harm(&path),
+            (true, false) => json_harm::<Value>(&path),
+        };
+        found.extend(harm.map(|harm| (path, harm)));
+    }
+    let untracked = state.join("untracked.json");
+    found.extend(json_harm::<Untracked>(&untracked).map(|harm| (untracked, harm)));
+    for name in LOGS {
+        let path = facts.folder.logs().join(name);
+        found.extend(lines_harm(&path).map(|harm| (path, harm)));
+    }
+    found
+}
+
+fn json_harm<T: serde::de::DeserializeOwned>(path: &Path) -> Option<Harm> {
+    matches!(read_json::<T>(path), Err(StateError::Json { .. })).then_some(Harm::Torn)
+}
+
+fn lines_harm(path: &Path) -> Option<Harm> {
+    let bytes = fs::read(path).ok()?;
+    let is_json = |line: &[u8]| serde_json::from_slice::<Value>(line).is_ok();
+    let ended = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    if ended < bytes.len() && !is_json(&bytes[ended..]) {
+        return Some(Harm::TornFrom(ended));
+    }
+    let bad = bytes[..ended].split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !is_json(line)).count();
+    (bad > 0).then_some(Harm::Lines(bad))
+}
+
+/// The lines of a file that are JSON.
+pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Value> {
+    bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+}
+
+fn memory(facts: &Facts) -> Vec<Finding> {
+    let finding = |(path, harm): (PathBuf, Harm)| {
+        let path = path.display();
+        let error = |what: String| Finding::error(Area::Journal, what).hint(REPAIR);
+        match harm {
+            Harm::Missing => error(format!("{path} is not there")).hint(facts.mend()),
+            Harm::Torn => error(format!("{path} cannot be understood")),
+            Harm::TornFrom(_) => error(format!("the last line of {path} was cut short")),
+            Harm::Lines(1) => Finding::warning(Area::Journal, format!("a line of {path} cannot be understood")),
+            Harm::Lines(count) => {
+                Finding::warning(Area::Journal, format!("{count} lines of {path} cannot be understood"))
+            }
+        }
+    };
+    harmed(facts).into_iter().map(finding).collect()
+}
+
+/// The runs of recorded experiments whose folders are gone, and their logs with them.
+fn runs(facts: &Facts) -> Option<Finding> {
+    let history = facts.history();
+    let ran = history.records().iter().filter(|record| !record.runs.is_empty());
+    let gone: Vec<String> =
+        ran.filter(|record| !facts.folder.run(record.id).is_dir()).map(|record| record.id.to_string()).collect();
+    let what = || format!("the logs of experiment {} are gone; their records are not", gone.join(", "));
+    (!gone.is_empty()).then(|| Finding::warning(Area::Journal, what()))
+}

@@ -1,0 +1,216 @@
+//! Killed at each named point, a session goes on as if nothing had been.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
+
+use autoresearch::crash::POINTS;
+use proptest::prelude::*;
+
+use crate::cli::{SOURCES, sources};
+use crate::crash_scenario::{Kill, Scenario, Session, Trace};
+use crate::kill::soak;
+use crate::outcome::{assert_outcome, outcome};
+
+/// How many sessions go on at the same time; each of them mostly waits for the disk.
+const AT_ONCE: usize = 8;
+
+/// A session that nobody kills.
+struct Whole {
+    scenario: Scenario,
+    outcome: String,
+    trace: Trace,
+}
+
+static WHOLE: LazyLock<Vec<Whole>> = LazyLock::new(|| {
+    in_parallel(&Scenario::ALL, |&scenario| {
+        let mut session = Session::new(scenario);
+        let trace = session.step(None).unwrap();
+        session.check_runs(0);
+        Whole { scenario, outcome: outcome(session.repo()), trace }
+    })
+});
+
+impl Whole {
+    /// Plays the same session with kills, one after the other, and checks what comes of it. Gives which points each call
+    /// passed; the last one came to the end.
+    fn play(&self, kills: &[Kill]) -> Vec<Trace> {
+        let mut session = Session::new(self.scenario);
+        let mut traces = Vec::new();
+        let (mut lost, mut over) = (0, false);
+        for kill in kills {
+            match session.step(Some(kill)) {
+                Err(trace) => {
+                    // A session that was taken back by then is opened anew.
+                    lost += usize::from(kill.point == "abandon.file_removed");
+                    traces.push(trace);
+                }
+                Ok(trace) => {
+                    let passed = trace.get(kill.point).is_some_and(|times| *times >= kill.time);
+                    assert!(kill.is_of_shim() || !passed, "{kill:?} killed nobody");
+                    lost += usize::from(passed);
+                    traces.push(trace);
+                    over = true;
+                    break;
+                }
+            }
+        }
+        if !over {
+            traces.push(session.step(None).unwrap());
+        }
+        session.check_runs(lost);
+        assert_outcome(session.repo(), &self.outcome, &format!("{:?} killed at {kills:?}", self.scenario));
+        traces
+    }
+}
+
+/// Does the same with many things, some at a time; the results are in their order.
+fn in_parallel<T: Sync, R: Send>(things: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(BTreeMap::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(thing) = things.get(index) else { return };
+                    let result = act(thing);
+                    results.lock().unwrap().insert(index, result);
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap().into_values().collect()
+}
+
+/// Where a session is killed first, and the points that it passes on the way back.
+struct Start {
+    whole: &'static Whole,
+    first: Kill,
+    later: Mutex<Vec<&'static str>>,
+}
+
+/// At each point one start, or for a soak one for each time that any session passes it.
+fn starts() -> Vec<Start> {
+    let mut all = Vec::new();
+    for (index, &point) in POINTS.iter().enumerate() {
+        let passing: Vec<_> = WHOLE.iter().filter(|whole| whole.trace.contains_key(point)).collect();
+        let start = |whole: &'static Whole, time| Start { whole, first: Kill { point, time }, later: Mutex::default() };
+        if soak().is_some() {
+            all.extend(passing.iter().flat_map(|whole| (1..=whole.trace[point]).map(|time| start(whole, time))));
+        } else if let Some(whole) = passing.get(index % passing.len().max(1)) {
+            all.push(start(whole, 1 + index * 7 % whole.trace[point]));
+        }
+    }
+    all
+}
+
+/// How often each point was chosen for a kill on the way back; those that were only passed are there as well.
+#[derive(Default)]
+struct Tally(Mutex<BTreeMap<&'static str, u32>>);
+
+impl Tally {
+    fn note_passed(&self, trace: &Trace) {
+        let mut tally = self.0.lock().unwrap();
+        for point in trace.keys() {
+            tally.entry(point).or_insert(0);
+        }
+    }
+
+    /// Takes the one of `points` that was chosen least.
+    fn choose(&self, points: &mut Vec<&'static str>) -> Option<&'static str> {
+        let mut tally = self.0.lock().unwrap();
+        points.sort_by_key(|point| std::cmp::Reverse((point.starts_with("shim."), tally.get(point).copied())));
+        let point = points.pop()?;
+        *tally.entry(point).or_insert(0) += 1;
+        Some(point)
+    }
+}
+
+#[test]
+fn a_session_that_is_killed_at_any_point_ends_as_if_nothing_had_been() {
+    let tally = Tally::default();
+    WHOLE.iter().for_each(|whole| tally.note_passed(&whole.trace));
+    let kills = AtomicU64::new(0);
+    let play = |whole: &Whole, at: &[Kill]| {
+        kills.fetch_add(at.len() as u64, Ordering::Relaxed);
+        let traces = panic::catch_unwind(AssertUnwindSafe(|| whole.play(at))).ok();
+        if traces.is_none() {
+            eprintln!("that was {:?} killed at {at:?}", whole.scenario);
+        }
+        traces.iter().flatten().for_each(|trace| tally.note_passed(trace));
+        traces
+    };
+    let is_enough = || soak().is_some_and(|wanted| kills.load(Ordering::Relaxed) >= wanted);
+    let starts = starts();
+    for round in 0.. {
+        let ended_well = in_parallel(&starts, |Start { whole, first, later }| {
+            if is_enough() {
+                return true;
+            }
+            if round == 0 {
+                // Twice in a row; what is passed then is where it is killed on the way back.
+                let again = Kill { point: first.point, time: 1 };
+                let Some(traces) = play(whole, &[first.clone(), again]) else { return false };
+                let points: BTreeSet<_> = traces[1..].iter().flat_map(Trace::keys).copied().collect();
+                later.lock().unwrap().extend(points);
+                return true;
+            }
+            let chosen = tally.choose(&mut later.lock().unwrap());
+            chosen.is_none_or(|point| play(whole, &[first.clone(), Kill { point, time: 1 }]).is_some())
+        });
+        assert!(!ended_well.contains(&false), "what came of each of them is told above");
+        let is_all = starts.iter().all(|start| start.later.lock().unwrap().is_empty());
+        if is_all || is_enough() || (soak().is_none() && round == 1) {
+            break;
+        }
+    }
+    let tally = tally.0.into_inner().unwrap();
+    let missed: Vec<_> = POINTS.iter().filter(|point| !tally.contains_key(**point)).collect();
+    assert!(missed.is_empty() || soak().is_some(), "no session passes {missed:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: soak().map_or(6, |kills| u32::try_from(kills / 3).unwrap_or(u32::MAX)),
+        failure_persistence: None,
+        max_shrink_iters: 20,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn kills_in_any_order_change_nothing_about_a_session(
+        scenario in 0..Scenario::ALL.len(),
+        kills in prop::collection::vec((any::<prop::sample::Index>(), 1..4_usize), 1..5),
+    ) {
+        let whole = &WHOLE[scenario];
+        let points: Vec<_> = whole.trace.keys().copied().filter(|point| !point.starts_with("shim.")).collect();
+        let kills: Vec<_> = kills.iter().map(|(index, time)| Kill { point: points[index.index(points.len())], time: *time }).collect();
+        whole.play(&kills);
+    }
+}
+
+#[test]
+fn the_list_of_points_is_that_of_the_sources() {
+    let mut named = BTreeSet::new();
+    for path in sources(Path::new(SOURCES)) {
+        let text = fs::read_to_string(&path).unwrap();
+        let in_shim = path.ends_with("exec/shim.rs");
+        for rest in text.split("crash::point(\"").skip(1) {
+            let name = rest.split('"').next().unwrap();
+            named.insert(if in_shim { format!("shim.{name}") } else { name.to_owned() });
+        }
+    }
+    let listed: BTreeSet<_> = POINTS.iter().map(|name| (*name).to_owned()).collect();
+    assert!(named.is_subset(&listed), "not in the list: {:?}", named.difference(&listed));
+    for name in &listed {
+        // What the state files pass is passed by the shim as well.
+        let known = named.contains(name) || name.strip_prefix("shim.").is_some_and(|name| named.contains(name));
+        assert!(known, "{name} is not in the sources");
+    }
+    assert!(POINTS.is_sorted());
+}

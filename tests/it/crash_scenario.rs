@@ -1,0 +1,225 @@
+//! Ways to use a session from its opening to its end, each call of which can be killed at a named point.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+
+use autoresearch::crash::POINTS;
+
+use crate::run_loop::{agent, training_repo};
+use crate::support::{Called, TestRepo, ar_command};
+
+/// One way to use a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scenario {
+    /// The loop, with an agent that makes these steps.
+    Loop(&'static str),
+    /// The same while somebody's hand changes a tracked file during each run.
+    Hands(&'static str),
+    /// The same, stopped at once in its second run and then resumed.
+    Stop(&'static str),
+    /// The loop with a change that is made the first experiment.
+    Adopt,
+    /// A change that waits for a baseline that fails.
+    AdoptInVain,
+    /// Two experiments by `ar try`.
+    Try,
+}
+
+/// A point that is passed for the N-th time since a call began: the process is killed there.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Kill {
+    pub(crate) point: &'static str,
+    pub(crate) time: usize,
+}
+
+impl std::fmt::Debug for Kill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.point, self.time)
+    }
+}
+
+impl Kill {
+    /// Whether it hits a shim; `ar` itself goes on then.
+    pub(crate) fn is_of_shim(&self) -> bool {
+        self.point.starts_with("shim.")
+    }
+}
+
+/// How often each point was passed.
+pub(crate) type Trace = BTreeMap<&'static str, usize>;
+
+impl Scenario {
+    /// All that are played.
+    pub(crate) const ALL: [Scenario; 8] = [
+        Scenario::Loop("new-better commit-worse"),
+        Scenario::Loop("crash rename-better"),
+        Scenario::Loop("commit-better delete-worse"),
+        Scenario::Hands("space-worse better"),
+        Scenario::Stop("new-worse better"),
+        Scenario::Adopt,
+        Scenario::AdoptInVain,
+        Scenario::Try,
+    ];
+
+    fn steps(self) -> &'static str {
+        match self {
+            Scenario::Loop(steps) | Scenario::Hands(steps) | Scenario::Stop(steps) => steps,
+            Scenario::Adopt | Scenario::AdoptInVain => "- new-worse",
+            Scenario::Try => "- -",
+        }
+    }
+
+    fn experiments(self) -> usize {
+        self.steps().split_whitespace().count()
+    }
+
+    /// How often the training script runs when no run is lost.
+    fn runs(self) -> usize {
+        match self {
+            Scenario::AdoptInVain => 1,
+            Scenario::Stop(_) => self.experiments() + 2,
+            _ => self.experiments() + 1,
+        }
+    }
+}
+
+/// A session that is being used.
+pub(crate) struct Session {
+    scenario: Scenario,
+    repo: TestRepo,
+    /// Of `ar try`: how many changes were made.
+    edits: usize,
+    /// Of how many of them the caller knows that they were recorded.
+    answers: usize,
+}
+
+impl Session {
+    /// A repository without a session.
+    pub(crate) fn new(scenario: Scenario) -> Session {
+        let repo = training_repo();
+        if matches!(scenario, Scenario::Adopt | Scenario::AdoptInVain) {
+            repo.write("docs/a.txt", "staged\n");
+            repo.git(["add", "docs/a.txt"]);
+            repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=2.0", "VAL_BPB=1.9"));
+        }
+        Session { scenario, repo, edits: 0, answers: 0 }
+    }
+
+    /// Where it is.
+    pub(crate) fn repo(&self) -> &TestRepo {
+        &self.repo
+    }
+
+    /// Brings it to its end, or to where it is killed: the error.
+    pub(crate) fn step(&mut self, kill: Option<&Kill>) -> Result<Trace, Trace> {
+        let _ = fs::remove_file(self.repo.outside().join("trace"));
+        let ended = match self.scenario {
+            Scenario::Try => self.tries(kill),
+            _ => self.runs_on(kill),
+        };
+        let trace = self.trace();
+        if ended.is_some() { Ok(trace) } else { Err(trace) }
+    }
+
+    /// Checks that the training script ran once for each experiment, and once more at most for each run that was lost.
+    pub(crate) fn check_runs(&self, lost: usize) {
+        let runs = fs::read_to_string(self.repo.outside().join("runs")).map_or(0, |text| text.lines().count());
+        let wanted = self.scenario.runs();
+        assert!((wanted..=wanted + lost).contains(&runs), "{wanted} runs wanted, {lost} lost, {runs} made");
+    }
+
+    /// One call, unless it is killed.
+    fn call(&self, args: &[String], kill: Option<&Kill>) -> Option<Called> {
+        let mut command = ar_command(&self.repo, &self.repo.path(), args);
+        command.env("AR_CRASH_TRACE", self.repo.outside().join("trace"));
+        if let Some(Kill { point, time }) = kill {
+            command.env("AR_CRASH_AT", format!("{point}:{time}"));
+        }
+        let output = command.output().unwrap();
+        (output.status.signal() != Some(9)).then(|| output.into())
+    }
+
+    fn runs_on(&self, kill: Option<&Kill>) -> Option<()> {
+        let resume = ["resume".to_owned(), "t".to_owned()];
+        let mut args = self.first_call();
+        if self.repo.exists(".autoresearch/t/state/contract.json") {
+            args = resume.to_vec();
+        }
+        loop {
+            let called = self.call(&args, kill)?;
+            match (self.scenario, called.code) {
+                (Scenario::AdoptInVain, Some(3)) | (_, Some(0)) => return Some(()),
+                (Scenario::Stop(_), Some(130)) => args = resume.to_vec(),
+                // It was killed before it had taken the change.
+                (Scenario::Adopt | Scenario::AdoptInVain, Some(1)) if called.stderr.contains("--adopt") => {
+                    args = self.first_call();
+                }
+                _ => panic!("{called:#?}"),
+            }
+        }
+    }
+
+    fn tries(&mut self, kill: Option<&Kill>) -> Option<()> {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        while self.answers < self.scenario.experiments() {
+            if self.edits > self.answers {
+                let called = self.call(&words("try --continue"), kill)?;
+                let records = self.repo.git(["for-each-ref", "refs/autoresearch/t/000*"]).lines().count();
+                if called.code == Some(0) || records > self.edits {
+                    self.answers += 1;
+                    continue;
+                }
+                assert!(called.stderr.contains("ar try -m"), "{called:#?}");
+            } else {
+                self.edits += 1;
+                self.repo.write("train.sh", self.repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1"));
+                self.repo.write(format!("new-{}.txt", self.edits), "new\n");
+                self.repo.git(["add", "."]);
+            }
+            let begun = self.repo.exists(".autoresearch/t/state/progress.json");
+            let again = words(&format!("try -m change-{}", self.edits));
+            let called = self.call(&if begun { again } else { self.first_call() }, kill)?;
+            assert_eq!(called.code, Some(0), "{called:#?}");
+            self.answers += 1;
+        }
+        Some(())
+    }
+
+    /// The call that opens the session.
+    fn first_call(&self) -> Vec<String> {
+        let outside = self.repo.outside().display();
+        let train = format!("echo run >> {outside}/runs; sh train.sh");
+        let train = match self.scenario {
+            Scenario::Hands(_) => format!("{train}; echo mine > docs/e.txt"),
+            Scenario::AdoptInVain => format!("{train} | sed s/val_bpb/bpb/"),
+            // The parent of the shell is the shim, and its parent is `ar`.
+            Scenario::Stop(_) => format!(
+                "{train}; if [ $AR_EXPERIMENT = 1 ] && mkdir {outside}/stopped 2>/dev/null; then \
+                 read -r _ _ _ owner _ < /proc/$PPID/stat; kill -TERM $owner; sleep 60; fi"
+            ),
+            _ => train,
+        };
+        let steps = agent(self.scenario.steps());
+        let learn = "sed -i 's/}$/, \"findings\": [\"one of them\"]}/' \"$AR_PROPOSAL\"";
+        let agent = format!("{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
+        let count = self.scenario.experiments().to_string();
+        let mut args = vec!["run", "--yes", "--agent", &agent, "--max-experiments", &count];
+        match self.scenario {
+            Scenario::Try => args = vec!["try", "-m", "change-1"],
+            Scenario::Adopt | Scenario::AdoptInVain => args.push("--adopt"),
+            _ => {}
+        }
+        args.extend(["--tag", "t", "--metric", "val_bpb", "--cmd", &train]);
+        args.into_iter().map(str::to_owned).collect()
+    }
+
+    fn trace(&self) -> Trace {
+        let mut trace = Trace::new();
+        for line in fs::read_to_string(self.repo.outside().join("trace")).unwrap_or_default().lines() {
+            let point = POINTS.iter().find(|point| **point == line).unwrap_or_else(|| panic!("{line} is not listed"));
+            *trace.entry(point).or_default() += 1;
+        }
+        trace
+    }
+}

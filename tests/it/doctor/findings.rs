@@ -1,0 +1,337 @@
+//! What is found, and that looking changes nothing.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::session::{cut, doctor, edit, session, state};
+use crate::bad_input::harness::files;
+use crate::support::{Called, TestRepo, ar, ar_command, until};
+
+/// What the doctor says, without paths and hashes that differ.
+fn shown(repo: &TestRepo, said: &str) -> String {
+    let root = repo.path();
+    let text = said.replace(root.to_str().unwrap(), "/repo").replace(env!("CARGO_MANIFEST_DIR"), "/ar");
+    let disk =
+        text.lines().map(|line| if line.contains(" disk ") { "(disk)\n".to_owned() } else { format!("{line}\n") });
+    disk.filter(|line| !line.trim_start().starts_with("hint: df ")).collect()
+}
+
+#[test]
+fn a_session_that_is_in_order_is_said_to_be() {
+    let repo = session();
+    let before = files(&repo.path());
+    insta::assert_snapshot!("healthy", shown(&repo, &doctor(&repo, &[], 0)));
+    let json = ar(&repo, ["doctor", "--format", "json"]).ok().json();
+    assert_eq!(
+        (&json["version"], &json["health"], &json["sessions"]),
+        (&1.into(), &"ok".into(), &serde_json::json!(["t"]))
+    );
+    let areas: Vec<&str> =
+        json["findings"].as_array().unwrap().iter().filter_map(|finding| finding["area"].as_str()).collect();
+    assert_eq!(areas, ["repository", "refs", "session", "ledger", "journal", "disk", "command", "agent"]);
+    assert!(
+        doctor(&repo, &["--format", "csv"], 0).starts_with("area,session,level,what,hint\nrepository,,ok,HEAD is on")
+    );
+    assert!(doctor(&repo, &["--format", "md"], 0).starts_with("| area | session | level | what | hint |\n"));
+    assert_eq!(files(&repo.path()), before, "looking changes nothing");
+}
+
+#[test]
+fn a_session_that_is_badly_broken_is_said_to_be() {
+    let repo = session();
+    repo.git(["update-ref", "-d", "refs/autoresearch/t/00001"]);
+    repo.write(".git/refs/autoresearch/t/00003", "");
+    repo.write(".git/index", "no index");
+    repo.write(".git/index.lock", "ar holds the index\n");
+    repo.write(".git/MERGE_HEAD", format!("{}\n", repo.git(["rev-parse", "main"])));
+    cut(&repo, "results.tsv", 3);
+    cut(&repo, &state("progress.json"), 3);
+    cut(&repo, &state("contract.json"), 3);
+    cut(&repo, ".autoresearch/t/logs/work.jsonl", 3);
+    repo.rm(state("findings.jsonl"));
+    fs::remove_dir_all(repo.file(".autoresearch/t/runs")).unwrap();
+    let before = files(&repo.path());
+    let said = shown(&repo, &doctor(&repo, &[], 6));
+    // Tag objects hold how long the runs took.
+    let is_object = |word: &str| word.len() == 41 && word.starts_with(|c: char| c.is_ascii_hexdigit());
+    let words = said.split_inclusive([' ', '\n']).map(|word| match word {
+        word if is_object(word.trim_end()) => "(object); ",
+        word => word,
+    });
+    let text: String = words.collect();
+    let lines = text.lines().map(|line| match line.split_once(" killed, ") {
+        Some((start, _)) => format!("{start} killed, (age)\n"),
+        None => format!("{line}\n"),
+    });
+    insta::assert_snapshot!("broken", lines.collect::<String>());
+    assert_eq!(files(&repo.path()), before, "looking changes nothing");
+}
+
+/// Says one thing with one hint.
+#[track_caller]
+fn finds(repo: &TestRepo, code: i32, level: &str, what: &str, hint: &str) {
+    let found = ar(repo, ["doctor", "--format", "json"]).exits(code).json();
+    let found: Vec<&Value> =
+        found["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] != "ok").collect();
+    let is_it = |finding: &&&Value| {
+        finding["level"] == level
+            && finding["what"].as_str().is_some_and(|text| text.contains(what))
+            && finding["hint"].as_str().unwrap_or_default().contains(hint)
+    };
+    assert!(found.iter().find(is_it).is_some(), "no {level} `{what}` with `{hint}` in {found:#?}");
+}
+
+#[test]
+fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
+    let repo = session();
+    repo.git(["switch", "--quiet", "main"]);
+    finds(&repo, 0, "warning", "HEAD is on main, not on the session's branch", "ar resume t");
+    repo.git(["switch", "--quiet", "--detach", "main"]);
+    finds(&repo, 0, "warning", "HEAD is at ", "ar resume t");
+    repo.git(["switch", "--quiet", "autoresearch/t"]);
+
+    let tip = repo.head();
+    repo.git(["commit", "--quiet", "--allow-empty", "--message", "by hand"]);
+    finds(&repo, 1, "error", "which is no experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
+    repo.git(["reset", "--quiet", "--hard", &tip]);
+
+    repo.git(["switch", "--quiet", "main"]);
+    let there = repo.outside().join("there");
+    repo.git(["worktree", "add", "--quiet", there.to_str().unwrap(), "autoresearch/t"]);
+    finds(&repo, 0, "warning", "autoresearch/t is checked out in ", "continue it there: cd ");
+    repo.git(["worktree", "remove", there.to_str().unwrap()]);
+    repo.git(["switch", "--quiet", "autoresearch/t"]);
+
+    repo.write(".git/CHERRY_PICK_HEAD", format!("{tip}\n"));
+    finds(&repo, 1, "error", "a cherry-pick is in progress", "git cherry-pick --abort");
+    repo.rm(".git/CHERRY_PICK_HEAD");
+
+    repo.write(".git/index.lock", "");
+    finds(&repo, 0, "warning", "index.lock is another program's", "rm ");
+    let lock = fs::File::options().write(true).open(repo.file(".git/index.lock")).unwrap();
+    lock.set_modified(SystemTime::now() - Duration::from_secs(90)).unwrap();
+    finds(&repo, 1, "error", "index.lock is another program's", "rm ");
+    doctor(&repo, &["--repair"], 1);
+    assert!(repo.exists(".git/index.lock"), "a lock of others stays");
+    repo.rm(".git/index.lock");
+
+    let index = fs::read(repo.file(".git/index")).unwrap();
+    repo.write(".git/index", "no index");
+    finds(&repo, 1, "error", "reading the index failed", "git reset --quiet");
+    repo.write(".git/index", index);
+
+    let head = repo.read(".git/HEAD");
+    repo.write(".git/HEAD", "");
+    finds(&repo, 1, "error", "reading HEAD failed", "echo 'ref: refs/heads/autoresearch/t' > ");
+    repo.write(".git/HEAD", head);
+
+    repo.git(["add", "--force", "results.tsv"]);
+    finds(&repo, 1, "error", "results.tsv is tracked by git", "git rm -r --quiet --cached results.tsv");
+    repo.git(["reset", "--quiet"]);
+    doctor(&repo, &[], 0);
+}
+
+#[test]
+fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
+    let repo = session();
+    let rows = repo.read("results.tsv");
+    repo.write("results.tsv", rows.replacen("rejected", "improved", 1));
+    finds(
+        &repo,
+        0,
+        "warning",
+        "line 4 of results.tsv says something else than the record of experiment 2",
+        "ar show 2 --tag t",
+    );
+    repo.write("results.tsv", rows.replace("val_bpb", "loss"));
+    finds(
+        &repo,
+        1,
+        "error",
+        "is a ledger of `loss`, not of `val_bpb`",
+        "puts it aside, and a new one is started; then ar doctor --repair",
+    );
+    doctor(&repo, &["--repair"], 1);
+    fs::rename(repo.file("results.tsv"), repo.file("results.tsv.old")).unwrap();
+    doctor(&repo, &["--repair"], 0);
+    assert_eq!(repo.read("results.tsv"), rows);
+    repo.rm("results.tsv");
+    fs::create_dir(repo.file("results.tsv")).unwrap();
+    finds(&repo, 1, "error", "results.tsv` is no regular file", "puts it aside");
+}
+
+#[test]
+fn what_a_newer_ar_wrote_is_left_to_it() {
+    let repo = session();
+    let newer = "continue this session with the newer ar that wrote it";
+    for name in ["contract.json", "progress.json"] {
+        let old = repo.read(state(name));
+        edit(&repo, &state(name), |file| file["version"] = 2.into());
+        finds(&repo, 1, "error", "has format version 2", newer);
+        doctor(&repo, &["--repair"], 1);
+        assert!(repo.read(state(name)).contains("\"version\":2"));
+        repo.write(state(name), old);
+    }
+    let record = repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).replace("{\"version\":1", "{\"version\":2");
+    repo.write("../tag", record + "\n");
+    let newer_record = repo.git(["hash-object", "-t", "tag", "-w", "../tag"]);
+    repo.git(["update-ref", "refs/autoresearch/t/00001", &newer_record]);
+    finds(&repo, 1, "error", "refs/autoresearch/t/00001 has format version 2", newer);
+}
+
+#[test]
+fn a_session_whose_baseline_is_not_measured_yet_is_in_order() {
+    let repo = TestRepo::new();
+    repo.write("train.sh", "until [ -e ../go ]; do sleep 0.02; done; echo val_bpb: 1\n");
+    repo.commit_all("waits");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let mut child = ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the run", || repo.exists(".autoresearch/t/runs/00000/started.json").then_some(()));
+    doctor(&repo, &[], 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    finds(&repo, 0, "warning", "experiment 0 is open (running) and its run goes on", "ar resume t");
+    assert!(!doctor(&repo, &["--repair"], 0).contains("repaired: "));
+    fs::write(repo.outside().join("go"), "").unwrap();
+    ar(&repo, ["resume", "t"]).ok();
+    doctor(&repo, &[], 0);
+}
+
+#[test]
+fn something_else_where_the_folder_should_be() {
+    let repo = session();
+    for make in ["touch .autoresearch", "ln -s nowhere .autoresearch"] {
+        fs::rename(repo.file(".autoresearch"), repo.outside().join("kept")).unwrap();
+        Command::new("sh").args(["-c", make]).current_dir(repo.path()).status().unwrap();
+        finds(&repo, 1, "error", "/.autoresearch is ", "puts it aside; then ar doctor --repair");
+        doctor(&repo, &["--repair"], 1);
+        let error = ar(&repo, ["resume", "t"]).exits(1).stderr;
+        assert!(error.contains("hint: `ar doctor` says what is damaged, and what mends it"), "{make}: {error}");
+        repo.rm(".autoresearch");
+        fs::rename(repo.outside().join("kept"), repo.file(".autoresearch")).unwrap();
+    }
+}
+
+#[test]
+fn commands_that_are_not_there_also_before_a_session() {
+    let repo = TestRepo::new();
+    doctor(&repo, &[], 0);
+    repo.write("ar.toml", "cmd = \"no-such-trainer --fast\"\nagent = \"no-such-agent\"\n");
+    finds(&repo, 1, "error", "the command does not start: there is no `no-such-trainer`", "command -v no-such-trainer");
+    finds(&repo, 1, "error", "the agent does not start: there is no `no-such-agent`", "command -v no-such-agent");
+    let repo = session();
+    edit(&repo, &state("contract.json"), |terms| terms["agent"] = "no-such-agent -p".into());
+    finds(&repo, 1, "error", "there is no `no-such-agent`", "or name another agent");
+}
+
+#[test]
+fn where_there_is_no_repository_or_none_to_work_in() {
+    let repo = TestRepo::empty();
+    finds(&repo, 1, "error", "refs/heads/main has no commit yet", "git add -A && git commit -m baseline");
+    let there = repo.outside().join("bare");
+    repo.git(["init", "--quiet", "--bare", there.to_str().unwrap()]);
+    let said = Called::from(ar_command(&repo, &there, ["doctor"]).output().unwrap()).exits(1).stdout;
+    assert!(said.contains("is a bare repository") && said.contains("hint: git worktree add"), "{said}");
+    let said = Called::from(ar_command(&repo, repo.outside(), ["doctor"]).output().unwrap()).exits(1).stdout;
+    assert!(said.contains("no git repository at or above") && said.contains("hint: git init"), "{said}");
+    let repo = TestRepo::new();
+    assert!(ar(&repo, ["doctor", "t9"]).exits(1).stderr.contains("there is no session `t9`"));
+}
+
+/// Starts a session and waits until the run of its first experiment goes on; it ends when `go` is there.
+fn in_a_run(repo: &TestRepo) -> Child {
+    repo.write("train.sh", "echo val_bpb: $(cat value); [ ! -e slow ] || until [ -e ../go ]; do sleep 0.02; done\n");
+    repo.write("value", "2.0\n");
+    repo.commit_all("a script that waits");
+    let child =
+        ar_command(repo, &repo.path(), ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"])
+            .args(["--agent", "touch slow; echo 1.0 > value", "--max-experiments", "1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+    until("the run", || repo.exists(".autoresearch/t/runs/00001/started.json").then_some(()));
+    child
+}
+
+#[test]
+fn an_ar_that_is_at_work_is_named_and_not_disturbed() {
+    let repo = TestRepo::new();
+    let child = in_a_run(&repo);
+    let said = doctor(&repo, &[], 0);
+    let holder = format!("an ar is at work: process {} with session t", child.id());
+    assert!(said.contains(&holder) && said.contains("experiment 1 is open (running)\n"), "{said}");
+    repo.write(state("directions_tried.json"), "");
+    let error = ar(&repo, ["doctor", "--repair"]).exits(5).stderr;
+    assert!(
+        error.contains(&format!("process {}", child.id())) && error.contains("hint: wait for it to end"),
+        "{error}"
+    );
+    assert_eq!(repo.read(state("directions_tried.json")), "");
+    fs::write(repo.outside().join("go"), "").unwrap();
+    Called::from(child.wait_with_output().unwrap()).ok();
+    doctor(&repo, &["--repair"], 0);
+}
+
+#[test]
+fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
+    let repo = TestRepo::new();
+    let mut child = in_a_run(&repo);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    finds(&repo, 0, "warning", "experiment 1 is open (running) and its run goes on, with no ar at work", "ar resume t");
+
+    fs::rename(repo.file(state("progress.json")), repo.outside().join("journal")).unwrap();
+    let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
+    let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
+    finds(&repo, 1, "error", "a run of experiment 1 goes on, and the journal does not know it", &end);
+    finds(&repo, 1, "error", "its commit is at the tip of the branch and was not recorded", "ar doctor --repair");
+    doctor(&repo, &["--repair"], 1);
+    assert!(!repo.exists(state("progress.json")), "the journal is not written while that run goes on");
+    fs::rename(repo.outside().join("journal"), repo.file(state("progress.json"))).unwrap();
+
+    fs::write(repo.outside().join("go"), "").unwrap();
+    until("the end of the run", || repo.exists(".autoresearch/t/runs/00001/exit.json").then_some(()));
+    finds(&repo, 0, "warning", "experiment 1 is open (running), and no ar is at work", "ar resume t");
+    repo.write(".autoresearch/t/runs/00001/exit.json", "{\"version\"");
+    finds(&repo, 1, "error", "exit.json cannot be understood", "ar doctor --repair");
+    assert!(doctor(&repo, &["--repair"], 0).contains("exit.json.damaged; the run counts as lost"));
+    ar(&repo, ["resume", "t"]).ok();
+    doctor(&repo, &[], 0);
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+}
+
+#[test]
+fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() {
+    let repo = TestRepo::new();
+    let mut child = in_a_run(&repo);
+    let tip = repo.git(["rev-parse", "autoresearch/t~"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::write(repo.outside().join("go"), "").unwrap();
+    until("the end of the run", || repo.exists(".autoresearch/t/runs/00001/exit.json").then_some(()));
+    repo.git(["clean", "--quiet", "-fdx"]);
+    finds(&repo, 1, "error", "its commit is at the tip of the branch and was not recorded", "ar doctor --repair");
+    let said = doctor(&repo, &["--repair"], 1);
+    let hint = format!("git reset --keep {}", &tip[..12]);
+    assert!(said.contains("which is no experiment: ") && said.contains(&hint), "{said}");
+    repo.git(["reset", "--quiet", "--keep", &tip]);
+    doctor(&repo, &[], 0);
+    ar(&repo, ["resume", "t"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+
+    repo.rm(state("progress.json"));
+    repo.write("value", "0.5\n");
+    finds(
+        &repo,
+        1,
+        "error",
+        "the uncommitted changes may be those of an experiment that was open",
+        "ar doctor --repair",
+    );
+    doctor(&repo, &["--repair"], 0);
+    assert_eq!(repo.read("value"), "0.5\n");
+}

@@ -1,0 +1,276 @@
+//! What a step rests on is on the disk before the step is taken: the system calls of a session, looked at one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run_loop::{agent, training_repo};
+use crate::support::{AR, Called, TestRepo};
+
+/// The system calls that are looked at.
+const CALLS: &str = "trace=fsync,fdatasync,write,pwrite64,openat,rename,renameat,renameat2,link,linkat,unlink,unlinkat,\
+                     mkdir,mkdirat,symlink,symlinkat";
+
+/// What a system call did to the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Event {
+    /// A file may have got bytes; those that were written, escaped, or nothing when it was opened.
+    Written(PathBuf, String),
+    /// A name was made, of a file or a folder.
+    Named(PathBuf),
+    Renamed(PathBuf, PathBuf),
+    Removed(PathBuf),
+    Synced(PathBuf),
+}
+
+/// What a line of a trace says, one or two things.
+fn events(line: &str) -> Vec<Event> {
+    let Some((call, rest)) = line.split_once('(') else { return Vec::new() };
+    let Some((arguments, result)) = rest.rsplit_once(") = ").or_else(|| rest.rsplit_once(" = ")) else {
+        return Vec::new();
+    };
+    if result.trim_start().starts_with('-') {
+        return Vec::new();
+    }
+    let quoted: Vec<&str> = arguments.split('"').skip(1).step_by(2).collect();
+    let file = |text: &str| PathBuf::from(text.split_once('<').unwrap().1.split_once('>').unwrap().0);
+    let named = |index: usize| PathBuf::from(quoted[index]);
+    match call {
+        "fsync" | "fdatasync" => vec![Event::Synced(file(arguments))],
+        "write" | "pwrite64" => {
+            let text = arguments.split_once(", \"").map_or("", |(_, text)| text).replace("\\\"", "\"");
+            vec![Event::Written(file(arguments), text)]
+        }
+        "openat" if arguments.contains("O_CREAT") => {
+            vec![Event::Written(file(result), String::new()), Event::Named(file(result))]
+        }
+        "rename" | "renameat" | "renameat2" => vec![Event::Renamed(named(0), named(1))],
+        "link" | "linkat" | "symlink" | "symlinkat" => vec![Event::Named(named(1))],
+        "unlink" | "unlinkat" => vec![Event::Removed(named(0))],
+        "mkdir" | "mkdirat" => vec![Event::Named(named(0))],
+        _ => Vec::new(),
+    }
+}
+
+/// What a power cut would leave, and the rules that are checked along the way.
+struct Disk<'a> {
+    repo: &'a TestRepo,
+    root: PathBuf,
+    /// Files with content that a power cut takes away.
+    unsynced: BTreeSet<PathBuf>,
+    /// Files and folders whose names a power cut takes away.
+    unnamed: BTreeSet<PathBuf>,
+    /// All files that were seen.
+    seen: BTreeSet<PathBuf>,
+    /// What was written to files that still have other names.
+    content: BTreeMap<PathBuf, String>,
+    /// The folder that has to be synced next.
+    due: Option<PathBuf>,
+    phase: String,
+    rows: usize,
+    /// How often each rule was looked at.
+    checked: BTreeMap<&'static str, usize>,
+}
+
+impl<'a> Disk<'a> {
+    fn new(repo: &'a TestRepo) -> Disk<'a> {
+        Disk {
+            repo,
+            root: repo.path(),
+            unsynced: BTreeSet::new(),
+            unnamed: BTreeSet::new(),
+            seen: BTreeSet::new(),
+            content: BTreeMap::new(),
+            due: None,
+            phase: String::new(),
+            rows: 0,
+            checked: BTreeMap::new(),
+        }
+    }
+
+    #[track_caller]
+    fn check(&mut self, rule: &'static str, path: &Path, holds: bool) {
+        *self.checked.entry(rule).or_default() += 1;
+        assert!(holds, "{rule}: {} (in phase {})", path.display(), self.phase);
+    }
+
+    /// Whether a power cut leaves a file with its content, or a folder.
+    fn lasts(&self, path: &Path) -> bool {
+        !self.unsynced.contains(path) && !path.ancestors().any(|part| self.unnamed.contains(part))
+    }
+
+    fn take(&mut self, event: Event) {
+        if let Some(folder) = self.due.take() {
+            self.check("the folder of a file that was replaced is synced at once", &folder, {
+                event == Event::Synced(folder.clone())
+            });
+        }
+        match event {
+            Event::Synced(path) => {
+                self.unsynced.remove(&path);
+                self.unnamed.retain(|named| named.parent() != Some(&path));
+            }
+            Event::Named(path) => {
+                if self.seen.insert(path.clone()) {
+                    self.unnamed.insert(path);
+                }
+            }
+            Event::Removed(path) => {
+                self.look_at_worktree(&path);
+                self.unsynced.remove(&path);
+            }
+            Event::Written(path, text) => {
+                if path == self.root.join("results.tsv") && !text.is_empty() {
+                    self.look_at_row(&path);
+                }
+                *self.content.entry(path.clone()).or_default() += &text;
+                self.unsynced.insert(path);
+            }
+            Event::Renamed(from, to) => {
+                self.look_at_rename(&from, &to);
+                if self.unsynced.remove(&from) {
+                    self.unsynced.insert(to.clone());
+                }
+                self.unnamed.remove(&from);
+                self.content.remove(&from);
+                self.seen.insert(to.clone());
+                self.unnamed.insert(to);
+            }
+        }
+    }
+
+    fn look_at_row(&mut self, path: &Path) {
+        let record = self.root.join(format!(".git/refs/autoresearch/t/{:05}", self.rows));
+        self.check("a record lasts before its row", &record, self.seen.contains(&record) && self.lasts(&record));
+        self.check("a row follows the journal", path, self.phase == "settling");
+        self.rows += 1;
+    }
+
+    fn look_at_rename(&mut self, from: &Path, to: &Path) {
+        let relative = to.strip_prefix(&self.root).unwrap_or(to).to_owned();
+        let name = from.file_name().unwrap().to_str().unwrap();
+        let text = self.content.get(from).cloned().unwrap_or_default();
+        if name.starts_with(".ar-") || relative == Path::new(".git/index") {
+            self.check("a file is synced before it takes the place of another", from, !self.unsynced.contains(from));
+            self.due = to.parent().map(Path::to_owned);
+        }
+        if relative.ends_with("progress.json") {
+            let phase = text.split("\"phase\": \"").nth(1).unwrap().split('"').next().unwrap();
+            phase.clone_into(&mut self.phase);
+            let folder = to.parent().unwrap().to_owned();
+            self.check("the journal is in a folder that lasts", to, self.lasts(&folder));
+        }
+        if relative.ends_with("exit.json") || relative.ends_with("agent.exit.json") {
+            let log = if relative.ends_with("exit.json") { "run.log" } else { "agent.log" };
+            let log = to.with_file_name(log);
+            self.check("a log is synced before its run is over", &log, {
+                self.seen.contains(&log) && !self.unsynced.contains(&log)
+            });
+        }
+        if relative.ends_with("job.json") {
+            self.check("a run follows the journal", to, self.phase == "running");
+        }
+        if relative.starts_with(".git/refs") {
+            self.look_at_ref(to, &relative, &text);
+        }
+        self.look_at_worktree(to);
+    }
+
+    fn look_at_ref(&mut self, to: &Path, relative: &Path, text: &str) {
+        let id = text.get(..40).unwrap();
+        let listed = self.repo.git(["rev-list", "--objects", id]);
+        for id in listed.lines().filter_map(|line| line.split(' ').next()).chain([id]) {
+            let object = self.root.join(format!(".git/objects/{}/{}", &id[..2], &id[2..]));
+            if self.seen.contains(&object) {
+                self.check("an object lasts before a ref leads to it", &object, self.lasts(&object));
+            }
+        }
+        if relative.starts_with(".git/refs/heads") {
+            let journal = self.root.join(".autoresearch/t/state/progress.json");
+            let is_open = matches!(self.phase.as_str(), "committing" | "settling");
+            let follows = is_open && self.lasts(&journal);
+            self.check("the branch follows the journal", to, follows || !self.seen.contains(&journal));
+            self.look_at_ledger(to);
+        } else {
+            self.check("a record follows the journal", to, self.phase == "recording");
+        }
+    }
+
+    /// Files of the working tree change only once the row is written.
+    fn look_at_worktree(&mut self, path: &Path) {
+        let own = [".git", ".autoresearch", "run.log", "results.tsv"].map(|own| self.root.join(own));
+        if path.starts_with(&self.root) && !own.iter().any(|own| path.starts_with(own)) {
+            self.check("the working tree follows the journal", path, self.phase == "settling");
+            self.look_at_ledger(path);
+        }
+    }
+
+    fn look_at_ledger(&mut self, path: &Path) {
+        let lasts = self.lasts(&self.root.join("results.tsv"));
+        self.check("a row lasts before anything is put back", path, lasts);
+    }
+}
+
+/// Runs a session under strace and gives its traces, one for each process, or why that is not possible.
+fn traces(repo: &TestRepo, steps: &str) -> Result<Vec<String>, String> {
+    let folder = repo.outside().join("traces");
+    fs::create_dir(&folder).unwrap();
+    let strace = |program: &str| {
+        let mut command = Command::new("strace");
+        repo.environment(&mut command);
+        command.args(["-ff", "-y", "-qq", "-s", "4096", "-e", CALLS, "-e", "signal=none"]);
+        command.arg("-o").arg(folder.join("trace")).arg(program).current_dir(repo.path());
+        command
+    };
+    match strace("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            return Err(format!("strace cannot trace here: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        Err(error) => {
+            return Err(format!("there is no strace: {error}"));
+        }
+    }
+    let count = steps.split_whitespace().count().to_string();
+    let args =
+        ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", &count];
+    Called::from(strace(AR).args(args).args(["--agent", &agent(steps)]).output().unwrap()).ok();
+    let entries = fs::read_dir(&folder).unwrap();
+    Ok(entries.map(|entry| String::from_utf8_lossy(&fs::read(entry.unwrap().path()).unwrap()).into_owned()).collect())
+}
+
+#[test]
+fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
+    let repo = training_repo();
+    let traces = match traces(&repo, "new-worse rename-better") {
+        Ok(traces) => traces,
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            return;
+        }
+    };
+    let mut checked: BTreeMap<&str, usize> = BTreeMap::new();
+    for trace in traces {
+        let mut disk = Disk::new(&repo);
+        trace.lines().flat_map(events).for_each(|event| disk.take(event));
+        for (rule, times) in disk.checked {
+            *checked.entry(rule).or_default() += times;
+        }
+    }
+    // Nothing is proved by rules that nothing was held against.
+    for (rule, least) in [
+        ("a file is synced before it takes the place of another", 30),
+        ("the folder of a file that was replaced is synced at once", 30),
+        ("a log is synced before its run is over", 5),
+        ("an object lasts before a ref leads to it", 15),
+        ("a record lasts before its row", 3),
+        ("a record follows the journal", 3),
+        ("a run follows the journal", 3),
+        ("the branch follows the journal", 4),
+        ("a row lasts before anything is put back", 5),
+        ("the working tree follows the journal", 2),
+    ] {
+        assert!(checked.get(rule).is_some_and(|times| *times >= least), "{rule}: {checked:#?}");
+    }
+}

@@ -1,0 +1,96 @@
+//! What a session comes to, apart from times and names: the same however often it was killed on the way.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::TestRepo;
+
+/// Everything about the session `t` that must not depend on how often it was killed.
+pub(crate) fn outcome(repo: &TestRepo) -> String {
+    let mut text = results(repo);
+    for reference in record_refs(repo) {
+        let log = format!(".autoresearch/t/runs/{}/run.log", reference.rsplit('/').next().unwrap());
+        text += &format!("{log}\n{}", read(repo, &log));
+    }
+    text
+}
+
+fn record_refs(repo: &TestRepo) -> Vec<String> {
+    let refs = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/"]);
+    refs.lines().filter(|reference| !reference.contains("/saved/")).map(str::to_owned).collect()
+}
+
+/// The same without the logs of the runs.
+pub(crate) fn results(repo: &TestRepo) -> String {
+    let mut text = String::new();
+    for reference in record_refs(repo) {
+        let body = repo.git(["for-each-ref", "--format=%(contents:body)", &reference]);
+        let record: Value = serde_json::from_str(&body).unwrap();
+        let tree = repo.git(["rev-parse", &format!("{reference}^{{tree}}")]);
+        text += &format!(
+            "{reference} {tree} {} {} {} {} {}\n",
+            record["outcome"],
+            record["metric"]["raw"],
+            record["failure"]["class"],
+            record["description"],
+            record["runs"][0]["exit"]
+        );
+    }
+    for row in read(repo, "results.tsv").lines() {
+        text += &format!("{}\n", row.split_once('\t').unwrap().1);
+    }
+    if repo.try_git(["rev-parse", "--verify", "--quiet", "refs/heads/autoresearch/t"]).status.success() {
+        text += &repo.git(["log", "--format=%T %s", "autoresearch/t"]);
+    }
+    text += &format!("\n{}\n{}\n", repo.git(["symbolic-ref", "HEAD"]), repo.status());
+    text += &repo.git(["diff", "--cached", "--name-status"]);
+    for file in ["progress.json", "directions_tried.json", "iteration_log.jsonl", "findings.jsonl"] {
+        text += &timeless(&read(repo, &format!(".autoresearch/t/state/{file}")));
+    }
+    text += &names(&repo.file(".autoresearch/t/state"), |_| true);
+    text += &names(&repo.file(".autoresearch/t"), |_| true);
+    text += &names(&repo.file(".git"), |name| name.starts_with("ar-") || name.ends_with(".lock"));
+    text + &repo.git(["fsck", "--no-dangling", "--no-progress"])
+}
+
+/// Checks that a session came to `expected`, an [`outcome`]; `what` says which session.
+#[track_caller]
+pub(crate) fn assert_outcome(repo: &TestRepo, expected: &str, what: &str) {
+    let found = outcome(repo);
+    let without = |text: &str, other: &str| {
+        text.lines().filter(|line| !other.lines().any(|known| known == *line)).collect::<Vec<_>>().join("\n  ")
+    };
+    let (missing, other) = (without(expected, &found), without(&found, expected));
+    assert!(found == expected, "{what}\nmissing:\n  {missing}\nin place of it:\n  {other}");
+}
+
+fn read(repo: &TestRepo, path: &str) -> String {
+    fs::read_to_string(repo.file(path)).unwrap_or_default()
+}
+
+/// JSON documents without what two sessions cannot have in common.
+fn timeless(text: &str) -> String {
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    documents
+        .map(|document| {
+            let mut document = document.unwrap();
+            if let Some(fields) = document.as_object_mut() {
+                for name in ["ts", "last_seen", "worktree"] {
+                    fields.remove(name);
+                }
+            }
+            format!("{document}\n")
+        })
+        .collect()
+}
+
+/// The sorted names in a folder, those that `wanted` says.
+fn names(folder: &Path, wanted: impl Fn(&str) -> bool) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| wanted(name));
+    names.sort();
+    format!("{}: {}\n", folder.file_name().unwrap().display(), names.join(" "))
+}
