@@ -87,14 +87,30 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
         agent,
         "\"./agent.sh\"",
     );
+    let list = |globs: &[String]| {
+        let globs = globs.iter().cloned().map(toml::Value::String).collect::<Vec<_>>();
+        (!globs.is_empty()).then(|| toml::Value::Array(globs).to_string())
+    };
+    set(
+        "The files that an experiment may change; all but those that measure, unless said.",
+        "scope",
+        list(&asked.scope),
+        "[\"src/**\"]",
+    );
+    set("Files that no experiment may change.", "protect", list(&asked.protect), "[\"eval/**\"]");
+    let count = |limit: Option<u32>| limit.map(|limit| limit.to_string());
+    set("How many files an experiment may change.", "max-files", count(asked.max_files), "5");
+    set("How many lines of one file it may add and delete.", "max-file-lines", count(asked.max_file_lines), "200");
+    if asked.allow_repeats == Some(true) {
+        set("Measure a change again that was measured before.", "allow-repeats", Some("true".into()), "");
+    }
     let time = |duration| quoted(duration_text(duration));
     set("A run's deadline.", "timeout", asked.timeout.map(time), "\"10m\"");
     set("How long a process has to end by itself before it is killed.", "grace", asked.grace.map(time), "\"10s\"");
     let number = |number: f64| toml::Value::Float(number).to_string();
     let min_delta = asked.min_delta.map(number);
     set("How much better than the best one a number must be to be kept.", "min-delta", min_delta, "0.0");
-    let limit = asked.max_experiments.map(|limit| limit.to_string());
-    set("How many experiments a session may have.", "max-experiments", limit, "100");
+    set("How many experiments a session may have.", "max-experiments", count(asked.max_experiments), "100");
     set("How long one call of `ar run` may go on.", "for", asked.budget.map(time), "\"8h\"");
     set("Stop when the metric reaches this value.", "goal", asked.goal.map(number), "0.95");
     let keep_logs = asked.keep_logs.map(|size| quoted(size.to_string()));

@@ -1,6 +1,7 @@
 //! Refs: reading, creating, moving and deleting them, and naming commits.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use gix::bstr::ByteSlice;
 use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
@@ -18,10 +19,19 @@ pub(super) fn full_name(name: &str) -> Result<FullName> {
     FullName::try_from(name).map_err(|source| GitError::NotFound { spec: name.to_owned(), source: Some(source.into()) })
 }
 
+/// How often a change of refs is tried.
+const EDIT_TRIES: u32 = 5;
+
+/// How long is waited before it is tried again.
+const EDIT_PAUSE: Duration = Duration::from_millis(10);
+
 impl Repo {
     /// Where a ref leads to, by its full name.
     pub fn branch(&self, full: &str) -> Result<Option<CommitId>> {
         let name = full_name(full)?;
+        if !self.common_dir().join(full).exists() {
+            self.refresh_packed_refs()?;
+        }
         let Some(mut reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
             return Ok(None);
         };
@@ -74,6 +84,7 @@ impl Repo {
 
     /// All refs below `prefix` with the objects that they name, sorted by name.
     pub fn refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        self.refresh_packed_refs()?;
         let prefix = format!("{}/", prefix.trim_end_matches('/'));
         let platform = self.gix.references().during("listing refs")?;
         let relative = prefix.as_bytes().as_bstr();
@@ -124,17 +135,35 @@ impl Repo {
         Ok(self.find_commit(commit)?.tree_id().during("reading a commit")?.detach())
     }
 
-    /// Carries out changes of refs as the committer.
+    /// Carries out changes of refs as the committer. Somebody who packs refs meanwhile takes their files away, and what was
+    /// read of the packed ones before is old: then it is tried again.
     pub(super) fn edit_refs(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
         let committer = self.identity()?.committer;
         let mut time = gix::date::parse::TimeBuf::default();
         let committer = committer.to_ref(&mut time);
         let edits: Vec<RefEdit> = edits.into_iter().collect();
-        let _guard = RefGuard::begin(self.git_dir(), &self.locks_of(&edits)?)?;
-        crash::point("git.locks_named");
-        self.gix.edit_references_as(edits, Some(committer)).during("updating refs")?;
+        for tries in 1.. {
+            let _guard = RefGuard::begin(self.git_dir(), &self.locks_of(&edits)?)?;
+            crash::point("git.locks_named");
+            match self.gix.edit_references_as(edits.clone(), Some(committer)) {
+                Ok(_) => break,
+                Err(err) if tries == EDIT_TRIES => return Err(err).during("updating refs"),
+                Err(_) => {
+                    std::thread::sleep(EDIT_PAUSE);
+                    self.refresh_packed_refs()?;
+                }
+            }
+        }
         crash::point("git.ref_moved");
         Ok(())
+    }
+
+    /// Forgets what was read of the packed refs: a ref whose file is gone may have been packed in the same moment.
+    fn refresh_packed_refs(&self) -> Result<()> {
+        if !self.common_dir().join("packed-refs").exists() {
+            return Ok(());
+        }
+        self.gix.refs.force_refresh_packed_buffer().during("reading the packed refs")
     }
 
     /// The lock files that a change of refs makes.

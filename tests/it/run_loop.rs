@@ -416,7 +416,7 @@ fn a_change_with_a_huge_file_is_refused_and_recorded_and_the_night_goes_on() {
                  sed -i \"s/^VAL_BPB=.*/VAL_BPB=1.$AR_EXPERIMENT/\" train.sh";
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
     let called = ar(&repo, args.into_iter().chain(["--max-experiments", "2"])).ok();
-    assert!(called.stdout.contains("the change is too large (big.bin has 101 MiB) [too_large]"), "{called:?}");
+    assert!(called.stdout.contains("the change is too large (big.bin has 106 MB) [too_large]"), "{called:?}");
     assert!(called.stdout.contains("   2  keep"), "{called:?}");
     let refused = &records(&repo)[1];
     assert_eq!((field(refused, "/outcome"), field(refused, "/failure/class")), ("crash", "too_large"));

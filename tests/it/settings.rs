@@ -50,6 +50,10 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--metric-regex", "bpb=([0-9.]+)", "metric-regex = \"bpb=([0-9.]+)\""),
         ("--ledger", "karpathy", "ledger = \"karpathy\""),
         ("--keep-logs", "2GB", "keep-logs = \"2GB\""),
+        ("--scope", "src/**", "scope = [\"src/**\"]"),
+        ("--protect", "eval/**", "protect = [\"eval/**\"]"),
+        ("--max-files", "5", "max-files = 5"),
+        ("--max-file-lines", "200", "max-file-lines = 200"),
     ];
     let repo = training_repo();
     ar(&repo, ["init", "--higher"].into_iter().chain(settings.iter().flat_map(|(flag, value, _)| [*flag, *value])))

@@ -112,7 +112,7 @@ fn a_loop_in_the_background_may_write_where_others_are_stopped_for_it() {
 fn talked_into_a_full_pipe(repo: &TestRepo) -> Child {
     repo.write("train.sh", "seq -f 'a_number_that_makes_records_longer_%g: 1.25' 200; echo val_bpb: 2.0\n");
     repo.commit_all("many numbers");
-    let agent = "echo '#' >> train.sh";
+    let agent = "echo \"# $AR_EXPERIMENT\" >> train.sh";
     let args = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
     let child = ar_command(repo, &repo.path(), args)
         .args(["--max-experiments", "9", "--format", "json"])

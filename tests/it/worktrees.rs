@@ -10,7 +10,7 @@ use crate::support::{Called, TestRepo, ar_command};
 const EXPERIMENTS: u32 = 50;
 
 /// What an agent does in one of the sessions: every other experiment is better than all before it.
-const AGENT: &str = "n=$AR_EXPERIMENT; echo $((n % 2 ? 200 - n : 300)) > value; echo step $n";
+const AGENT: &str = "n=$AR_EXPERIMENT; echo $((n % 2 ? 200 - n : 200 + n)) > value; echo step $n";
 
 /// The records of a session as plain git reads them, in order.
 fn records(repo: &TestRepo, tag: &str) -> Vec<Value> {
@@ -62,7 +62,7 @@ fn two_sessions_at_once_write_every_row_whole_and_each_its_own_history() {
             } else if keep {
                 200 - n
             } else {
-                300
+                200 + n
             };
             let commit = record["commit"].as_str().unwrap();
             assert_eq!(record["id"].as_u64(), Some(n as u64), "{tag}");

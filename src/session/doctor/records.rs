@@ -94,6 +94,8 @@ pub(super) fn drift(file: &Contract, record: &Contract) -> Option<Drift> {
             ("direction", contract.metric.direction.to_string()),
             ("metric source", format!("{:?}", contract.metric.source)),
             ("command", contract.command.clone()),
+            ("scope", contract.scope.join(", ")),
+            ("list of protected files", contract.protect.join(", ")),
             ("start", contract.start.to_string()),
         ]
     };

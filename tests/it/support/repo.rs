@@ -14,6 +14,26 @@ pub(crate) struct TestRepo {
     dir: TempDir,
 }
 
+impl Drop for TestRepo {
+    /// Ends what a test left going on, such as a run whose `ar` it killed: it would wait for its deadline.
+    fn drop(&mut self) {
+        if !self.exists(".git/autoresearch-owner") {
+            return;
+        }
+        let dir = self.dir.path().as_os_str().as_encoded_bytes();
+        let names_it = |path: String| fs::read(path).is_ok_and(|text| text.windows(dir.len()).any(|part| part == dir));
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let left: Vec<_> = pids
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|pid| pid.parse::<u32>().is_ok_and(|pid| pid != std::process::id()))
+            .filter(|pid| names_it(format!("/proc/{pid}/cmdline")) || names_it(format!("/proc/{pid}/environ")))
+            .collect();
+        if !left.is_empty() {
+            let _ = Command::new("kill").arg("-KILL").args(left).stderr(std::process::Stdio::null()).status();
+        }
+    }
+}
+
 impl TestRepo {
     /// A repository on the unborn branch `main`.
     pub(crate) fn empty() -> TestRepo {
