@@ -119,7 +119,8 @@ impl Progress {
                 self.draw(Some(0.0), None);
             }
             Event::RunProgress { elapsed, last, .. } => self.draw(Some(*elapsed), last.as_ref()),
-            Event::ExperimentFinished { record, .. } => {
+            Event::ExperimentFinished { record, incumbent } => {
+                self.incumbent = incumbent.as_ref().map(|(_, number)| number.clone());
                 self.clear();
                 if !self.aside || record.id == 0 {
                     self.print_fitting(&experiment_line(record));
