@@ -8,6 +8,7 @@ mod environment;
 mod error;
 mod gpu;
 mod job;
+mod place;
 mod shim;
 mod start;
 mod tree;

@@ -1,6 +1,6 @@
 //! The shim: the process that starts a command, watches over it, ends all of it and says how it ended.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::environment::boot_id;
 use super::job::{Files, MARKER};
+use super::place::Place;
 use super::tree::{Tree, leave_no_child};
 use super::unix::{self, Ended, Pid};
 use super::usage::{Sampler, oom_kills};
@@ -53,10 +54,13 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     let job: Job = read_json(job_file)?.ok_or_else(missing)?;
     let files = Files::of(&job);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
-    let exit = runtime.block_on(watch_over(&job, &files))?;
+    let mut place = Place::of(&job, &files)?;
+    let exit = runtime.block_on(watch_over(&job, &files, &mut place))?;
     crash::point("command_over");
-    // The command itself may have deleted it.
-    fs::create_dir_all(&job.folder).map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
+    if !place.keep()? {
+        return Ok(());
+    }
+    place.put_log_back()?;
     sync_log(&job.log)?;
     write_json(&files.exit, &exit)?;
     crash::point("exit_written");
@@ -64,7 +68,7 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
 }
 
 /// Runs the command to its end. An error that keeps it from starting is part of the result.
-async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
+async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<Exit, ExecError> {
     let listen = |kind| signal(kind).map_err(ExecError::Watch);
     let mut child = listen(SignalKind::child())?;
     let mut term = listen(SignalKind::terminate())?;
@@ -77,7 +81,7 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
     let mut exit = Exit::at(started);
     let oom_before = oom_kills();
     let start = Instant::now();
-    let log = match note_start(job, files, started).and_then(|()| open_log(job)) {
+    let log = match place.note_start(started_at(job, started)).and_then(|()| place.open_log()) {
         // What is said in `exit.json` would last, and there may be room the next time.
         Err(error) if is_disk_full(&error) => return Err(error),
         log => log.map_err(|error| in_words(&error)),
@@ -105,7 +109,11 @@ async fn watch_over(job: &Job, files: &Files) -> Result<Exit, ExecError> {
             _ = term.recv() => { exit.stopped = true; break None }
             () = orphaned.notified() => { exit.stopped = true; break None }
             () = at(deadline) => { exit.timed_out = true; break None }
-            () = sleep_until(sampler.next()) => sampler.sample(&tree),
+            () = sleep_until(sampler.next()) => {
+                sampler.sample(&tree);
+                // What cannot be put back now is put back later.
+                let _ = place.keep();
+            }
         }
     };
     let mut over = (Timestamp::now(), start.elapsed());
@@ -144,16 +152,10 @@ fn sync_log(log: &Path) -> Result<(), ExecError> {
     }
 }
 
-fn note_start(job: &Job, files: &Files, started: Timestamp) -> Result<(), ExecError> {
+fn started_at(job: &Job, started: Timestamp) -> Started {
     let deadline = SignedDuration::try_from(job.timeout).ok().and_then(|timeout| started.checked_add(timeout).ok());
     let (pid, boot_id, host) = (std::process::id(), boot_id(), unix::host_name());
-    let started = Started { version: FORMAT_VERSION, pid, boot_id, host, started, deadline };
-    Ok(write_json(&files.started, &started)?)
-}
-
-fn open_log(job: &Job) -> Result<File, ExecError> {
-    let log = File::options().create(true).append(true).open(&job.log);
-    log.map_err(|source| ExecError::File { path: job.log.clone(), source })
+    Started { version: FORMAT_VERSION, pid, boot_id, host, started, deadline }
 }
 
 fn in_words(error: &ExecError) -> String {

@@ -38,6 +38,15 @@ impl Repo {
         Ok(Some(commit_id(reference.peel_to_id().during("reading a ref")?)))
     }
 
+    /// Whether there is a ref of that full name, whatever it leads to.
+    pub fn has_ref(&self, full: &str) -> Result<bool> {
+        if self.common_dir().join(full).is_file() {
+            return Ok(true);
+        }
+        self.refresh_packed_refs()?;
+        Ok(self.gix.try_find_reference(full_name(full)?.as_ref()).during("reading a ref")?.is_some())
+    }
+
     /// Creates a ref at `at`, with a reflog where git keeps one; [`GitError::RefExists`] when there is one.
     pub fn create_branch(&self, branch: &str, at: &CommitId, why: &str) -> Result<()> {
         if self.branch(branch)?.is_some() {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice};
 use gix::objs::Kind;
+use jiff::Timestamp;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -93,6 +94,12 @@ impl Untracked {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
+    }
+
+    /// Adds those of `now` whose content was last changed after `since`.
+    pub fn add_newer(&mut self, now: Untracked, since: Timestamp) {
+        let is_newer = |stamp: &Stamp| i128::from(stamp.mtime_ns) > since.as_nanosecond();
+        self.files.extend(now.files.into_iter().filter(|(_, stamp)| is_newer(stamp)));
     }
 
     /// Looks at each of `paths`; one that is gone is left out.

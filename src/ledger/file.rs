@@ -161,6 +161,27 @@ impl LedgerFile {
         self.layout.as_ref().map_or(self.dialect, Layout::dialect)
     }
 
+    /// Whether the file was there, with a header, when it was opened or written to.
+    pub fn was_there(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    /// Whether the last line of the file has no end.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn is_torn(&self) -> Result<bool, LedgerError> {
+        let look = || {
+            let mut file = File::open(&self.path)?;
+            Ok::<bool, io::Error>(file.metadata()?.len() > 0 && last_byte(&mut file)? != Some(b'\n'))
+        };
+        match look() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            torn => torn.map_err(|error| self.io("read", error)),
+        }
+    }
+
     /// Whether the file is not there.
     pub fn is_missing(&self) -> bool {
         !self.path.exists()

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::error::SessionError;
+use super::error::{SessionError, list};
 use super::open::Session;
 use super::reading::record_message;
 use super::recover::commit_of;
@@ -110,6 +110,12 @@ impl Session<'_> {
             }
             (None, None) => unreachable!("a run has a number or a failure"),
         };
+        let mut reason = verdict.reason;
+        let mut more = proposal_field(open);
+        if !measured.changed.is_empty() {
+            reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
+            more.insert("changed_while_running".into(), json!(measured.changed));
+        }
         let diff = self.diff_stat(open, commit)?;
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         Ok(Record {
@@ -122,7 +128,7 @@ impl Session<'_> {
             direction: open.direction.clone(),
             outcome: verdict.outcome,
             failure: measured.failure,
-            reason: verdict.reason,
+            reason,
             metric: MetricValue {
                 name: metric.name.clone(),
                 direction: metric.direction,
@@ -139,7 +145,7 @@ impl Session<'_> {
             started: open.started,
             finished: self.now(),
             agent: open.agent.clone(),
-            more: proposal_field(open),
+            more,
         })
     }
 
@@ -154,14 +160,19 @@ impl Session<'_> {
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
-        let reference = self.contract.tag.record_ref(record.id);
-        let message = record_message(&record)
-            .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
-        self.repo.write_record(&reference, &record.commit, &message)?;
+        self.write_record(&record)?;
         crash::point("recording.recorded");
         self.history.push(record.clone());
         self.settle(&open, &record)?;
         self.enter_idle()
+    }
+
+    /// Makes the ref of a record.
+    pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
+        let reference = self.contract.tag.record_ref(record.id);
+        let message = record_message(record)
+            .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
+        Ok(self.repo.write_record(&reference, &record.commit, &message)?)
     }
 
     /// Follows a record that stands: the row, then the branch and the working tree, then the memory files.

@@ -1,6 +1,6 @@
 //! The checks on a change before it runs, and on what its run left.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::{SessionError, list};
 use super::open::Session;
@@ -64,6 +64,14 @@ impl Session<'_> {
             self.put_back(commit, commit)?;
         }
         Ok(())
+    }
+
+    /// The tracked files that are no longer as the commit has them that was checked out.
+    pub(super) fn changed_meanwhile(&self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+        if self.repo.head()?.commit() != Some(commit) {
+            return Ok(Vec::new());
+        }
+        Ok(self.repo.changes()?.tracked.into_iter().map(|(path, _)| path).collect())
     }
 
     /// Why the number of a run does not count, if the run changed protected files.

@@ -78,6 +78,8 @@ pub enum SessionError {
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
     NewerRecord { reference: String, found: u64 },
+    #[error("session {tag} has records after experiment {id}, and none of it")]
+    LostRecord { tag: String, id: u32 },
     #[error("the baseline failed: {reason}")]
     BaselineFailed { class: Option<FailureClass>, reason: String, printed: Vec<String>, log: PathBuf, excerpt: String },
     #[error("nothing to try: the working tree is the same as the incumbent")]
@@ -135,6 +137,7 @@ impl SessionError {
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
             SessionError::State(StateError::Json { .. })
             | SessionError::BadRecord { .. }
+            | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
             | SessionError::NoCommit(_) => ErrorKind::Damaged,
             _ => ErrorKind::CannotStart,
@@ -217,9 +220,10 @@ impl SessionError {
                 format!("make room on the disk, `df -h {0}; df -i {0}` shows it; nothing was lost", shell_word(path))
             }
             SessionError::Io { .. } if is_disk_full(self) => "make room on the disk; nothing was lost".into(),
-            SessionError::BadRecord { .. } | SessionError::NoContract(_) | SessionError::NoCommit(_) => {
-                SEE_DOCTOR.into()
-            }
+            SessionError::BadRecord { .. }
+            | SessionError::LostRecord { .. }
+            | SessionError::NoContract(_)
+            | SessionError::NoCommit(_) => SEE_DOCTOR.into(),
             SessionError::Io { .. } => return None,
         })
     }

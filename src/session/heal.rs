@@ -4,6 +4,7 @@
 //! was there is in the refs and in this process, except for the logs of earlier runs.
 
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -12,56 +13,139 @@ use super::open::Session;
 use super::plan::OWN_FILES;
 use super::reading::{read_history, session_tags};
 use crate::agent::task_spec;
-use crate::domain::{Event, Record, count_of};
+use crate::crash;
+use crate::domain::{CommitId, Event, Outcome, Phase, Record, count_of};
 use crate::ledger::LedgerFile;
 use crate::rules::History;
-use crate::state::{Journal, Status};
+use crate::state::{Journal, OpenExperiment, SessionFolder, Status};
 
 /// What became of a session's folder that somebody deleted.
 pub(super) const REBUILT: &str = "it is put back from the records, except for the logs of earlier runs";
 
-/// The journal of a session that has none any more, as far as its records tell: no experiment is open.
-pub(super) fn rebuilt_journal(history: &History, worktree: &Path, now: Timestamp) -> Journal {
-    let findings = history.records().iter().map(|record| record.findings().count()).sum::<usize>();
-    Journal {
+/// How often it is tried to put back what somebody deletes at the same moment.
+const TRIES: u32 = 5;
+
+/// How long is waited before it is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The journal of a session that has none any more, as far as its records tell. No experiment is open, unless the branch is
+/// at the `tip` of the last one, which was not kept: then that one is recorded and not settled.
+pub(super) fn rebuilt_journal(history: &History, tip: Option<&CommitId>, worktree: &Path, now: Timestamp) -> Journal {
+    let records = history.records();
+    let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
+    let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
+    let findings = settled.records().iter().map(|record| record.findings().count()).sum::<usize>();
+    let journal = Journal {
         status: Status::Stopped,
         iteration: history.experiments(),
         total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
-        stale_count: history.since_keep(),
+        stale_count: settled.since_keep(),
+        unseen: true,
         ..Journal::new(worktree, now)
-    }
+    };
+    let Some(last) = last else { return journal };
+    let open = OpenExperiment {
+        commit: Some(last.commit.clone()),
+        description: last.description.clone(),
+        direction: last.direction.clone(),
+        ..OpenExperiment::new(last.id, last.base.clone(), last.started)
+    };
+    Journal { phase: Phase::Settling, open: Some(open), ..journal }
 }
 
 impl Session<'_> {
-    /// Puts the session's folder and results.tsv back if somebody deleted them, and says so. Nothing else may write into
-    /// the folder before it was looked after in this way.
+    /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
+    /// else may write into the folder before it was looked after in this way.
     pub(super) fn heal(&mut self) -> Result<(), SessionError> {
         if self.taken_back {
             return Ok(());
         }
         if !self.folder.is_whole(&self.lock) {
-            self.folder.create()?;
-            self.folder.lock_again(&mut self.lock)?;
-            self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
-            self.memory.create(self.history.records())?;
-            self.write_untracked()?;
-            self.write_journal()?;
-            self.repo.exclude(OWN_FILES)?;
+            let mut tries = 1;
+            while let Err(error) = self.put_folder_back() {
+                if tries == TRIES {
+                    return Err(error);
+                }
+                tries += 1;
+                std::thread::sleep(PAUSE);
+            }
             let detail = format!("{} was deleted; {REBUILT}", self.folder.root().display());
             self.emit(Event::Notice { detail })?;
         }
-        let records = if self.ledger.is_missing() { self.recorded()? } else { Vec::new() };
-        if !records.is_empty() {
-            let rows: Vec<&Record> = records.iter().collect();
-            LedgerFile::rebuild(self.ledger.path(), &self.contract.metric.name, self.ledger.dialect(), &rows)?;
-            let detail = format!(
-                "results.tsv was deleted; {} of it {} put back from the records",
-                count_of(records.len() as u32, "row"),
-                if records.len() == 1 { "is" } else { "are" }
-            );
-            self.emit(Event::Notice { detail })?;
+        if self.ledger.is_missing() {
+            self.put_rows_back()?;
         }
         Ok(())
+    }
+
+    /// The journal comes early, since only it knows of the experiment that is open, behind what tells the new files of that
+    /// experiment from others, and the contract last: while it is missing the folder is not whole.
+    fn put_folder_back(&mut self) -> Result<(), SessionError> {
+        self.folder.create()?;
+        self.folder.lock_again(&mut self.lock)?;
+        self.write_untracked()?;
+        let now = self.now();
+        self.journal.write(&self.folder.state(), now)?;
+        crash::point("heal.journal_written");
+        self.memory.create(self.history.records())?;
+        crash::point("heal.memory_made");
+        self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
+        crash::point("heal.contract_stored");
+        Ok(self.repo.exclude(OWN_FILES)?)
+    }
+
+    /// Sees to it that each record has its row.
+    pub(super) fn put_rows_back(&mut self) -> Result<(), SessionError> {
+        let records = self.recorded()?;
+        let was_there = !self.ledger.is_missing();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<&Record> = records.iter().collect();
+        let (path, metric) = (self.ledger.path().to_owned(), self.contract.metric.name.clone());
+        let Some(rebuilt) = LedgerFile::rebuild(&path, &metric, self.ledger.dialect(), &rows)? else { return Ok(()) };
+        crash::point("heal.rows_written");
+        self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
+        let found = &rebuilt.found;
+        let count = found.missing.len().max(found.torn.len()) + found.repeated.len();
+        let rows = count_of(u32::try_from(count).unwrap_or(u32::MAX), "row");
+        let detail = match rebuilt.copy {
+            Some(copy) if was_there => {
+                format!("{rows} of results.tsv mended from the records; what it was is {}", copy.display())
+            }
+            _ => format!("results.tsv was deleted; {rows} put back from the records, rows of others are gone"),
+        };
+        self.emit(Event::Notice { detail })
+    }
+
+    /// Says what was made again of a session whose journal was gone when it was opened.
+    pub(super) fn tell_rebuilt(&mut self) -> Result<(), SessionError> {
+        self.remember_untracked()?;
+        let mut detail = format!("the journal in {} was gone; {REBUILT}", self.folder.root().display());
+        let saved = self.repo.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
+        if let (None, Some((name, _))) = (self.history.baseline(), saved.last()) {
+            detail = format!("{detail}; a change that was set aside may be in {name}");
+        }
+        self.emit(Event::Notice { detail })?;
+        self.put_rows_back()
+    }
+
+    /// Puts back the refs of records that somebody deleted, and says so.
+    pub(super) fn put_records_back(&mut self) -> Result<(), SessionError> {
+        let mut gone = Vec::new();
+        for record in self.history.records() {
+            let name = self.contract.tag.record_ref(record.id);
+            if !self.repo.has_ref(&name)? {
+                self.write_record(record)?;
+                gone.push(name);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.emit(Event::Notice {
+            detail: format!("refs of records were deleted; they are put back: {}", gone.join(", ")),
+        })
     }
 
     /// Puts back the untracked files that were there when the agent was called and that it deleted, as far as their content
@@ -79,17 +163,24 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The records of all sessions with this one's metric in the order in which they were made, without the experiment
-    /// that is open here. None before this session has one: a ledger that was put aside before it stays there.
+    /// The records of all sessions with this one's metric in the order in which they were made, without those that are open:
+    /// their rows come when they are settled. None before this session has one, unless the ledger was there: one that was
+    /// put aside before stays there.
     fn recorded(&self) -> Result<Vec<Record>, SessionError> {
-        let mut records = self.history.records().to_vec();
-        records.retain(|record| self.journal.open.as_ref().is_none_or(|open| open.id != record.id));
-        if records.is_empty() {
+        let settled = |history: &History, journal: Option<&Journal>| {
+            let open = journal.and_then(|journal| journal.open.as_ref()).map(|open| open.id);
+            history.records().iter().filter(|record| Some(record.id) != open).cloned().collect::<Vec<_>>()
+        };
+        let mut records = settled(&self.history, Some(&self.journal));
+        if records.is_empty() && !self.ledger.was_there() {
             return Ok(records);
         }
         for tag in session_tags(&self.repo)? {
             if tag != self.contract.tag {
-                records.extend_from_slice(read_history(&self.repo, &tag)?.records());
+                let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
+                // One that cannot be read is its own doctor's affair.
+                let journal = Journal::read(&folder.state()).ok().flatten();
+                records.extend(settled(&read_history(&self.repo, &tag)?, journal.as_ref()));
             }
         }
         records.retain(|record| record.metric.name == self.contract.metric.name);

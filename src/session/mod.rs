@@ -13,7 +13,6 @@ mod error;
 mod heal;
 mod interrupts;
 mod keep_logs;
-mod kept_log;
 mod open;
 mod plan;
 mod proposing;

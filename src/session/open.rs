@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::aside::INDEX_BEFORE;
 use super::error::SessionError;
-use super::heal::{REBUILT, rebuilt_journal};
+use super::heal::rebuilt_journal;
 use super::interrupts::{Interrupt, Interrupts};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
@@ -46,8 +46,6 @@ pub struct Session<'a> {
     pub(super) untracked: Option<Untracked>,
     /// Whether the opening of the session was taken back.
     pub(super) taken_back: bool,
-    /// Whether the session's folder was gone when it was opened.
-    pub(super) rebuilt: bool,
     pub(super) lock: OwnerLock,
     pub(super) interrupts: Interrupts,
     /// The strongest interrupt that was told as an event.
@@ -81,10 +79,22 @@ impl<'a> Session<'a> {
         let log = EventLog::new(&folder.logs());
         let environment = exec::environment(repo.worktree());
         let untracked = read_json(&untracked_path(&folder))?;
-        let rebuilt = journal.is_none() && history.baseline().is_some();
+        let lost = continued && journal.is_none();
+        let journal = match journal {
+            Some(journal) => journal,
+            None => {
+                let tip = repo.branch(&contract.tag.branch_ref())?;
+                let mut journal = match continued {
+                    true => rebuilt_journal(&history, tip.as_ref(), repo.worktree(), clock.now()),
+                    false => Journal::new(repo.worktree(), clock.now()),
+                };
+                journal.write(&state, clock.now())?;
+                journal
+            }
+        };
         let protected = repo.files_at(&contract.start, |path| file_terms.protects(path))?;
         let mut session = Session {
-            journal: journal.unwrap_or_else(|| rebuilt_journal(&history, repo.worktree(), clock.now())),
+            journal,
             repo,
             folder,
             contract,
@@ -98,7 +108,6 @@ impl<'a> Session<'a> {
             environment,
             untracked,
             taken_back: false,
-            rebuilt,
             lock,
             interrupts,
             told: Interrupt::None,
@@ -118,10 +127,10 @@ impl<'a> Session<'a> {
             experiments: session.history.experiments(),
             continued,
         })?;
-        if rebuilt {
-            session.remember_untracked()?;
-            let detail = format!("{} was gone; {REBUILT}", session.folder.root().display());
-            session.emit(Event::Notice { detail })?;
+        if lost {
+            session.tell_rebuilt()?;
+        } else if session.journal.open.is_none() && session.ledger.is_torn()? {
+            session.put_rows_back()?;
         }
         for detail in notices {
             session.emit(Event::Notice { detail })?;

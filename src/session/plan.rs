@@ -15,12 +15,18 @@ use crate::domain::{
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
-use crate::rules::FileTerms;
+use crate::rules::{FileTerms, gaps};
 use crate::state::{Journal, SessionFolder, refuse_held};
 
 /// The files that `ar` keeps in the repository's root and out of git.
-pub(super) const OWN_FILES: &[&str] =
-    &["/.autoresearch/", "/results.tsv", "/results.tsv.before-repair*", "/run.log", "/autoresearch-lessons.md"];
+pub(super) const OWN_FILES: &[&str] = &[
+    "/.autoresearch/",
+    "/results.tsv",
+    "/results.tsv.before-repair*",
+    "/run.log",
+    "/run.log.before*",
+    "/autoresearch-lessons.md",
+];
 
 /// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
 #[derive(Debug, Clone, Default)]
@@ -99,6 +105,9 @@ impl Plan {
             None => None,
         };
         let continued = known.is_some();
+        if let (Some(tag), true) = (&tag, continued) {
+            refuse_gaps(&repo, tag)?;
+        }
         let contract = match known {
             Some(stored) => continue_contract(stored, asked)?,
             None if drive == (Drive::WorkingTree { resume: true }) => return Err(SessionError::NothingOpen),
@@ -247,6 +256,17 @@ fn only_session(repo: &Repo) -> Result<Option<Tag>, SessionError> {
         Ok(tag) => Ok(Some(tag)),
         Err(SessionError::NoSession(_)) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Refuses a session that has lost a record: what would be made of it is no continuation.
+fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
+    let prefix = format!("{}/", tag.ref_prefix());
+    let refs = repo.refs_under(&prefix)?;
+    let ids: Vec<u32> = refs.iter().filter_map(|(name, _)| name.strip_prefix(&prefix)?.parse().ok()).collect();
+    match gaps(&ids).first() {
+        Some(id) => Err(SessionError::LostRecord { tag: tag.to_string(), id: *id }),
+        None => Ok(()),
     }
 }
 

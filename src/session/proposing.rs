@@ -7,7 +7,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::error::SessionError;
 use super::interrupts::Interrupt;
-use super::kept_log::{open_log, put_log_back};
 use super::open::{Session, remove_file};
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
 use crate::crash;
@@ -65,14 +64,13 @@ impl Session<'_> {
         crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
-        let mut log = open_log(&call.log())?;
         let called = self.call_agent(&call, id, &base).await?;
         crash::point("proposing.agent_over");
         if !matches!(called, Called::Detached) {
             self.heal()?;
             self.run_folder(id)?;
-            put_log_back(&call.log(), &mut log)?;
             self.put_untracked_back()?;
+            self.put_records_back()?;
         }
         let exit = match called {
             Called::Over(exit) => exit,

@@ -11,7 +11,7 @@ use crate::crash;
 use crate::domain::{CommitId, Event, Phase, count_of};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
-use crate::state::OpenExperiment;
+use crate::state::{OpenExperiment, read_json};
 
 /// The jobs of an experiment, by name.
 pub(super) const JOBS: [&str; 2] = ["agent", super::running::RUN];
@@ -20,13 +20,8 @@ impl Session<'_> {
     /// Finishes the open experiment, if there is one. A baseline that is not recorded yet is left to
     /// [`Session::measure_baseline`].
     pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
-        let Some(mut open) = self.journal.open.clone() else {
-            if self.rebuilt {
-                // Nothing tells of a run that went on, but it may.
-                self.end_jobs(self.history.next_id()).await?;
-            }
-            return Ok(None);
-        };
+        self.end_unseen().await?;
+        let Some(mut open) = self.journal.open.clone() else { return Ok(None) };
         let found = self.found(&open)?;
         if open.id == 0 && !found.recorded {
             return Ok(None);
@@ -40,7 +35,10 @@ impl Session<'_> {
                         self.put_untracked_back()?;
                     }
                 }
-                Step::Reset => self.reset_to(&open.base.clone(), open.id)?,
+                Step::Reset => {
+                    self.spare_newer(open.id)?;
+                    self.reset_to(&open.base.clone(), open.id)?;
+                }
                 Step::Commit => {
                     let known = self.known_untracked()?;
                     let texts = Texts { own: Some(open.description.clone()), fallback: None };
@@ -69,6 +67,16 @@ impl Session<'_> {
             crash::point("recover.step_done");
         }
         Ok(attempted)
+    }
+
+    /// Ends a run that nothing tells of, since the journal was lost.
+    pub(super) async fn end_unseen(&mut self) -> Result<(), SessionError> {
+        if self.journal.unseen {
+            self.end_jobs(self.history.next_id()).await?;
+            self.journal.unseen = false;
+            self.write_journal()?;
+        }
+        Ok(())
     }
 
     /// What the journal says of the open experiment, and what is really there.
@@ -100,6 +108,15 @@ impl Session<'_> {
             }
         }
         self.remove_left_locks(id)
+    }
+
+    /// Makes untracked files that were written after the agent's end no part of what it left.
+    fn spare_newer(&mut self, id: u32) -> Result<(), SessionError> {
+        let exit: Option<exec::Exit> = read_json(&self.folder.run(id).join("agent.exit.json"))?;
+        if let (Some(exit), Some(known)) = (exit, &mut self.untracked) {
+            known.add_newer(self.repo.untracked(known)?, exit.finished);
+        }
+        Ok(())
     }
 
     /// Removes the locks that a git process of the agent's left behind when the agent was ended.
@@ -152,7 +169,7 @@ pub(super) fn commit_of(open: &OpenExperiment) -> Result<CommitId, SessionError>
 pub(super) fn run_found(folder: &std::path::Path) -> RunFound {
     if exec::is_held(folder) {
         RunFound::Going
-    } else if folder.join("exit.json").exists() {
+    } else if folder.join("exit.json").exists() && folder.join("job.json").exists() {
         RunFound::Over
     } else if folder.join("started.json").exists() {
         RunFound::Gone

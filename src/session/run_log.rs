@@ -8,8 +8,8 @@ use super::error::SessionError;
 use crate::crash;
 use crate::state::{SessionFolder, free_name};
 
-/// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved into the session's folder, or left
-/// alone when git tracks it; both are said in the returned sentence.
+/// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved to `run.log.before`, which is said in the
+/// returned sentence, or left alone when git tracks it.
 pub(super) fn point_run_log(
     root: &Path,
     tracked: bool,
@@ -24,7 +24,7 @@ pub(super) fn point_run_log(
     match fs::symlink_metadata(&link) {
         Ok(meta) if meta.is_symlink() && is_ours(&link) => {}
         Ok(_) => {
-            let kept = free_name(&folder.root().join("run.log.before"));
+            let kept = free_name(&root.join("run.log.before"));
             fs::rename(&link, &kept).map_err(|source| SessionError::Io {
                 action: "move",
                 path: link.clone(),

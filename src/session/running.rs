@@ -12,7 +12,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::error::SessionError;
 use super::interrupts::Interrupt;
-use super::kept_log::{open_log, put_log_back};
 use super::open::{Session, remove_file};
 use super::recover::{commit_of, run_found};
 use super::run_log::point_run_log;
@@ -61,6 +60,8 @@ pub(super) struct Measured {
     pub(super) run: Option<Run>,
     /// How it ended, in words.
     pub(super) ended: String,
+    /// The tracked files that were changed while it went on, by whomever.
+    pub(super) changed: Vec<PathBuf>,
 }
 
 impl Measured {
@@ -76,7 +77,15 @@ impl Measured {
     }
 
     fn without_run(failure: Failure, ended: String) -> Measured {
-        Measured { value: None, failure: Some(failure), metrics: Map::new(), memory_gb: None, run: None, ended }
+        Measured {
+            value: None,
+            failure: Some(failure),
+            metrics: Map::new(),
+            memory_gb: None,
+            run: None,
+            ended,
+            changed: Vec::new(),
+        }
     }
 }
 
@@ -212,8 +221,7 @@ impl Session<'_> {
             self.emit(Event::Notice { detail })?;
         }
         crash::point("running.log_linked");
-        let mut follower = LogFollower::new(log.clone(), &self.contract.metric)?;
-        follower.file = Some(open_log(&log)?);
+        let follower = LogFollower::new(log.clone(), &self.contract.metric)?;
         let contract = &self.contract;
         let job = exec::start(&Job {
             name: RUN.into(),
@@ -315,10 +323,8 @@ impl Session<'_> {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
         }
         crash::point("running.over");
+        self.put_records_back()?;
         while !run.log.look()? {}
-        if let Some(log) = &mut run.log.file {
-            put_log_back(&run.log.path, log)?;
-        }
         let measured = self.measure(run, open, &exit)?;
         let what = format!("the run of experiment {}", open.id);
         if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {
@@ -374,6 +380,7 @@ impl Session<'_> {
                 value: None,
             }),
             ended: ended_in_words(exit),
+            changed: self.changed_meanwhile(&commit_of(open)?)?,
         })
     }
 }

@@ -42,6 +42,7 @@ impl Session<'_> {
 
     async fn try_change(&mut self, description: Option<String>, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
+        self.end_unseen().await?;
         if let Some(limit) = self.contract.max_experiments
             && self.history.experiments() >= limit
         {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::StateError;
 use super::durable::{create_folder, failed, read_json, write_json};
+use super::journal::PROGRESS;
 use super::lock::{GLANCE, lock_within, share_within};
 use crate::domain::{Contract, Tag};
 
@@ -111,16 +112,24 @@ impl SessionFolder {
 
     /// Whether the folder is there as this process made it, with its parts and the file that it holds the lock of.
     pub fn is_whole(&self, lock: &OwnerLock) -> bool {
-        let same_file = match (fs::metadata(self.lock_path()), lock.session.metadata()) {
-            (Ok(there), Ok(held)) => (there.dev(), there.ino()) == (held.dev(), held.ino()),
-            _ => false,
-        };
-        same_file && self.logs().is_dir() && self.contract_path().is_file()
+        self.has_lock(lock)
+            && self.logs().is_dir()
+            && self.state().join(PROGRESS).is_file()
+            && self.contract_path().is_file()
     }
 
-    /// Takes the session again after its folder was deleted and made anew.
+    fn has_lock(&self, lock: &OwnerLock) -> bool {
+        match (fs::metadata(self.lock_path()), lock.session.metadata()) {
+            (Ok(there), Ok(held)) => (there.dev(), there.ino()) == (held.dev(), held.ino()),
+            _ => false,
+        }
+    }
+
+    /// Takes the session again if the file of its lock was deleted.
     pub fn lock_again(&self, lock: &mut OwnerLock) -> Result<(), StateError> {
-        lock.session = hold(&self.lock_path(), &self.tag)?;
+        if !self.has_lock(lock) {
+            lock.session = hold(&self.lock_path(), &self.tag)?;
+        }
         Ok(())
     }
 }

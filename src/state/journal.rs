@@ -10,6 +10,9 @@ use super::StateError;
 use super::durable::{read_json, write_json};
 use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase};
 
+/// The journal's file.
+pub(super) const PROGRESS: &str = "progress.json";
+
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,6 +117,9 @@ pub struct Journal {
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
+    /// Whether it was made again from the records: then a run may go on that it does not tell of.
+    #[serde(default)]
+    pub unseen: bool,
     /// The working tree that the session is at work in.
     #[serde(default)]
     pub worktree: PathBuf,
@@ -141,6 +147,7 @@ impl Journal {
             status: Status::Running,
             stale_count: 0,
             idle_calls: 0,
+            unseen: false,
             worktree: worktree.to_owned(),
             phase: Phase::Idle,
             open: None,
@@ -152,12 +159,12 @@ impl Journal {
 
     /// Reads the journal of a state folder; `None` when there is none.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
-        read_json(&state.join("progress.json"))
+        read_json(&state.join(PROGRESS))
     }
 
     /// Writes it durably.
     pub fn write(&mut self, state: &Path, now: Timestamp) -> Result<(), StateError> {
         self.last_seen = now;
-        write_json(&state.join("progress.json"), self)
+        write_json(&state.join(PROGRESS), self)
     }
 }

@@ -16,6 +16,8 @@ pub(crate) enum Scenario {
     Loop(&'static str),
     /// The same while somebody's hand changes a tracked file during each run.
     Hands(&'static str),
+    /// The same with an agent that deletes the session's folder and the ledger first.
+    Deletes(&'static str),
     /// The same, stopped at once in its second run and then resumed.
     Stop(&'static str),
     /// The loop with a change that is made the first experiment.
@@ -51,11 +53,12 @@ pub(crate) type Trace = BTreeMap<&'static str, usize>;
 
 impl Scenario {
     /// All that are played.
-    pub(crate) const ALL: [Scenario; 8] = [
+    pub(crate) const ALL: [Scenario; 9] = [
         Scenario::Loop("new-better commit-worse"),
         Scenario::Loop("crash rename-better"),
         Scenario::Loop("commit-better delete-worse"),
         Scenario::Hands("space-worse better"),
+        Scenario::Deletes("new-worse better"),
         Scenario::Stop("new-worse better"),
         Scenario::Adopt,
         Scenario::AdoptInVain,
@@ -64,7 +67,7 @@ impl Scenario {
 
     fn steps(self) -> &'static str {
         match self {
-            Scenario::Loop(steps) | Scenario::Hands(steps) | Scenario::Stop(steps) => steps,
+            Scenario::Loop(steps) | Scenario::Hands(steps) | Scenario::Deletes(steps) | Scenario::Stop(steps) => steps,
             Scenario::Adopt | Scenario::AdoptInVain => "- new-worse",
             Scenario::Try => "- -",
         }
@@ -202,7 +205,11 @@ impl Session {
         };
         let steps = agent(self.scenario.steps());
         let learn = "sed -i 's/}$/, \"findings\": [\"one of them\"]}/' \"$AR_PROPOSAL\"";
-        let agent = format!("{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
+        let before = match self.scenario {
+            Scenario::Deletes(_) => "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ",
+            _ => "",
+        };
+        let agent = format!("{before}{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
         let count = self.scenario.experiments().to_string();
         let mut args = vec!["run", "--yes", "--agent", &agent, "--max-experiments", &count];
         match self.scenario {

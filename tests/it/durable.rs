@@ -68,6 +68,8 @@ struct Disk<'a> {
     /// The folder that has to be synced next.
     due: Option<PathBuf>,
     phase: String,
+    /// Whether the branch is there: it is made with the session, before any experiment.
+    branch_made: bool,
     rows: usize,
     /// How often each rule was looked at.
     checked: BTreeMap<&'static str, usize>,
@@ -84,6 +86,7 @@ impl<'a> Disk<'a> {
             content: BTreeMap::new(),
             due: None,
             phase: String::new(),
+            branch_made: false,
             rows: 0,
             checked: BTreeMap::new(),
         }
@@ -189,8 +192,8 @@ impl<'a> Disk<'a> {
         if relative.starts_with(".git/refs/heads") {
             let journal = self.root.join(".autoresearch/t/state/progress.json");
             let is_open = matches!(self.phase.as_str(), "committing" | "settling");
-            let follows = is_open && self.lasts(&journal);
-            self.check("the branch follows the journal", to, follows || !self.seen.contains(&journal));
+            let follows = is_open || !std::mem::replace(&mut self.branch_made, true);
+            self.check("the branch follows the journal", to, follows && self.lasts(&journal));
             self.look_at_ledger(to);
         } else {
             self.check("a record follows the journal", to, self.phase == "recording");

@@ -1,0 +1,88 @@
+//! The folder of a job, as its shim keeps it: an agent or the command itself may delete it.
+
+use std::fs::{self, File};
+use std::io::{self, Seek};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use super::job::{Files, lock_path};
+use super::{ExecError, Job, Started};
+use crate::state::write_json;
+
+/// The files by which a job is found, and the lock that says that it goes on.
+pub(super) struct Place<'a> {
+    job: &'a Job,
+    files: &'a Files,
+    started: Option<Started>,
+    lock: File,
+    /// What the job writes to, whatever became of its name.
+    log: Option<File>,
+}
+
+impl<'a> Place<'a> {
+    /// Takes over the lock that was handed down as standard output.
+    pub(super) fn of(job: &'a Job, files: &'a Files) -> Result<Self, ExecError> {
+        let lock = io::stdout().as_fd().try_clone_to_owned().map_err(ExecError::Watch)?;
+        Ok(Place { job, files, started: None, lock: lock.into(), log: None })
+    }
+
+    /// Says when and where the job was started.
+    pub(super) fn note_start(&mut self, started: Started) -> Result<(), ExecError> {
+        write_json(&self.files.started, &started)?;
+        self.started = Some(started);
+        Ok(())
+    }
+
+    /// Opens the log for the command.
+    pub(super) fn open_log(&mut self) -> Result<File, ExecError> {
+        let log = File::options().create(true).read(true).append(true).open(&self.job.log);
+        let log = log.and_then(|log| Ok((log.try_clone()?, log)));
+        let (log, kept) = log.map_err(|source| ExecError::File { path: self.job.log.clone(), source })?;
+        self.log = Some(kept);
+        Ok(log)
+    }
+
+    /// Writes the log anew where its name is gone.
+    pub(super) fn put_log_back(&mut self) -> Result<(), ExecError> {
+        let Some(log) = self.log.as_mut().filter(|_| !self.job.log.exists()) else { return Ok(()) };
+        let copy = |log: &mut File| {
+            log.rewind()?;
+            io::copy(log, &mut File::create(&self.job.log)?)
+        };
+        copy(log).map(drop).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
+    }
+
+    /// Puts back what was deleted, so that the job can still be found and waited for. Whether the folder is this job's:
+    /// after a deletion another job may have been started in it.
+    pub(super) fn keep(&mut self) -> Result<bool, ExecError> {
+        let path = lock_path(&self.job.folder);
+        let failed = |source| ExecError::File { path: path.clone(), source };
+        match fs::metadata(&path) {
+            Ok(there) => {
+                let held = self.lock.metadata().map_err(failed)?;
+                if (there.dev(), there.ino()) != (held.dev(), held.ino()) {
+                    return Ok(false);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&self.job.folder).map_err(failed)?;
+                let lock = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+                let lock = lock.map_err(failed)?;
+                if lock.try_lock().is_err() {
+                    return Ok(false);
+                }
+                self.lock = lock;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        if !self.files.job.exists() {
+            write_json(&self.files.job, self.job)?;
+        }
+        if let Some(started) = &self.started
+            && !self.files.started.exists()
+        {
+            write_json(&self.files.started, started)?;
+        }
+        Ok(true)
+    }
+}
