@@ -12,22 +12,31 @@ use super::open::Session;
 use super::plan::OWN_FILES;
 use super::reading::{read_history, session_tags};
 use crate::agent::task_spec;
-use crate::domain::{Event, Record, count_of};
+use crate::domain::{Contract, Event, Record, count_of};
 use crate::ledger::LedgerFile;
-use crate::rules::History;
+use crate::rules::{History, climb_all};
 use crate::state::{Journal, Status};
 
 /// What became of a session's folder that somebody deleted.
 pub(super) const REBUILT: &str = "it is put back from the records, except for the logs of earlier runs";
 
 /// The journal of a session that has none any more, as far as its records tell: no experiment is open.
-pub(super) fn rebuilt_journal(history: &History, worktree: &Path, now: Timestamp) -> Journal {
+pub(super) fn rebuilt_journal(
+    history: &History,
+    contract: Option<&Contract>,
+    worktree: &Path,
+    now: Timestamp,
+) -> Journal {
+    let terms = contract.map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
+    let (rung, flagged) = climb_all(terms.0, history, terms.1);
     let findings = history.records().iter().map(|record| record.findings().count()).sum::<usize>();
     Journal {
         status: Status::Stopped,
         iteration: history.experiments(),
         total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
         stale_count: history.since_keep(),
+        rung,
+        flagged,
         ..Journal::new(worktree, now)
     }
 }

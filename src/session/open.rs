@@ -84,7 +84,8 @@ impl<'a> Session<'a> {
         let rebuilt = journal.is_none() && history.baseline().is_some();
         let protected = repo.files_at(&contract.start, |path| file_terms.protects(path))?;
         let mut session = Session {
-            journal: journal.unwrap_or_else(|| rebuilt_journal(&history, repo.worktree(), clock.now())),
+            journal: journal
+                .unwrap_or_else(|| rebuilt_journal(&history, Some(&contract), repo.worktree(), clock.now())),
             repo,
             folder,
             contract,
@@ -222,7 +223,10 @@ impl<'a> Session<'a> {
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. } => (Level::Warn, false),
-            Event::ExperimentFinished { .. } | Event::SessionStopped { .. } => (Level::Info, true),
+            Event::ExperimentFinished { .. }
+            | Event::Directed { .. }
+            | Event::Flagged { .. }
+            | Event::SessionStopped { .. } => (Level::Info, true),
             _ => (Level::Info, false),
         };
         let now = self.now();

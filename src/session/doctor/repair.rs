@@ -181,7 +181,8 @@ fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> 
     }
     let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };
     let now = clock.now();
-    rebuilt_journal(&facts.history(), repo.worktree(), now).write(&facts.folder.state(), now)?;
+    rebuilt_journal(&facts.history(), facts.terms().as_ref(), repo.worktree(), now)
+        .write(&facts.folder.state(), now)?;
     done.push(format!("wrote {} from the records, with no experiment open{aside}", path.display()));
     Ok(())
 }
