@@ -134,6 +134,10 @@ fn perturbation(turns: u32) -> Perturbation {
 }
 
 #[cfg(test)]
+#[path = "ladder_tests.rs"]
+mod of_records;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

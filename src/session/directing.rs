@@ -4,8 +4,8 @@ use super::error::SessionError;
 use super::open::Session;
 use super::reading::SessionView;
 use crate::agent::{self, Briefing, Proposal};
-use crate::domain::{Directive, Event, Rung, StopReason};
-use crate::rules::{Turn, climb, climb_all, directions_tried, same_direction};
+use crate::domain::{Contract, Directive, Event, Rung, StopReason};
+use crate::rules::{History, Turn, climb, climb_all, directions_tried, same_direction};
 use crate::state::Journal;
 
 impl Session<'_> {
@@ -62,7 +62,7 @@ impl SessionView {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoSession(Some(self.tag.to_string())))?;
         let journal = self.journal();
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
-        let rung = journal.map_or_else(|| self.climbed().0, |journal| journal.rung);
+        let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
         Ok(agent::brief(&Briefing {
             contract,
             history: &self.history,
@@ -75,17 +75,18 @@ impl SessionView {
 
     /// The experiments after which the session was flagged for a person.
     pub fn flagged(&self) -> Vec<u32> {
-        self.journal().map_or_else(|| self.climbed().1, |journal| journal.flagged)
+        self.journal().map_or_else(|| climbed(self.contract.as_ref(), &self.history).1, |journal| journal.flagged)
     }
 
     /// The journal, as far as it can be read.
     fn journal(&self) -> Option<Journal> {
         Journal::read(&self.folder.state()).ok().flatten()
     }
+}
 
-    /// How far the records alone bring the session.
-    fn climbed(&self) -> (Rung, Vec<u32>) {
-        let terms = self.contract.as_ref().map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
-        climb_all(terms.0, &self.history, terms.1)
-    }
+/// How far the records alone bring a session, and after which experiments it was flagged; by the default ladder where its
+/// terms are not known.
+pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<u32>) {
+    let (ladder, research) = contract.map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
+    climb_all(ladder, history, research)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::directing::climbed;
 use super::error::{SessionError, list};
 use super::open::Session;
 use super::plan::OWN_FILES;
@@ -14,7 +15,7 @@ use super::reading::{read_history, session_tags};
 use crate::agent::task_spec;
 use crate::domain::{Contract, Event, Record, count_of};
 use crate::ledger::LedgerFile;
-use crate::rules::{History, climb_all};
+use crate::rules::History;
 use crate::state::{Journal, Status};
 
 /// What became of a session's folder that somebody deleted.
@@ -27,8 +28,7 @@ pub(super) fn rebuilt_journal(
     worktree: &Path,
     now: Timestamp,
 ) -> Journal {
-    let terms = contract.map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
-    let (rung, flagged) = climb_all(terms.0, history, terms.1);
+    let (rung, flagged) = climbed(contract, history);
     let findings = history.records().iter().map(|record| record.findings().count()).sum::<usize>();
     Journal {
         status: Status::Stopped,
