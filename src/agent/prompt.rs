@@ -11,7 +11,7 @@ pub const BUILT_IN_PROGRAM: &str = include_str!("../../program.md");
 
 /// How many of the newest experiments the prompt lists, and how many bytes the list may have.
 const RECENT: usize = 20;
-const RECENT_BYTES: usize = 2500;
+const RECENT_BYTES: usize = 2300;
 
 /// How many characters of a description the prompt shows.
 const DESCRIPTION: usize = 120;
@@ -22,8 +22,8 @@ const DIRECTION: usize = 60;
 
 /// How many bytes of the contract, and of the end of a failed log, [`brief`] shows: with the lists above it stays below
 /// 8 KB.
-const BRIEF_CONTRACT: usize = 1200;
-const BRIEF_EXCERPT: usize = 700;
+const BRIEF_CONTRACT: usize = 1100;
+const BRIEF_EXCERPT: usize = 600;
 
 /// What one prompt is made of.
 #[derive(Debug, Clone, Copy)]
