@@ -127,8 +127,8 @@ impl Progress {
             }
             Event::Flagged { after, times } => {
                 self.end_idle();
-                let times = if *times > 1 { format!(" for the {times}. time") } else { String::new() };
-                self.print(&format!("      flagged for a person{times}, after {}", experiment_name(*after)));
+                let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
+                self.print(&format!("      flagged for a person after {}{times}", experiment_name(*after)));
             }
             Event::Directed { directive, .. } if !self.aside => {
                 self.end_idle();

@@ -77,7 +77,7 @@ fn the_refine_ladder_goes_to_a_flag_and_on_into_the_night() {
     let expected =
         ["3 refine", "5 pivot", "8 refine", "10 pivot", "13 refine", "15 flagged", "15 fresh_start"].map(str::to_owned);
     assert_eq!(decisions(&repo), expected);
-    let lines = "      flagged for a person, after experiment 15\n      next: fresh start";
+    let lines = "      flagged for a person after experiment 15\n      next: fresh start";
     assert!(called.stdout.contains(lines) && called.stdout.contains("\n      next: pivot: "), "{called:#?}");
     let report = ar(&repo, ["report"]).ok().stdout;
     assert!(report.contains("\nflagged      for a person: 1 time, after experiment 15\n"), "{report}");
@@ -102,10 +102,11 @@ fn a_flag_stops_the_loop_once_where_that_is_asked_for_and_says_what_was_tried() 
 #[test]
 fn the_structural_ladder_pivots_soon_and_flags_soon() {
     let repo = training_repo();
-    run(&repo, ":", 7, &["--ladder", "structural"]).ok();
+    let called = run(&repo, ":", 8, &["--ladder", "structural"]).ok();
+    assert!(called.stdout.contains("flagged for a person after experiment 8, 2 times so far\n"), "{called:#?}");
     let told = prompts(&repo);
     let directives: Vec<_> = told.iter().map(|prompt| directive(prompt)).collect();
-    assert_eq!(directives.join("|"), "||Pivot|Pivot|Fresh start||Pivot");
+    assert_eq!(directives.join("|"), "||Pivot|Pivot|Fresh start||Pivot|Pivot");
     assert!(
         told[6].contains("near miss") && told[6].contains("The nearest: 1 (change 1); 2 (change 2)"),
         "{}",
@@ -265,6 +266,6 @@ fn the_answer_of_a_try_ends_with_what_to_do_next() {
     assert_eq!((&third["id"], &third["next"]["kind"]), (&3.into(), &"pivot".into()));
     assert!(third["next"]["words"].as_str().unwrap().starts_with("Pivot. "), "{third}");
     let fourth = attempt(4, &[]);
-    assert!(fourth.stderr.contains("flagged for a person, after experiment 4"), "{fourth:#?}");
+    assert!(fourth.stderr.contains("flagged for a person after experiment 4"), "{fourth:#?}");
     assert!(fourth.stdout.contains("      next: Fresh start. "), "{fourth:#?}");
 }
