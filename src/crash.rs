@@ -84,6 +84,7 @@ mod armed {
         "proposing.agent_over",
         "proposing.change_committed",
         "proposing.entered",
+        "proposing.repeat_put_back",
         "recording.entered",
         "recording.recorded",
         "recover.step_done",

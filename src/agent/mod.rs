@@ -2,10 +2,12 @@
 //!
 //! An agent is any program that edits files. Nothing here touches git or decides on a result.
 
+mod directive;
 mod launch;
 mod prompt;
 mod proposal;
 
+pub use directive::directive_text;
 pub use launch::{Call, ROUND_CAP, variables};
-pub use prompt::{BUILT_IN_PROGRAM, Briefing, prompt, task_spec};
+pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, task_spec};
 pub use proposal::{Proposal, last_line};

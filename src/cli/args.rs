@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoresearch::domain::{KeepLogs, LedgerDialect, Tag};
+use autoresearch::domain::{KeepLogs, Ladder, LedgerDialect, Tag};
 use autoresearch::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -35,6 +35,8 @@ pub(super) enum Command {
     Log(LogArgs),
     /// One experiment: record, diff, log tail
     Show(ShowArgs),
+    /// What an agent has to know for the next experiment
+    Brief(BriefArgs),
     /// What is read out of a log file
     Extract(ExtractArgs),
     /// Whether everything is in order, and what to do if not
@@ -108,6 +110,15 @@ pub(super) struct SettingsArgs {
     /// Measure a change again that was measured before
     #[arg(long)]
     pub(super) allow_repeats: bool,
+    /// What the agent is told when keeps fail to come [default: refine]
+    #[arg(long, value_name = "LADDER")]
+    pub(super) ladder: Option<LadderName>,
+    /// The agent may look for ideas outside the repository when two pivots brought nothing
+    #[arg(long)]
+    pub(super) research: bool,
+    /// Stop when the session is flagged for a person, instead of beginning anew in another direction
+    #[arg(long)]
+    pub(super) stop_when_flagged: bool,
     /// How much of the runs' logs is kept, as in 2GB; `all`, or 0 for the best one and the newest ten [default: 10GB]
     #[arg(long, value_name = "SIZE")]
     pub(super) keep_logs: Option<KeepLogs>,
@@ -127,6 +138,24 @@ impl From<Dialect> for LedgerDialect {
         match dialect {
             Dialect::Ar => LedgerDialect::Ar,
             Dialect::Karpathy => LedgerDialect::Karpathy,
+        }
+    }
+}
+
+/// What the agent is told when keeps fail to come.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum LadderName {
+    /// Refine after 3 experiments, pivot after 5, flag for a person in place of the third pivot
+    Refine,
+    /// Pivot the structure after 2 experiments without a finding, flag for a person after 4
+    Structural,
+}
+
+impl From<LadderName> for Ladder {
+    fn from(name: LadderName) -> Self {
+        match name {
+            LadderName::Refine => Ladder::Refine,
+            LadderName::Structural => Ladder::Structural,
         }
     }
 }
@@ -279,6 +308,12 @@ pub(super) struct ShowArgs {
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(super) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BriefArgs {
+    /// The session [default: that of the current branch, else the only one]
+    pub(super) tag: Option<Tag>,
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use autoresearch::domain::{Contract, MetricSource, count_of, duration_text};
+use autoresearch::domain::{Contract, Ladder, MetricSource, count_of, duration_text};
 
 use super::output;
 
@@ -29,6 +29,12 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
             lines.push(format!("{name:9} {}", globs.join(", ")));
         }
     }
+    if contract.ladder == Ladder::Structural {
+        lines.push("ladder    structural".into());
+    }
+    if contract.research {
+        lines.push("research  outside the repository, when two pivots brought nothing".into());
+    }
     if let Some(goal) = contract.goal {
         lines.push(format!("goal      {goal}"));
     }
@@ -38,7 +44,11 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
     if let Some(budget) = contract.budget {
         lines.push(format!("for       {}", duration_text(budget)));
     }
+    if contract.stop_when_flagged {
+        lines.push("until     it is flagged for a person".into());
+    }
     let limited = contract.goal.is_some() || contract.max_experiments.is_some() || contract.budget.is_some();
+    let limited = limited || contract.stop_when_flagged;
     if contract.agent.is_some() && !limited {
         lines.push("until     no limit: stop it with Ctrl-C".into());
     }

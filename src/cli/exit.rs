@@ -43,7 +43,10 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
         | StopReason::Budget { .. }
         | StopReason::Goal { .. }
         | StopReason::NoAgent => 0,
-        StopReason::NoChange { .. } | StopReason::Agent { .. } | StopReason::Error { .. } => NEEDS_PERSON,
+        StopReason::NoChange { .. }
+        | StopReason::Flagged { .. }
+        | StopReason::Agent { .. }
+        | StopReason::Error { .. } => NEEDS_PERSON,
         StopReason::Interrupted | StopReason::Detached => INTERRUPTED,
     }
 }

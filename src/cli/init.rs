@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::BUILT_IN_PROGRAM;
-use autoresearch::domain::{Direction, LedgerDialect, MetricSource, duration_text};
+use autoresearch::domain::{Direction, Ladder, LedgerDialect, MetricSource, duration_text};
 use autoresearch::git::Repo;
 use autoresearch::session::Asked;
 
@@ -104,6 +104,16 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     if asked.allow_repeats == Some(true) {
         set("Measure a change again that was measured before.", "allow-repeats", Some("true".into()), "");
     }
+    let ladder = asked.ladder.map(|ladder| match ladder {
+        Ladder::Refine => quoted("refine".into()),
+        Ladder::Structural => quoted("structural".into()),
+    });
+    set("What the agent is told when keeps fail to come.", "ladder", ladder, "\"structural\"");
+    let flag = |asked: Option<bool>| asked.filter(|asked| *asked).map(|asked| asked.to_string());
+    let comment = "The agent may look for ideas outside the repository when two pivots brought nothing.";
+    set(comment, "research", flag(asked.research), "true");
+    let comment = "Stop when the session is flagged for a person, instead of beginning anew in another direction.";
+    set(comment, "stop-when-flagged", flag(asked.stop_when_flagged), "true");
     let time = |duration| quoted(duration_text(duration));
     set("A run's deadline.", "timeout", asked.timeout.map(time), "\"10m\"");
     set("How long a process has to end by itself before it is killed.", "grace", asked.grace.map(time), "\"10s\"");

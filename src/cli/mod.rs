@@ -1,6 +1,7 @@
 //! The command line: arguments, one file per command, errors and exit codes. The only part that prints.
 
 mod args;
+mod brief;
 mod confirm;
 mod demo;
 mod doctor;
@@ -63,6 +64,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Stop(args) => stop::run(args),
         Command::Log(args) => log::run(args),
         Command::Show(args) => show::run(args),
+        Command::Brief(args) => brief::run(args),
         Command::Extract(args) => extract::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, StopReason, Tag, clock_time, count_of, duration_text,
-    shell_word,
+    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, StopReason, Tag, TriedDirection, clock_time, count_of,
+    duration_text, experiment_name, shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -126,6 +126,17 @@ impl Progress {
                     self.print_fitting(&experiment_line(record));
                 }
             }
+            Event::Flagged { after, times } => {
+                self.end_idle();
+                let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
+                self.print(&format!("      flagged for a person after {}{times}", experiment_name(*after)));
+            }
+            Event::Directed { directive, .. } if !self.aside => {
+                self.end_idle();
+                self.print(&format!("      next: {directive}"));
+            }
+            // The answer ends with it.
+            Event::Directed { .. } => {}
             Event::SessionStopped { reason, .. } => {
                 self.clear();
                 self.end_idle();
@@ -260,9 +271,27 @@ pub(super) fn stop_sentence(reason: &StopReason) -> String {
         StopReason::Goal { goal } => format!("the goal of {goal} is reached"),
         StopReason::NoAgent => "the baseline is measured, and there is no agent to call".into(),
         StopReason::NoChange { calls } => format!("the agent changed nothing in {} in a row", count_of(*calls, "call")),
+        StopReason::Flagged { after, tried } => {
+            let what = if tried.is_empty() { "" } else { "; tried, the newest first:" };
+            let lines: String = tried.iter().take(TRIED).map(tried_line).collect();
+            let left = u32::try_from(tried.len().saturating_sub(TRIED)).unwrap_or(u32::MAX);
+            let more =
+                if left > 0 { format!("\n      and {} more", count_of(left, "direction")) } else { String::new() };
+            format!("flagged for a person after {}{what}{lines}{more}", experiment_name(*after))
+        }
         StopReason::Agent { detail } => format!("the agent does not start ({detail})"),
         StopReason::Interrupted => "interrupted".into(),
         StopReason::Error { detail } => detail.clone(),
         StopReason::Detached => "the terminal is gone; `ar resume` goes on".into(),
     }
+}
+
+/// How many directions are listed when the loop stops for a flag.
+const TRIED: usize = 20;
+
+/// A direction and what came of it, as a line of its own.
+fn tried_line(tried: &TriedDirection) -> String {
+    let best = tried.best.as_ref().map_or("no number".into(), |best| format!("best {best}"));
+    let count = count_of(tried.experiments, "experiment");
+    format!("\n      {}: {count}, {} kept, {best}", tried.direction, tried.kept)
 }

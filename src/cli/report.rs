@@ -37,7 +37,8 @@ pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<
         (None, Some(record)) => (record.metric.name.clone(), record.metric.direction),
         (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
     };
-    print(&Report::of_session(view.tag.as_str(), &metric, direction, &view.history), format);
+    let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
+    print(&report.with_flags(view.flagged()), format);
     Ok(())
 }
 

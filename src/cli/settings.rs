@@ -230,6 +230,9 @@ fn asked(settings: SettingsArgs) -> Asked {
         max_files: settings.max_files,
         max_file_lines: settings.max_file_lines,
         allow_repeats: settings.allow_repeats.then_some(true),
+        ladder: settings.ladder.map(Into::into),
+        research: settings.research.then_some(true),
+        stop_when_flagged: settings.stop_when_flagged.then_some(true),
         keep_logs: settings.keep_logs,
     }
 }
@@ -255,6 +258,9 @@ fn or(first: Asked, second: Asked) -> Asked {
         max_files: first.max_files.or(second.max_files),
         max_file_lines: first.max_file_lines.or(second.max_file_lines),
         allow_repeats: first.allow_repeats.or(second.allow_repeats),
+        ladder: first.ladder.or(second.ladder),
+        research: first.research.or(second.research),
+        stop_when_flagged: first.stop_when_flagged.or(second.stop_when_flagged),
         keep_logs: first.keep_logs.or(second.keep_logs),
     }
 }

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, Outcome, Record};
+use autoresearch::agent::directive_text;
+use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record};
 use autoresearch::git::Repo;
 use autoresearch::rules::History;
 use autoresearch::session::{Drive, Plan, Session, Tried};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
@@ -29,9 +30,9 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
         let mut session = Session::open(plan, printer.observer(), interrupts)?;
         let tried =
             if args.resume { session.try_continue(wait).await? } else { session.try_once(args.message, wait).await? };
-        let history = session.history().clone();
+        let (history, directive) = (session.history().clone(), session.directive());
         let code = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
-        printer.answer(move || answer(&history, tried, args.format));
+        printer.answer(move || answer(&history, tried, directive, args.format));
         if let Tried::Recorded(_) = tried {
             // The answer is given; what cannot be done now is done the next time.
             let _ = session.keep_logs();
@@ -55,13 +56,13 @@ fn code(tried: Tried, history: &History) -> Option<u8> {
     }
 }
 
-fn answer(history: &History, tried: Tried, format: AnswerFormat) {
+fn answer(history: &History, tried: Tried, directive: Directive, format: AnswerFormat) {
     match tried {
         Tried::Recorded(id) => {
             let Some(record) = history.get(id) else { return };
             match format {
-                AnswerFormat::Table => print_outcome(history, record),
-                AnswerFormat::Json => output::json_line(&json!(record)),
+                AnswerFormat::Table => print_outcome(history, record, directive),
+                AnswerFormat::Json => output::json_line(&with_next(json!(record), history, directive)),
             }
         }
         Tried::StillRunning(id) => match format {
@@ -83,7 +84,17 @@ fn answer(history: &History, tried: Tried, format: AnswerFormat) {
     }
 }
 
-fn print_outcome(history: &History, record: &Record) {
+/// A record with what the next attempt is told: the directive's fields, and in words.
+fn with_next(mut record: Value, history: &History, directive: Directive) -> Value {
+    if let Some(words) = directive_text(directive, history) {
+        let mut next = json!(directive);
+        next["words"] = words.into();
+        record["next"] = next;
+    }
+    record
+}
+
+fn print_outcome(history: &History, record: &Record, directive: Directive) {
     output::line(&output::fit(&experiment_line(record), output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
@@ -98,4 +109,7 @@ fn print_outcome(history: &History, record: &Record) {
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
     output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` has this one", record.id));
+    if let Some(words) = directive_text(directive, history) {
+        output::line(&format!("      next: {words}"));
+    }
 }

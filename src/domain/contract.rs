@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CommitId, KeepLogs, MetricSpec, Tag};
+use super::{CommitId, KeepLogs, Ladder, MetricSpec, Tag};
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
 /// Karpathy's program.md, which kills a run after 10.
@@ -92,6 +92,15 @@ pub struct Contract {
     /// Whether a change that was measured before is measured again.
     #[serde(default)]
     pub allow_repeats: bool,
+    /// By what the session goes when keeps fail to come.
+    #[serde(default)]
+    pub ladder: Ladder,
+    /// Whether the agent may look for ideas outside the repository when it is stuck.
+    #[serde(default)]
+    pub research: bool,
+    /// Whether the loop stops when the session is flagged for a person.
+    #[serde(default)]
+    pub stop_when_flagged: bool,
     /// How much of the logs is kept.
     #[serde(default)]
     pub keep_logs: KeepLogs,

@@ -1,6 +1,10 @@
 //! How the next experiment is to differ from those before it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use super::Number;
 
 /// By what a session goes when keeps fail to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -55,6 +59,48 @@ impl Directive {
     pub fn wants_new_direction(self) -> bool {
         matches!(self, Directive::Pivot { .. } | Directive::FreshStart { .. })
     }
+}
+
+impl fmt::Display for Perturbation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Perturbation::Opposite => "the opposite hypothesis",
+            Perturbation::Analogy => "a structurally similar case elsewhere",
+            Perturbation::Removal => "removal instead of addition",
+            Perturbation::NearMisses => "a near miss combined with another",
+        })
+    }
+}
+
+impl fmt::Display for Directive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Directive::Free => f.write_str("free"),
+            Directive::Refine => f.write_str("refine: one concrete change within the strategy"),
+            Directive::Pivot { perturbation, research } => {
+                let research = if *research { ", research allowed" } else { "" };
+                write!(f, "pivot: another strategy, by {perturbation}{research}")
+            }
+            Directive::FreshStart { perturbation } => {
+                write!(f, "fresh start: a direction that was never tried, by {perturbation}")
+            }
+        }
+    }
+}
+
+/// A direction and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TriedDirection {
+    /// Its name, as the first experiment wrote it.
+    pub direction: String,
+    /// How many experiments belong to it.
+    pub experiments: u32,
+    /// How many of them were kept.
+    pub kept: u32,
+    /// The best number of them, kept or not.
+    pub best: Option<Number>,
+    /// The last of them.
+    pub last: u32,
 }
 
 /// How far up its ladder a session is.

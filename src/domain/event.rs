@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{CommitId, Number, Record, Tag};
+use super::{CommitId, Directive, Number, Record, Tag, TriedDirection};
 
 /// Why the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,6 +31,13 @@ pub enum StopReason {
     NoChange {
         /// How many.
         calls: u32,
+    },
+    /// The session is flagged for a person, and its terms say to stop then.
+    Flagged {
+        /// The experiment after which it was.
+        after: u32,
+        /// What was tried, the newest first; experiments that named no direction are not in it.
+        tried: Vec<TriedDirection>,
     },
     /// The agent cannot be started or fails every time.
     Agent {
@@ -124,6 +131,20 @@ pub enum Event {
         /// The best value and its experiment after it.
         incumbent: Option<(u32, Number)>,
     },
+    /// Keeps failed to come for so long that a person should look at the session.
+    Flagged {
+        /// The experiment after which it was flagged.
+        after: u32,
+        /// How often it was flagged so far.
+        times: u32,
+    },
+    /// The next call of the agent is told something new.
+    Directed {
+        /// The experiment after which it is.
+        after: u32,
+        /// What it is told.
+        directive: Directive,
+    },
     /// The loop ended.
     SessionStopped {
         /// Why.
@@ -145,6 +166,8 @@ impl Event {
             Event::RunStarted { .. } => "run_started",
             Event::RunProgress { .. } => "run_progress",
             Event::ExperimentFinished { .. } => "experiment_finished",
+            Event::Flagged { .. } => "flagged",
+            Event::Directed { .. } => "directed",
             Event::SessionStopped { .. } => "session_stopped",
         }
     }

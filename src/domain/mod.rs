@@ -18,7 +18,7 @@ mod text;
 
 pub use clock::Clock;
 pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LOCK_FILES, LedgerDialect};
-pub use directive::{Directive, Ladder, Perturbation, Rung};
+pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
 pub use keep_logs::KeepLogs;

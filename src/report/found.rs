@@ -60,6 +60,8 @@ pub struct Report {
     pub(super) baseline: Option<usize>,
     pub(super) summary: Summary,
     pub(super) times: Option<Times>,
+    /// The experiments after which the session was flagged for a person.
+    pub(super) flagged: Vec<u32>,
     /// Further fields of each experiment's JSON, in the order of the points.
     details: Vec<Map<String, Value>>,
     /// What was assumed and how to say otherwise, a sentence each.
@@ -95,9 +97,16 @@ impl Report {
             points,
             baseline,
             times: times(records),
+            flagged: Vec::new(),
             details: records.iter().map(details).collect(),
             assumed: Vec::new(),
         }
+    }
+
+    /// The same with the experiments after which the session was flagged for a person.
+    #[must_use]
+    pub fn with_flags(self, flagged: Vec<u32>) -> Report {
+        Report { flagged, ..self }
     }
 
     /// Sums up a ledger that was read from a file.
@@ -137,6 +146,7 @@ impl Report {
             points,
             baseline,
             times: None,
+            flagged: Vec::new(),
             assumed: ledger.assumed.clone(),
         }
     }
@@ -199,6 +209,7 @@ impl Report {
             "failures": self.summary.failures,
             "longest_streak": self.summary.longest_streak,
             "times": self.times,
+            "flagged": self.flagged,
             "kept": kept,
             "experiments": experiments,
             "assumed": self.assumed,

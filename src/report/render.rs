@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::experiments::signed_gain;
 use super::found::Report;
 use super::grid::{Align, Format, Grid};
-use crate::domain::{Number, count_of, one_line};
+use crate::domain::{Number, count_of, experiment_name, one_line};
 use crate::rules::{Point, format_gain};
 
 /// Renders a report as text; for JSON see [`Report::to_json`]. `width` is the terminal's, where there is one.
@@ -110,6 +110,11 @@ fn headline(report: &Report, markdown: bool) -> String {
     if !summary.failures.is_empty() {
         let classes: Vec<_> = summary.failures.iter().map(|(class, count)| format!("{class} {count}")).collect();
         add("failures", classes.join(", "));
+    }
+    if !report.flagged.is_empty() {
+        let times = count_of(report.flagged.len() as u32, "time");
+        let after: Vec<_> = report.flagged.iter().map(|id| experiment_name(*id)).collect();
+        add("flagged", format!("for a person: {times}, after {}", after.join(", ")));
     }
     if let Some(times) = &report.times {
         let mut line = hours(times.hours);

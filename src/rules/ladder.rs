@@ -4,7 +4,8 @@
 //! attempts without a keep, pivot after 5, search after 2 pivots, stop for a person after 3), and that of long-horizon
 //! research (pivot the structure after 2 iterations that found nothing new, flag after 4).
 
-use crate::domain::{Directive, Ladder, Perturbation, Rung};
+use super::History;
+use crate::domain::{Directive, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
 
 /// Iterations without a keep after which the agent is asked to refine.
 const REFINE_AFTER: u32 = 3;
@@ -47,6 +48,44 @@ pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
             structural(Rung { stale: rung.stale + u32::from(!moved_on), ..rung }, moved_on)
         }
     }
+}
+
+/// What an experiment counts for; nothing where it is the baseline or was lost with its machine. `incumbent` is the number
+/// that it had to beat.
+pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
+    let is_lost = record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Lost);
+    if record.id == 0 || is_lost {
+        return None;
+    }
+    if record.outcome == Outcome::Keep {
+        return Some(Turn::Kept);
+    }
+    let worse = match (record.metric.value, incumbent) {
+        (Some(value), Some(incumbent)) => record.metric.direction.better(incumbent, value),
+        (value, _) => value.is_none(),
+    };
+    Some(Turn::NotKept { worse, finding: record.findings().next().is_some() })
+}
+
+/// Where the experiments of a session bring it, and after which of them it was flagged. Calls of the agent that changed
+/// nothing are in no record and count for nothing here.
+pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Vec<u32>) {
+    let mut rung = Rung::default();
+    let mut flagged = Vec::new();
+    let mut incumbent = None;
+    for record in history.records() {
+        if let Some(turn) = turn_of(record, incumbent) {
+            let before = rung.flags;
+            rung = climb(ladder, rung, turn, research);
+            if rung.flags > before {
+                flagged.push(record.id);
+            }
+        }
+        if record.outcome == Outcome::Keep {
+            incumbent = record.metric.value;
+        }
+    }
+    (rung, flagged)
 }
 
 fn refine(rung: Rung, turn: Turn, research: bool) -> Rung {
@@ -93,6 +132,10 @@ fn perturbation(turns: u32) -> Perturbation {
         _ => Perturbation::NearMisses,
     }
 }
+
+#[cfg(test)]
+#[path = "ladder_tests.rs"]
+mod of_records;
 
 #[cfg(test)]
 mod tests {

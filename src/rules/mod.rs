@@ -4,6 +4,7 @@
 
 mod activity;
 mod decide;
+mod directions;
 mod doctor;
 mod history;
 mod ladder;
@@ -17,9 +18,10 @@ mod summary;
 
 pub use activity::{Activity, Seen, activity};
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
+pub use directions::{directions_tried, near_misses, same_direction};
 pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, judge_tip, worst};
 pub use history::History;
-pub use ladder::{Turn, climb};
+pub use ladder::{Turn, climb, climb_all, turn_of};
 pub use novelty::{fingerprint, measured_before};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};

@@ -12,7 +12,7 @@ use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Outcome, Phase, Record, Run};
 use crate::ledger::Entry;
-use crate::rules::{LOST_RETRIES, Verdict, decide, describe_failure};
+use crate::rules::{LOST_RETRIES, Verdict, decide, describe_failure, turn_of};
 use crate::state::{Iteration, OpenExperiment};
 
 /// How an attempt ended.
@@ -192,10 +192,12 @@ impl Session<'_> {
         crash::point("settling.branch_moved");
         self.put_back(target, &record.commit)?;
         crash::point("settling.put_back");
+        let before = self.journal.rung;
         self.remember(record)?;
         crash::point("settling.remembered");
         let incumbent = self.history.best();
-        self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })
+        self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })?;
+        self.tell_directive(before)
     }
 
     /// Updates the memory files and the counters with an experiment that is over.
@@ -205,6 +207,9 @@ impl Session<'_> {
         }
         self.journal.idle_calls = 0;
         self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
+        if let Some(turn) = turn_of(record, self.history.best().map(|(_, number)| number.value)) {
+            self.climb(turn);
+        }
         if let Some(direction) = &record.direction {
             self.memory.add_direction(direction, record.id)?;
         }

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::directing::climbed;
 use super::error::{SessionError, list};
 use super::open::Session;
 use super::plan::OWN_FILES;
 use super::reading::{read_history, session_tags};
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{CommitId, Event, Outcome, Phase, Record, count_of};
+use crate::domain::{CommitId, Contract, Event, Outcome, Phase, Record, count_of};
 use crate::ledger::LedgerFile;
 use crate::rules::History;
 use crate::state::{Journal, OpenExperiment, SessionFolder, Status};
@@ -30,17 +31,26 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The journal of a session that has none any more, as far as its records tell. No experiment is open, unless the branch is
 /// at the `tip` of the last one, which was not kept: then that one is recorded and not settled.
-pub(super) fn rebuilt_journal(history: &History, tip: Option<&CommitId>, worktree: &Path, now: Timestamp) -> Journal {
+pub(super) fn rebuilt_journal(
+    history: &History,
+    contract: Option<&Contract>,
+    tip: Option<&CommitId>,
+    worktree: &Path,
+    now: Timestamp,
+) -> Journal {
     let records = history.records();
     let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
     let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
     let findings = settled.records().iter().map(|record| record.findings().count()).sum::<usize>();
+    let (rung, flagged) = climbed(contract, &settled);
     let journal = Journal {
         status: Status::Stopped,
         iteration: history.experiments(),
         total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
         stale_count: settled.since_keep(),
         unseen: true,
+        rung,
+        flagged,
         ..Journal::new(worktree, now)
     };
     let Some(last) = last else { return journal };

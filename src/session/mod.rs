@@ -8,6 +8,7 @@ mod attempt;
 mod baseline;
 mod check;
 mod demo;
+mod directing;
 mod doctor;
 mod error;
 mod heal;

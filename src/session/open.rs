@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
             None => {
                 let tip = repo.branch(&contract.tag.branch_ref())?;
                 let mut journal = match continued {
-                    true => rebuilt_journal(&history, tip.as_ref(), repo.worktree(), clock.now()),
+                    true => rebuilt_journal(&history, Some(&contract), tip.as_ref(), repo.worktree(), clock.now()),
                     false => Journal::new(repo.worktree(), clock.now()),
                 };
                 journal.write(&state, clock.now())?;
@@ -231,7 +231,10 @@ impl<'a> Session<'a> {
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. } => (Level::Warn, false),
-            Event::ExperimentFinished { .. } | Event::SessionStopped { .. } => (Level::Info, true),
+            Event::ExperimentFinished { .. }
+            | Event::Directed { .. }
+            | Event::Flagged { .. }
+            | Event::SessionStopped { .. } => (Level::Info, true),
             _ => (Level::Info, false),
         };
         let now = self.now();

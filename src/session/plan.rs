@@ -9,8 +9,8 @@ use serde_json::Map;
 use super::error::SessionError;
 use super::reading::{find_session, is_session, session_of_head, session_tags, stored_contract};
 use crate::domain::{
-    Clock, CommitId, Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, Direction, FORMAT_VERSION, KeepLogs, LedgerDialect,
-    MetricSource, MetricSpec, Tag,
+    Clock, CommitId, Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, Direction, FORMAT_VERSION, KeepLogs, Ladder,
+    LedgerDialect, MetricSource, MetricSpec, Tag,
 };
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
@@ -50,6 +50,9 @@ pub struct Asked {
     pub max_files: Option<u32>,
     pub max_file_lines: Option<u32>,
     pub allow_repeats: Option<bool>,
+    pub ladder: Option<Ladder>,
+    pub research: Option<bool>,
+    pub stop_when_flagged: Option<bool>,
     pub keep_logs: Option<KeepLogs>,
 }
 
@@ -228,6 +231,9 @@ fn new_contract(
         max_files: asked.max_files,
         max_file_lines: asked.max_file_lines,
         allow_repeats: asked.allow_repeats.unwrap_or(false),
+        ladder: asked.ladder.unwrap_or_default(),
+        research: asked.research.unwrap_or(false),
+        stop_when_flagged: asked.stop_when_flagged.unwrap_or(false),
         keep_logs: asked.keep_logs.unwrap_or_default(),
         start,
         started_from,
@@ -305,6 +311,9 @@ fn continue_contract(mut stored: Contract, asked: &Asked) -> Result<Contract, Se
     stored.max_files = asked.max_files.or(stored.max_files);
     stored.max_file_lines = asked.max_file_lines.or(stored.max_file_lines);
     stored.allow_repeats = asked.allow_repeats.unwrap_or(stored.allow_repeats);
+    stored.ladder = asked.ladder.unwrap_or(stored.ladder);
+    stored.research = asked.research.unwrap_or(stored.research);
+    stored.stop_when_flagged = asked.stop_when_flagged.unwrap_or(stored.stop_when_flagged);
     stored.agent = asked.agent.clone().or(stored.agent);
     stored.min_delta = asked.min_delta.unwrap_or(stored.min_delta);
     stored.goal = asked.goal.or(stored.goal);

@@ -13,6 +13,7 @@ use crate::crash;
 use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
 use crate::exec::{self, ExecError, Job};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
+use crate::rules::Turn;
 use crate::state::{Iteration, OpenExperiment, write_atomic};
 
 /// What a call of the agent came to.
@@ -32,6 +33,22 @@ pub(super) enum Proposed {
     Detached,
     /// The agent's shim died under it; what the agent had done is saved.
     Lost,
+}
+
+/// What a call of the agent left in the working tree.
+enum Left {
+    /// It is over: whatever it changed, and what it said.
+    Work(Box<Work>),
+    /// It came to nothing that could be committed.
+    Nothing(Proposed),
+}
+
+/// What an agent left that is over.
+struct Work {
+    exit: exec::Exit,
+    proposal: Proposal,
+    /// Its last line of output.
+    said: Option<String>,
 }
 
 /// How one call of the agent ended.
@@ -54,7 +71,8 @@ impl Called {
 }
 
 impl Session<'_> {
-    /// Calls the agent once and commits what it changed.
+    /// Calls the agent and commits what it changed. It is called once, and once more when it was to go in a new direction
+    /// and names one that was tried.
     pub(super) async fn propose(&mut self) -> Result<Proposed, SessionError> {
         let id = self.history.next_id();
         let base = self.tip();
@@ -63,37 +81,24 @@ impl Session<'_> {
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };
-        let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
-        let called = self.call_agent(&call, id, &base).await?;
-        crash::point("proposing.agent_over");
-        if !matches!(called, Called::Detached) {
-            self.heal()?;
-            self.run_folder(id)?;
-            self.put_untracked_back()?;
-            self.put_records_back()?;
-        }
-        let exit = match called {
-            Called::Over(exit) => exit,
-            Called::Detached => return Ok(Proposed::Detached),
-            Called::Lost => {
-                self.remove_left_locks(id)?;
-                self.reset_to(&base, id)?;
-                self.enter_idle()?;
-                return Ok(Proposed::Lost);
-            }
+        let mut work = match self.ask_agent(&call, &open, None).await? {
+            Left::Work(work) => *work,
+            Left::Nothing(proposed) => return Ok(proposed),
         };
-        if exit.stopped || exit.timed_out {
-            self.remove_left_locks(id)?;
-        }
-        if exit.stopped {
+        if let Some(repeated) = self.repeated_direction(&work.proposal) {
+            let detail = format!("the direction \"{repeated}\" was tried before; the agent is asked once more");
+            self.emit(Event::Notice { detail })?;
             self.reset_to(&base, id)?;
-            self.enter_idle()?;
-            return Ok(Proposed::Interrupted);
+            crash::point("proposing.repeat_put_back");
+            self.remember_untracked()?;
+            let seconds = work.exit.seconds;
+            work = match self.ask_agent(&call, &open, Some(&repeated)).await? {
+                Left::Work(work) => *work,
+                Left::Nothing(proposed) => return Ok(proposed),
+            };
+            work.exit.seconds += seconds;
         }
-        // The open experiment begins anew when there is room.
-        self.refuse_spoilt("the agent", exit.exit != Some(0))?;
-        let proposal = Proposal::read(&call.proposal());
-        let said = agent::last_line(&call.log(), log_from);
+        let Work { exit, proposal, said } = work;
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.agent = self.agent_call(exit.seconds);
@@ -114,29 +119,80 @@ impl Session<'_> {
             Some(_) => Ok(Proposed::Change(Box::new(open))),
             None => {
                 let said = said.unwrap_or_default();
-                self.note_idle_call(&said)?;
+                let before = self.journal.rung;
+                self.note_idle_call(&said, exit.exit)?;
                 self.note_findings(id, &proposal.findings)?;
+                self.tell_directive(before)?;
                 self.enter_idle()?;
                 Ok(Proposed::Nothing { said, exit: exit.exit })
             }
         }
     }
 
+    /// Calls the agent for the open experiment and looks at what it left. `repeated` is the direction that it named before,
+    /// where it is asked once more.
+    async fn ask_agent(
+        &mut self,
+        call: &Call,
+        open: &OpenExperiment,
+        repeated: Option<&str>,
+    ) -> Result<Left, SessionError> {
+        let (id, base) = (open.id, &open.base);
+        let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
+        let called = self.call_agent(call, id, base, repeated).await?;
+        crash::point("proposing.agent_over");
+        if !matches!(called, Called::Detached) {
+            self.heal()?;
+            self.run_folder(id)?;
+            self.put_untracked_back()?;
+            self.put_records_back()?;
+        }
+        let exit = match called {
+            Called::Over(exit) => exit,
+            Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
+            Called::Lost => {
+                self.remove_left_locks(id)?;
+                self.reset_to(base, id)?;
+                self.enter_idle()?;
+                return Ok(Left::Nothing(Proposed::Lost));
+            }
+        };
+        if exit.stopped || exit.timed_out {
+            self.remove_left_locks(id)?;
+        }
+        if exit.stopped {
+            self.reset_to(base, id)?;
+            self.enter_idle()?;
+            return Ok(Left::Nothing(Proposed::Interrupted));
+        }
+        // The open experiment begins anew when there is room.
+        self.refuse_spoilt("the agent", exit.exit != Some(0))?;
+        let said = agent::last_line(&call.log(), log_from);
+        Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
+    }
+
     /// Calls the agent and waits for it.
-    async fn call_agent(&mut self, call: &Call, id: u32, base: &CommitId) -> Result<Called, SessionError> {
+    async fn call_agent(
+        &mut self,
+        call: &Call,
+        id: u32,
+        base: &CommitId,
+        repeated: Option<&str>,
+    ) -> Result<Called, SessionError> {
         let contract = self.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = self.repo.worktree().to_owned();
         let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
         let briefing = Briefing {
-            program: &program,
             contract: &contract,
             history: &self.history,
             experiment: id,
             idle_calls: self.journal.idle_calls,
+            directive: self.directive(),
+            repeated,
         };
         remove_file(&call.proposal())?;
-        write_atomic(&call.prompt(), agent::prompt(&briefing).as_bytes())?;
+        write_atomic(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
         let baseline = self.history.baseline().and_then(|record| record.metric.number());
         let best = self.history.best().map(|(_, number)| number);
         let env = agent::variables(
@@ -250,9 +306,14 @@ impl Session<'_> {
         self.emit(Event::Notice { detail })
     }
 
-    fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
+    /// Counts a call that changed nothing. Of an agent that failed nobody knows whether it had an idea: that does not
+    /// move the session on its ladder.
+    fn note_idle_call(&mut self, said: &str, exit: Option<i32>) -> Result<(), SessionError> {
         self.journal.idle_calls += 1;
         self.journal.stale_count += 1;
+        if exit.is_none_or(|status| status == 0) {
+            self.climb(Turn::Idle);
+        }
         Ok(self.memory.log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.iteration,

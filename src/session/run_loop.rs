@@ -88,6 +88,9 @@ impl Session<'_> {
                 Interrupt::Detach => return Ok(StopReason::Detached),
                 Interrupt::AfterExperiment | Interrupt::Now => return Ok(StopReason::Interrupted),
             }
+            if let Some(reason) = self.stop_for_flag() {
+                return Ok(reason);
+            }
             let idle = self.journal.idle_calls;
             if let Some(reason) = stop_before_next(&self.contract, &self.history, began.elapsed(), idle) {
                 self.journal.idle_calls = 0;

@@ -116,6 +116,8 @@ impl Session<'_> {
         if !self.taken_back {
             let goes_on = attempted == Attempted::StillRunning;
             self.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
+            // The answer says it.
+            self.journal.stops_for_flag = false;
             self.write_journal()?;
         }
         let last = self.history.records().last().map_or(0, |record| record.id);

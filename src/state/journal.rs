@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::StateError;
 use super::durable::{read_json, write_json};
-use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase};
+use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase, Rung};
 
 /// The journal's file.
 pub(super) const PROGRESS: &str = "progress.json";
@@ -114,6 +114,15 @@ pub struct Journal {
     pub status: Status,
     /// Iterations since the last keep.
     pub stale_count: u32,
+    /// How far up its ladder the session is.
+    #[serde(default)]
+    pub rung: Rung,
+    /// The experiments after which the session was flagged for a person.
+    #[serde(default)]
+    pub flagged: Vec<u32>,
+    /// Whether the loop is to stop because the session was flagged, and has not yet.
+    #[serde(default)]
+    pub stops_for_flag: bool,
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
@@ -146,6 +155,9 @@ impl Journal {
             total_findings: 0,
             status: Status::Running,
             stale_count: 0,
+            rung: Rung::default(),
+            flagged: Vec::new(),
+            stops_for_flag: false,
             idle_calls: 0,
             unseen: false,
             worktree: worktree.to_owned(),

@@ -20,6 +20,8 @@ pub(crate) enum Scenario {
     Deletes(&'static str),
     /// The same, stopped at once in its second run and then resumed.
     Stop(&'static str),
+    /// The loop on the structural ladder, with a direction that is named again when a new one is asked for.
+    Pivot,
     /// The loop with a change that is made the first experiment.
     Adopt,
     /// A change that waits for a baseline that fails.
@@ -53,13 +55,14 @@ pub(crate) type Trace = BTreeMap<&'static str, usize>;
 
 impl Scenario {
     /// All that are played.
-    pub(crate) const ALL: [Scenario; 9] = [
+    pub(crate) const ALL: [Scenario; 10] = [
         Scenario::Loop("new-better commit-worse"),
         Scenario::Loop("crash rename-better"),
         Scenario::Loop("commit-better delete-worse"),
         Scenario::Hands("space-worse better"),
         Scenario::Deletes("new-worse better"),
         Scenario::Stop("new-worse better"),
+        Scenario::Pivot,
         Scenario::Adopt,
         Scenario::AdoptInVain,
         Scenario::Try,
@@ -68,6 +71,7 @@ impl Scenario {
     fn steps(self) -> &'static str {
         match self {
             Scenario::Loop(steps) | Scenario::Hands(steps) | Scenario::Deletes(steps) | Scenario::Stop(steps) => steps,
+            Scenario::Pivot => "silent nan silent",
             Scenario::Adopt | Scenario::AdoptInVain => "- new-worse",
             Scenario::Try => "- -",
         }
@@ -209,12 +213,16 @@ impl Session {
             Scenario::Deletes(_) => "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ",
             _ => "",
         };
-        let agent = format!("{before}{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
+        let mut agent = format!("{before}{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
+        if self.scenario == Scenario::Pivot {
+            agent += "; echo \"# $AR_EXPERIMENT\" >> train.sh";
+        }
         let count = self.scenario.experiments().to_string();
         let mut args = vec!["run", "--yes", "--agent", &agent, "--max-experiments", &count];
         match self.scenario {
             Scenario::Try => args = vec!["try", "-m", "change-1"],
             Scenario::Adopt | Scenario::AdoptInVain => args.push("--adopt"),
+            Scenario::Pivot => args.extend(["--ladder", "structural"]),
             _ => {}
         }
         args.extend(["--tag", "t", "--metric", "val_bpb", "--cmd", &train]);

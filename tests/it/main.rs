@@ -22,6 +22,7 @@ mod hostile;
 mod interrupt;
 mod keep_logs;
 mod kill;
+mod ladder;
 mod ledger;
 mod measure;
 mod outcome;

@@ -54,15 +54,18 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--protect", "eval/**", "protect = [\"eval/**\"]"),
         ("--max-files", "5", "max-files = 5"),
         ("--max-file-lines", "200", "max-file-lines = 200"),
+        ("--ladder", "structural", "ladder = \"structural\""),
     ];
     let repo = training_repo();
-    ar(&repo, ["init", "--higher"].into_iter().chain(settings.iter().flat_map(|(flag, value, _)| [*flag, *value])))
-        .ok();
+    let flags = ["init", "--higher", "--research", "--stop-when-flagged"];
+    ar(&repo, flags.into_iter().chain(settings.iter().flat_map(|(flag, value, _)| [*flag, *value]))).ok();
     let text = repo.read("ar.toml");
     for (_, _, line) in settings {
         assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line} in {text}");
     }
-    assert!(text.contains("\nhigher = true\n"), "{text}");
+    for line in ["higher = true", "research = true", "stop-when-flagged = true"] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
     repo.rm("ar.toml");
 
     let args = ["init", "--metric-file", "out/m.json:/a/b", "--for", "1h30m", "--timeout", "500ms"];

@@ -113,6 +113,9 @@ pub(super) fn mended(file: &Contract, record: Contract) -> Contract {
         grace: file.grace,
         max_experiments: file.max_experiments,
         budget: file.budget,
+        ladder: file.ladder,
+        research: file.research,
+        stop_when_flagged: file.stop_when_flagged,
         more: file.more.clone(),
         ..record
     }

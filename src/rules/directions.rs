@@ -1,0 +1,54 @@
+//! Which strategies were tried, and what came of them.
+
+use super::History;
+use crate::domain::{Outcome, Record, TriedDirection};
+
+/// Whether two names mean the same direction: case, spaces and punctuation do not matter.
+pub fn same_direction(one: &str, other: &str) -> bool {
+    letters(one).eq(letters(other))
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
+}
+
+/// The directions that the experiments named, the one that was tried last first.
+pub fn directions_tried(history: &History) -> Vec<TriedDirection> {
+    let mut tried: Vec<TriedDirection> = Vec::new();
+    for record in history.records() {
+        let Some(direction) = &record.direction else { continue };
+        let at = tried.iter().position(|known| same_direction(&known.direction, direction)).unwrap_or_else(|| {
+            tried.push(TriedDirection {
+                direction: direction.clone(),
+                experiments: 0,
+                kept: 0,
+                best: None,
+                last: record.id,
+            });
+            tried.len() - 1
+        });
+        let known = &mut tried[at];
+        known.experiments += 1;
+        known.kept += u32::from(record.outcome == Outcome::Keep);
+        known.last = record.id;
+        if let Some(number) = record.metric.number()
+            && known.best.as_ref().is_none_or(|best| record.metric.direction.better(number.value, best.value))
+        {
+            known.best = Some(number);
+        }
+    }
+    tried.sort_by_key(|known| std::cmp::Reverse(known.last));
+    tried
+}
+
+/// The `count` experiments that came nearest to being kept, the best first: those whose number is best among the discarded.
+pub fn near_misses(history: &History, count: usize) -> Vec<&Record> {
+    let mut missed: Vec<(f64, &Record)> = history
+        .records()
+        .iter()
+        .filter(|record| record.outcome == Outcome::Discard)
+        .filter_map(|record| Some((record.metric.value?, record)))
+        .collect();
+    missed.sort_by(|(one, record), (other, _)| record.metric.direction.gain(*other, *one).total_cmp(&0.0));
+    missed.into_iter().take(count).map(|(_, record)| record).collect()
+}

@@ -1,0 +1,92 @@
+//! How the session goes on when keeps fail to come: its ladder, and what the next call is told.
+
+use super::error::SessionError;
+use super::open::Session;
+use super::reading::SessionView;
+use crate::agent::{self, Briefing, Proposal};
+use crate::domain::{Contract, Directive, Event, Rung, StopReason};
+use crate::rules::{History, Turn, climb, climb_all, directions_tried, same_direction};
+use crate::state::Journal;
+
+impl Session<'_> {
+    /// What the next experiment is told.
+    pub fn directive(&self) -> Directive {
+        self.journal.rung.directive
+    }
+
+    /// Takes one iteration into account, in the journal that is written when its experiment is closed.
+    pub(super) fn climb(&mut self, turn: Turn) {
+        let before = self.journal.rung.flags;
+        self.journal.rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.research);
+        if self.journal.rung.flags > before {
+            self.journal.flagged.push(self.last_id());
+            self.journal.stops_for_flag = self.contract.stop_when_flagged;
+        }
+    }
+
+    /// Tells what is new since `before`: a flag, and another directive.
+    pub(super) fn tell_directive(&mut self, before: Rung) -> Result<(), SessionError> {
+        let Rung { flags, directive, .. } = self.journal.rung;
+        let after = self.last_id();
+        if flags > before.flags {
+            self.emit(Event::Flagged { after, times: flags })?;
+        }
+        if directive != before.directive && directive != Directive::Free {
+            self.emit(Event::Directed { after, directive })?;
+        }
+        Ok(())
+    }
+
+    /// Why the loop stops now, if it was flagged and its terms say so. It does once for each flag: who starts it again has
+    /// seen that.
+    pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
+        let stops = std::mem::take(&mut self.journal.stops_for_flag);
+        stops.then(|| StopReason::Flagged { after: self.last_id(), tried: directions_tried(&self.history) })
+    }
+
+    /// The direction that a proposal names although it was tried and a new one was asked for.
+    pub(super) fn repeated_direction(&self, proposal: &Proposal) -> Option<String> {
+        let named = proposal.direction.as_ref().filter(|_| self.directive().wants_new_direction())?;
+        let is_tried = directions_tried(&self.history).iter().any(|known| same_direction(&known.direction, named));
+        is_tried.then(|| named.clone())
+    }
+
+    fn last_id(&self) -> u32 {
+        self.history.records().last().map_or(0, |record| record.id)
+    }
+}
+
+impl SessionView {
+    /// What an agent has to know for the next experiment; below 8 KB.
+    pub fn brief(&self) -> Result<String, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoSession(Some(self.tag.to_string())))?;
+        let journal = self.journal();
+        let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
+        let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
+        Ok(agent::brief(&Briefing {
+            contract,
+            history: &self.history,
+            experiment: self.history.next_id(),
+            idle_calls,
+            directive: rung.directive,
+            repeated: None,
+        }))
+    }
+
+    /// The experiments after which the session was flagged for a person.
+    pub fn flagged(&self) -> Vec<u32> {
+        self.journal().map_or_else(|| climbed(self.contract.as_ref(), &self.history).1, |journal| journal.flagged)
+    }
+
+    /// The journal, as far as it can be read.
+    fn journal(&self) -> Option<Journal> {
+        Journal::read(&self.folder.state()).ok().flatten()
+    }
+}
+
+/// How far the records alone bring a session, and after which experiments it was flagged; by the default ladder where its
+/// terms are not known.
+pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<u32>) {
+    let (ladder, research) = contract.map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
+    climb_all(ladder, history, research)
+}

@@ -1,0 +1,271 @@
+//! When keeps fail to come: refine, pivot, research, flag; and what an agent is told of it.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar};
+
+/// An agent that changes something else in each experiment and gets no better, in a direction of its own each time. Before
+/// that it does what `first` says, with the number of the call in `$call`; it keeps the prompts of all its calls.
+fn agent(first: &str) -> String {
+    format!(
+        "call=$(ls .. | grep -c prompt-); call=$((call + 1)); cp \"$AR_PROMPT\" ../prompt-$call; \
+         direction=d$AR_EXPERIMENT; {first}; echo \"# $call\" >> train.sh; \
+         echo \"{{\\\"description\\\": \\\"change $call\\\", \\\"direction\\\": \\\"$direction\\\"}}\" > \"$AR_PROPOSAL\""
+    )
+}
+
+/// Calls `ar run` with that agent.
+fn run(repo: &TestRepo, first: &str, experiments: u32, more: &[&str]) -> Called {
+    let (agent, experiments) = (agent(first), experiments.to_string());
+    let mut args = vec!["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    args.extend(["--agent", &agent, "--max-experiments", &experiments]);
+    args.extend(more);
+    ar(repo, args)
+}
+
+/// What the agent was told in its calls, without the protocol.
+fn prompts(repo: &TestRepo) -> Vec<String> {
+    let prompt = |call: usize| fs::read_to_string(repo.outside().join(format!("prompt-{call}"))).ok();
+    let prompts = (1..).map_while(prompt);
+    prompts.map(|prompt| prompt.split_once("## The contract").unwrap().1.to_owned()).collect()
+}
+
+/// The directive that a prompt has, by its first words.
+fn directive(prompt: &str) -> &str {
+    let text = prompt.split_once("## Directive\n\n").map_or("", |(_, text)| text);
+    text.split_once('.').map_or("", |(word, _)| word)
+}
+
+/// What was decided on how to go on: after which experiment, and what.
+fn decisions(repo: &TestRepo) -> Vec<String> {
+    let text = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .filter_map(|line| {
+            assert_eq!(line["level"], "decision");
+            let detail = &line["detail"];
+            match line["event"].as_str().unwrap() {
+                "directed" => Some(format!("{} {}", detail["after"], detail["directive"]["kind"].as_str().unwrap())),
+                "flagged" => Some(format!("{} flagged", detail["after"])),
+                _ => None,
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn the_refine_ladder_goes_to_a_flag_and_on_into_the_night() {
+    let repo = training_repo();
+    let called = run(&repo, ":", 17, &["--research"]).ok();
+    let told = prompts(&repo);
+    let directives: Vec<_> = told.iter().map(|prompt| directive(prompt)).collect();
+    let expected = "|||Refine|Refine|Pivot|||Refine|Refine|Pivot|||Refine|Refine|Fresh start|";
+    assert_eq!(directives.join("|"), expected);
+    assert!(told[3].contains("Vary within the strategy \"d3\"") && told[3].contains("one concrete way"), "{}", told[3]);
+    for words in ["Abandon the strategy \"d5\"", "structural constraint", "opposite hypothesis", "- d1: 1 experiment,"]
+    {
+        assert!(told[5].contains(words), "{words}: {}", told[5]);
+    }
+    assert!(!told[5].contains("look for ideas outside"), "{}", told[5]);
+    assert!(told[10].contains("similar case elsewhere") && told[10].contains("look for ideas outside"), "{}", told[10]);
+    assert!(told[15].contains("Remove instead of adding"), "{}", told[15]);
+    let expected =
+        ["3 refine", "5 pivot", "8 refine", "10 pivot", "13 refine", "15 flagged", "15 fresh_start"].map(str::to_owned);
+    assert_eq!(decisions(&repo), expected);
+    let lines = "      flagged for a person after experiment 15\n      next: fresh start";
+    assert!(called.stdout.contains(lines) && called.stdout.contains("\n      next: pivot: "), "{called:#?}");
+    let report = ar(&repo, ["report"]).ok().stdout;
+    assert!(report.contains("\nflagged      for a person: 1 time, after experiment 15\n"), "{report}");
+    assert_eq!(ar(&repo, ["report", "--format", "json"]).ok().json()["flagged"], serde_json::json!([15]));
+}
+
+#[test]
+fn a_flag_stops_the_loop_once_where_that_is_asked_for_and_says_what_was_tried() {
+    let repo = training_repo();
+    let first = "[ $AR_EXPERIMENT -gt 13 ] || direction=warmup";
+    let called = run(&repo, first, 17, &["--stop-when-flagged"]).exits(4);
+    let end = "stopped: flagged for a person after experiment 15; tried, the newest first:\n      \
+               d15: 1 experiment, 0 kept, best 2.000000\n      d14: ";
+    assert!(called.stdout.contains(end), "{called:#?}");
+    assert!(called.stdout.contains("\n      warmup: 13 experiments, 0 kept, best 2.000000\n"), "{called:#?}");
+    assert!(!prompts(&repo).iter().any(|prompt| prompt.contains("outside the repository")), "nobody allowed it");
+    let called = ar(&repo, ["resume", "--max-experiments", "16"]).ok();
+    assert!(called.stdout.contains("  16  discard"), "who starts it again has seen the flag: {called:#?}");
+    assert_eq!(directive(prompts(&repo).last().unwrap()), "Fresh start");
+}
+
+#[test]
+fn the_structural_ladder_pivots_soon_and_flags_soon() {
+    let repo = training_repo();
+    let called = run(&repo, ":", 8, &["--ladder", "structural"]).ok();
+    assert!(called.stdout.contains("flagged for a person after experiment 8, 2 times so far\n"), "{called:#?}");
+    let told = prompts(&repo);
+    let directives: Vec<_> = told.iter().map(|prompt| directive(prompt)).collect();
+    assert_eq!(directives.join("|"), "||Pivot|Pivot|Fresh start||Pivot|Pivot");
+    assert!(
+        told[6].contains("near miss") && told[6].contains("The nearest: 1 (change 1); 2 (change 2)"),
+        "{}",
+        told[6]
+    );
+    let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
+    assert_eq!(contract["ladder"], "structural");
+}
+
+#[test]
+fn a_keep_begins_at_the_bottom_again() {
+    let repo = training_repo();
+    let better = "[ $AR_EXPERIMENT != 6 ] || sed -i s/VAL_BPB=2/VAL_BPB=1/ train.sh";
+    run(&repo, better, 9, &[]).ok();
+    assert_eq!(decisions(&repo), ["3 refine", "5 pivot", "9 refine"].map(str::to_owned));
+}
+
+#[test]
+fn an_agent_that_changed_nothing_is_told_again() {
+    let repo = training_repo();
+    run(&repo, "[ $call != 6 ] || exit 0", 6, &[]).ok();
+    let told = prompts(&repo);
+    assert_eq!((told.len(), directive(&told[5]), directive(&told[6])), (7, "Pivot", "Pivot"));
+    assert!(told[6].contains("changed no file"), "{}", told[6]);
+    assert_eq!(decisions(&repo), ["3 refine", "5 pivot"].map(str::to_owned));
+}
+
+#[test]
+fn under_a_pivot_a_direction_that_was_tried_is_refused_once() {
+    let repo = training_repo();
+    // Experiment 3 is named anew when it is asked for, 4 is not, and 5 names no direction.
+    let first = "case $AR_EXPERIMENT-$call in 1-*|2-*|4-*) direction=warm-up ;; 3-3) direction='Warm Up!' ;; \
+                 3-4) direction=schedule ;; 5-*) direction= ;; esac";
+    let called = run(&repo, first, 5, &["--ladder", "structural"]).ok();
+    let told = prompts(&repo);
+    assert_eq!(told.len(), 7, "two calls for 3 and for 4, and one for each other: {called:#?}");
+    let repeated = "You named the direction \"Warm Up!\", which was tried before.";
+    assert!(!told[2].contains(repeated) && told[3].contains(repeated), "{}", told[3]);
+    assert!(told[3].contains("- warm-up: 2 experiments, 0 kept, best val_bpb 2.000000\n"), "{}", told[3]);
+    assert_eq!(called.stderr.matches("was tried before; the agent is asked once more").count(), 2, "{called:#?}");
+    let change = repo.git(["diff", "main", "refs/autoresearch/t/00003"]);
+    assert!(change.contains("+# 4") && !change.contains("# 3"), "the first change was put back: {change}");
+    let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
+    let saved = saved.lines().map(|kept| repo.git(["show", &format!("{kept}:train.sh")])).collect::<String>();
+    assert!(saved.contains("# 3") && saved.contains("# 5"), "and is kept: {saved}");
+    let tried: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/directions_tried.json")).unwrap();
+    let tried: Vec<_> = tried["directions"].as_array().unwrap().iter().map(|known| &known["experiments"]).collect();
+    assert_eq!(tried, [&serde_json::json!([1, 2, 4]), &serde_json::json!([3])]);
+}
+
+/// Puts records up to number `last` into session `t`, all like that of its experiment 1 with long texts; the last one
+/// crashed.
+fn make_up_records(repo: &TestRepo, last: u32) {
+    let tag = repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]);
+    let (head, body) = tag.split_once("\n\n").unwrap();
+    let body = body.split_once("\n\n").unwrap().1;
+    let mut paths = String::new();
+    let mut refs = String::new();
+    for id in 2..=last {
+        let mut record: Value = serde_json::from_str(body).unwrap();
+        record["id"] = id.into();
+        record["description"] = "学習率のウォームアップ|".repeat(40).into();
+        record["direction"] = format!("{id} {}", "スケジュール".repeat(30)).into();
+        record["reason"] = "理由".repeat(500).into();
+        if id == last {
+            record["failure"] = serde_json::json!({"class": "crash", "excerpt": "失敗\n".repeat(2000)});
+            record["outcome"] = "crash".into();
+        }
+        let name = format!("autoresearch/t/{id:05}");
+        let path = repo.outside().join(format!("tag-{id}"));
+        fs::write(&path, format!("{}\n\nx\n\n{record}\n", head.replace("autoresearch/t/00001", &name))).unwrap();
+        paths += &format!("{}\n", path.display());
+        refs += &name;
+        refs += "\n";
+    }
+    let feed = |args: &[&str], input: &str| {
+        let mut command = Command::new("git");
+        repo.environment(&mut command);
+        command.args(args).current_dir(repo.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_owned();
+        let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()).unwrap());
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let ids = feed(&["hash-object", "-t", "tag", "-w", "--stdin-paths"], &paths);
+    let updates: String =
+        refs.lines().zip(ids.lines()).map(|(name, id)| format!("create refs/{name} {id}\n")).collect();
+    feed(&["update-ref", "--stdin"], &updates);
+}
+
+#[test]
+fn a_brief_has_what_an_agent_needs_and_stays_short() {
+    let repo = training_repo();
+    run(&repo, ":", 5, &["--goal", "0.5"]).ok();
+    let brief = ar(&repo, ["brief"]).ok().stdout;
+    for words in [
+        "- metric: val_bpb (lower is better)",
+        "- command: sh train.sh",
+        "- goal: 0.5",
+        "- incumbent: 2.000000 (experiment 0,",
+        "| 5 | discard | 2.000000 | change 5 |",
+        "- d4: 1 experiment, 0 kept, best val_bpb 2.000000",
+        "Pivot. Abandon the strategy \"d5\"",
+        "Make the change for experiment 6, then hand it over: `ar try -m",
+    ] {
+        assert!(brief.contains(words), "{words}: {brief}");
+    }
+    assert!(!brief.contains("# Research protocol"), "{brief}");
+
+    // Without the journal the records tell the same.
+    repo.rm(".autoresearch/t/state/progress.json");
+    assert_eq!(ar(&repo, ["brief", "t"]).ok().stdout, brief);
+    ar(&repo, ["resume", "--max-experiments", "6"]).ok();
+    assert_eq!(directive(&prompts(&repo)[5]), "Pivot");
+}
+
+#[test]
+fn a_brief_is_below_8_kb_after_five_hundred_experiments() {
+    let repo = training_repo();
+    let command = format!("sh train.sh # {}", "長".repeat(2000));
+    let args = ["run", "--metric", "val_bpb", "--cmd", &command, "--tag", "t", "--agent", &agent(":")];
+    ar(&repo, [&args[..], &["--max-experiments", "1", "--ladder", "structural"]].concat()).ok();
+    // The longest directive: a fresh start from near misses, which are named.
+    make_up_records(&repo, 512);
+    repo.rm(".autoresearch/t/state/progress.json");
+    let brief = ar(&repo, ["brief"]).ok().stdout;
+    assert!(brief.len() < 8192, "{} bytes: {brief}", brief.len());
+    for words in [
+        "- metric: val_bpb",
+        "- incumbent: 2.000000",
+        "\n| 512 | crash |",
+        "- 512 スケ",
+        "The nearest: 1 (",
+        "experiment 513",
+    ] {
+        assert!(brief.contains(words), "{words}: {brief}");
+    }
+}
+
+#[test]
+fn the_answer_of_a_try_ends_with_what_to_do_next() {
+    let repo = training_repo();
+    let attempt = |n: u32, more: &[&str]| {
+        repo.write("train.sh", format!("{}# {n}\n", repo.read("train.sh")));
+        ar(&repo, [&["try", "-m", "a change"], more].concat()).ok()
+    };
+    let first = attempt(1, &["--metric", "val_bpb", "--cmd", "sh train.sh", "--ladder", "structural"]);
+    assert!(!first.stdout.contains("next:"), "{first:#?}");
+    let second = attempt(2, &[]);
+    let last = second.stdout.lines().last().unwrap();
+    assert!(last.starts_with("      next: Pivot. Abandon the strategy of the recent attempts."), "{second:#?}");
+    let third = attempt(3, &["--format", "json"]).json();
+    assert_eq!((&third["id"], &third["next"]["kind"]), (&3.into(), &"pivot".into()));
+    assert!(third["next"]["words"].as_str().unwrap().starts_with("Pivot. "), "{third}");
+    let fourth = attempt(4, &[]);
+    assert!(fourth.stderr.contains("flagged for a person after experiment 4"), "{fourth:#?}");
+    assert!(fourth.stdout.contains("      next: Fresh start. "), "{fourth:#?}");
+}
