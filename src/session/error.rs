@@ -1,6 +1,5 @@
 //! What can stop a session from starting or going on.
 
-use std::error::Error;
 use std::path::PathBuf;
 
 use crate::domain::{FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
@@ -228,16 +227,5 @@ impl SessionError {
     pub(super) fn is_disk_full(&self) -> bool {
         matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
             || is_disk_full(self)
-    }
-
-    /// What is wrong and why, on one line.
-    pub(super) fn with_causes(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text += &format!(": {error}");
-            cause = error.source();
-        }
-        text
     }
 }

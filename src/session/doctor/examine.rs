@@ -1,11 +1,10 @@
 //! The whole look.
 
-use std::error::Error;
 use std::path::Path;
 
 use super::facts::{Facts, known_tags};
 use super::{host, ledger, records, refs, repository, state};
-use crate::domain::{Area, Finding, Severity, Tag};
+use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
@@ -135,19 +134,5 @@ pub(super) fn finding_of(area: Area, error: &SessionError) -> Finding {
         _ if is_unnamed => Severity::Damaged,
         _ => Severity::Error,
     };
-    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, chain(error)) }
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !said.contains(&text) {
-            said = format!("{said}: {}", text.trim_end());
-        }
-        cause = error.source();
-    }
-    said
+    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, with_causes(error)) }
 }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use super::examine::{REPAIR, chain};
-use crate::domain::{CommitId, Contract, Record, Tag};
+use super::examine::REPAIR;
+use crate::domain::{CommitId, Contract, Record, Tag, with_causes};
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, gaps};
 use crate::session::error::SessionError;
 use crate::session::plan::expected_tip;
-use crate::session::reading::parse_record;
+use crate::session::reading::{parse_record, recorded_terms};
 use crate::state::{Journal, SessionFolder, StateError};
 
 /// A ref that should name a record.
@@ -69,7 +69,7 @@ impl Facts {
             let record = match repo.tag_object(&name, &object) {
                 Ok(Some(tag)) => parse_record(&name, &tag.message),
                 Ok(None) => Err(bad(serde::de::Error::custom("it is no annotated tag on a commit"))),
-                Err(error) => Err(bad(serde::de::Error::custom(chain(&error)))),
+                Err(error) => Err(bad(serde::de::Error::custom(with_causes(&error)))),
             };
             refs.push(RecordRef { id, name, object, record });
         }
@@ -110,7 +110,7 @@ impl Facts {
     /// The terms as the baseline's record has them.
     pub(super) fn recorded_terms(&self) -> Option<Contract> {
         let record = self.sound(self.refs.first()?).filter(|record| record.id == 0)?;
-        serde_json::from_value(record.more.get("contract")?.clone()).ok()
+        recorded_terms(record).ok().flatten()
     }
 
     /// The terms, from wherever they can be had.

@@ -1,9 +1,9 @@
 //! The terms of a session and its experiments.
 
-use super::examine::{REPAIR, chain, finding_of};
+use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef};
 use super::repository;
-use crate::domain::{Area, Contract, Finding, count_of};
+use crate::domain::{Area, Contract, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::session::error::SessionError;
 use crate::state::StateError;
@@ -70,7 +70,7 @@ fn contract(facts: &Facts) -> Option<Finding> {
         (Ok(None), Some(_)) => error(format!("{} is not there", path.display())),
         (Err(StateError::Json { .. }), Some(_)) => error(format!("{} cannot be understood", path.display())),
         (Err(error), recorded) if recorded.is_some() || !matches!(error, StateError::Json { .. }) => {
-            let finding = Finding::error(Area::Session, chain(error));
+            let finding = Finding::error(Area::Session, with_causes(error));
             Some(Finding { hint: error.hint(), ..finding })
         }
         (Ok(None) | Err(_), _) => {

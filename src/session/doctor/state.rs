@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::examine::{REPAIR, chain, finding_of};
+use super::examine::{REPAIR, finding_of};
 use super::facts::Facts;
-use crate::domain::{Area, Finding, shell_word};
+use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::git::{Repo, Untracked};
 use crate::rules::{OpenFound, OpenTrouble, judge_open};
@@ -55,7 +55,7 @@ fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
             None
         }
         Err(error) => {
-            found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, chain(error)) });
+            found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, with_causes(error)) });
             None
         }
     };
