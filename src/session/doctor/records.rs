@@ -106,14 +106,12 @@ pub(super) fn drift(file: &Contract, record: &Contract) -> Option<Drift> {
 /// The terms with those that never change as the baseline's record has them.
 pub(super) fn mended(file: &Contract, record: Contract) -> Contract {
     Contract {
-        agent: file.agent.clone(),
-        min_delta: file.min_delta,
-        goal: file.goal,
-        timeout: file.timeout,
-        grace: file.grace,
-        max_experiments: file.max_experiments,
-        budget: file.budget,
-        more: file.more.clone(),
-        ..record
+        tag: record.tag,
+        metric: record.metric,
+        command: record.command,
+        scope: record.scope,
+        protect: record.protect,
+        start: record.start,
+        ..file.clone()
     }
 }
