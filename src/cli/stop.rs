@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Clock, Tag, experiment_name};
 use autoresearch::git::Repo;
-use autoresearch::session::{Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, find_session};
+use autoresearch::session::{
+    Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, end_unknown_run, find_session,
+};
 use autoresearch::state::StopWhen;
 
 use super::args::StopArgs;
@@ -27,6 +29,15 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
         Stopped::RunsAlone(id) => format!(
             "no loop is at work on session {tag}, and the run of {} goes on by itself\n`ar stop {tag} --now` ends it, \
              `ar resume {tag}` waits for it and goes on",
+            experiment_name(id)
+        ),
+        Stopped::RunsUnknown(id) if args.now => {
+            runtime()?.block_on(end_unknown_run(&repo, &tag, id))?;
+            format!("the run of {} is ended; `ar doctor {tag}` says what there is of it", experiment_name(id))
+        }
+        Stopped::RunsUnknown(id) => format!(
+            "no loop is at work on session {tag}, and a run of {} goes on that its journal does not know\n\
+             `ar stop {tag} --now` ends it, `ar doctor {tag}` says what is to be done",
             experiment_name(id)
         ),
         Stopped::After(Some(id)) => format!("session {tag} stops after {}", experiment_name(id)),

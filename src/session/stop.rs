@@ -4,8 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::SessionError;
+use super::reading::read_history;
 use super::recover::run_found;
-use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag};
+use super::running::RUN;
+use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag, experiment_name};
+use crate::exec::{self, ExecError};
 use crate::git::Repo;
 use crate::rules::{Activity, Seen, activity};
 use crate::state::{Journal, Owner, SessionFolder, StopWhen};
@@ -26,6 +29,8 @@ pub enum Stopped {
     NobodyThere,
     /// Nobody is at work, and the run of this experiment goes on by itself.
     RunsAlone(u32),
+    /// Nobody is at work, and a run of this experiment goes on that no journal knows any more.
+    RunsUnknown(u32),
     /// It is heard; the loop stops after this experiment, or at once when none is open.
     After(Option<u32>),
     /// Whoever was at work has ended.
@@ -42,8 +47,11 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     let owner = || folder.owner(repo.git_dir());
     if owner()?.is_none() {
         let open = journal(&folder).and_then(|journal| Some((journal.phase, journal.open?.id)));
-        return Ok(match open {
-            Some((phase, id)) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
+        // Records that cannot be read name no next one.
+        let next = read_history(repo, tag).ok().map(|history| history.next_id());
+        return Ok(match (open, next) {
+            (Some((phase, id)), _) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
+            (None, Some(next)) if exec::is_going_on(&folder.run(next), RUN) => Stopped::RunsUnknown(next),
             _ => Stopped::NobodyThere,
         });
     }
@@ -66,6 +74,21 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Ends the run of an experiment that no journal knows, and nothing else.
+///
+/// # Errors
+///
+/// It goes on where this process cannot signal it.
+pub async fn end_unknown_run(repo: &Repo, tag: &Tag, id: u32) -> Result<(), SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag).run(id);
+    exec::end_left_over(&folder, RUN).await;
+    if exec::is_going_on(&folder, RUN) {
+        let command = format!("the run of {}", experiment_name(id));
+        return Err(ExecError::OtherMachine { command, host: String::new() }.into());
+    }
+    Ok(())
 }
 
 /// The journal, as far as it can be read.

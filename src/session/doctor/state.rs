@@ -12,6 +12,7 @@ use crate::exec::{self, Exit, Started};
 use crate::git::{Repo, Untracked};
 use crate::rules::{OpenFound, OpenTrouble, judge_open};
 use crate::session::error::SessionError;
+use crate::session::running::RUN;
 use crate::state::{DIRECTIONS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
 
 /// The state files that are there from the beginning and can be made anew from the records.
@@ -91,6 +92,11 @@ pub(super) fn going_on(facts: &Facts) -> Vec<(u32, Option<u32>)> {
             Some((entry.file_name().to_str()?.parse().ok()?, pid.map(|started| started.pid)))
         })
         .collect();
+    // Its folder may have been deleted, and the lock with it.
+    let next = facts.history().next_id();
+    if found.iter().all(|(id, _)| *id != next) {
+        found.extend(exec::shims(&facts.folder.run(next), RUN).first().map(|pid| (next, Some(*pid))));
+    }
     found.sort_unstable();
     found
 }
@@ -127,7 +133,7 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
     }
     let Some(open) = open else { return found };
     let folder = facts.folder.run(open.id);
-    let is_going_on = exec::is_held(&folder);
+    let is_going_on = exec::is_going_on(&folder, RUN);
     let phase = serde_json::to_value(journal.phase).ok();
     let phase = phase.as_ref().and_then(Value::as_str).unwrap_or_default();
     let what = format!("experiment {} is open ({phase})", open.id);
