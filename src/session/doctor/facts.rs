@@ -6,11 +6,14 @@ use std::io::ErrorKind;
 use super::examine::REPAIR;
 use crate::domain::{CommitId, Contract, Record, Tag, with_causes};
 use crate::git::{BrokenRef, Repo};
-use crate::rules::{History, gaps};
+use crate::rules::{History, Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
 use crate::session::plan::expected_tip;
 use crate::session::reading::{parse_record, recorded_terms};
 use crate::state::{Journal, SessionFolder, StateError};
+
+/// What is to be done where something can be mended only when a person has decided what else is to be.
+pub(super) const DECIDE_FIRST: &str = "first decide what is damaged; then ar doctor --repair";
 
 /// A ref that should name a record.
 #[derive(Debug)]
@@ -104,7 +107,7 @@ impl Facts {
 
     /// What mends files that are made from the records: without all of them, that would be a guess.
     pub(super) fn mend(&self) -> String {
-        if self.is_complete() { REPAIR.to_owned() } else { format!("first decide what is damaged; then {REPAIR}") }
+        if self.is_complete() { REPAIR } else { DECIDE_FIRST }.to_owned()
     }
 
     /// The terms as the baseline's record has them.
@@ -128,9 +131,26 @@ impl Facts {
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
     }
 
+    /// What the tip of its branch is; `None` where nothing tells where the branch should be, or its file is torn.
+    pub(super) fn tip(&self, repo: &Repo) -> Result<Option<Tip>, SessionError> {
+        let branch = self.tag.branch_ref();
+        if self.broken.iter().any(|broken| broken.name == branch) {
+            return Ok(None);
+        }
+        let Some(expected) = self.expected_tip() else { return Ok(None) };
+        let (found, history) = (repo.branch(&branch)?, self.history());
+        let last = history.records().last().map(|record| &record.commit);
+        Ok(Some(judge_tip(found.as_ref(), &expected, last, self.is_open())))
+    }
+
     /// The tag objects that were made for a ref that is lost.
     pub(super) fn tag_objects(&self, refname: &str) -> Vec<&str> {
         objects_of(&self.tag_objects, refname)
+    }
+
+    /// Whether there is no journal, or none that can be understood.
+    pub(super) fn has_lost_journal(&self) -> bool {
+        matches!(self.journal, Ok(None) | Err(StateError::Json { .. }))
     }
 
     /// Whether the journal says that something is open.

@@ -4,7 +4,7 @@ use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef, record_id};
 use crate::domain::{Area, CommitId, Finding, Severity};
 use crate::git::{BrokenRef, Head, Repo};
-use crate::rules::{Tip, gaps, judge_tip};
+use crate::rules::{Tip, gaps};
 use crate::session::error::SessionError;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
@@ -74,16 +74,20 @@ fn missing(facts: &Facts) -> Vec<Finding> {
 
 fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, SessionError> {
     let branch = facts.tag.branch_ref();
-    if facts.broken.iter().any(|broken| broken.name == branch) {
-        return Ok(Vec::new());
-    }
-    let Some(expected) = facts.expected_tip() else { return Ok(Vec::new()) };
+    let (Some(judged), Some(expected)) = (facts.tip(repo)?, facts.expected_tip()) else { return Ok(Vec::new()) };
     let name = facts.tag.branch();
     let resume = format!("ar resume {}", facts.tag);
     let tip = repo.branch(&branch)?;
     let mut found = Vec::new();
-    match judge_tip(tip.as_ref(), &expected, facts.is_open()) {
+    match judged {
         Tip::Expected | Tip::Open => {}
+        // The look at the journal says what that means.
+        Tip::Unsettled if facts.has_lost_journal() => {}
+        Tip::Unsettled => {
+            let what = format!("the branch {name} is at the last experiment, which was not kept");
+            let hint = format!("move the branch back: git reset --keep {}", expected.short(12));
+            found.push(Finding::damaged(Area::Refs, what).hint(hint));
+        }
         // Before its baseline is measured a session may have none yet.
         Tip::Missing if facts.refs.is_empty() => {}
         Tip::Missing => {
@@ -94,10 +98,9 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
             let base = expected.short(12).to_owned();
             let subject = repo.subject(&tip)?;
             let tip = tip.short(8).to_owned();
-            found.push(finding_of(
-                Area::Refs,
-                &SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base },
-            ));
+            let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base };
+            // Whether it is measured or given up is for a person to decide.
+            found.push(Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) });
         }
     }
     if let Some(worktree) = repo.checked_out_elsewhere(&branch)? {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::examine::{REPAIR, finding_of};
-use super::facts::Facts;
+use super::facts::{DECIDE_FIRST, Facts};
 use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::git::{Repo, Untracked};
-use crate::rules::{OpenFound, OpenTrouble, judge_open};
+use crate::rules::{OpenFound, OpenTrouble, Tip, judge_open};
 use crate::session::error::SessionError;
 use crate::session::running::RUN;
 use crate::state::{DIRECTIONS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
@@ -70,16 +70,20 @@ fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
 
 /// A journal that is gone, and what that means for an experiment that may have been open.
 fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, SessionError> {
-    let tip = repo.readable_refs_under("refs/heads/autoresearch")?;
-    let tip = tip.into_iter().find(|(name, _)| *name == facts.tag.branch_ref()).map(|(_, object)| object);
-    let is_elsewhere = facts.expected_tip().is_some_and(|expected| tip.is_some_and(|tip| tip != expected.as_str()));
     let is_changed = || repo.changes().is_ok_and(|changes| !changes.tracked.is_empty());
-    let means = match is_elsewhere {
-        true => "; an experiment was open, its commit is at the tip of the branch and was not recorded",
-        false if is_changed() => "; the uncommitted changes may be those of an experiment that was open",
-        false => "",
+    let (means, hint) = match facts.tip(repo)? {
+        Some(Tip::Unrecorded) => (
+            "; an experiment was open, its commit is at the tip of the branch and was not recorded",
+            DECIDE_FIRST.to_owned(),
+        ),
+        Some(Tip::Unsettled) => (
+            "; the last experiment is recorded, and its change is not taken back yet",
+            format!("ar resume {}", facts.tag),
+        ),
+        _ if is_changed() => ("; the uncommitted changes may be those of an experiment that was open", facts.mend()),
+        _ => ("", facts.mend()),
     };
-    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(facts.mend()))
+    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(hint))
 }
 
 /// The experiments whose runs go on, with the process that looks after each.

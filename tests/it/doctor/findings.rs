@@ -95,7 +95,7 @@ fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
 
     let tip = repo.head();
     repo.git(["commit", "--quiet", "--allow-empty", "--message", "by hand"]);
-    finds(&repo, 1, "error", "which is no experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
+    finds(&repo, 6, "damaged", "which is no experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
     repo.git(["reset", "--quiet", "--hard", &tip]);
 
     repo.git(["switch", "--quiet", "main"]);
@@ -287,9 +287,9 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     fs::rename(repo.file(state("progress.json")), repo.outside().join("journal")).unwrap();
     let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
     let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
-    finds(&repo, 1, "error", "a run of experiment 1 goes on, and the journal does not know it", &end);
-    finds(&repo, 1, "error", "its commit is at the tip of the branch and was not recorded", "ar doctor --repair");
-    doctor(&repo, &["--repair"], 1);
+    finds(&repo, 6, "error", "a run of experiment 1 goes on, and the journal does not know it", &end);
+    finds(&repo, 6, "error", "its commit is at the tip of the branch and was not recorded", "first decide");
+    doctor(&repo, &["--repair"], 6);
     assert!(!repo.exists(state("progress.json")), "the journal is not written while that run goes on");
     fs::rename(repo.outside().join("journal"), repo.file(state("progress.json"))).unwrap();
 
@@ -305,6 +305,25 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
 }
 
 #[test]
+fn a_run_that_goes_on_without_its_folder_is_named_and_no_journal_written_under_it() {
+    let repo = TestRepo::new();
+    let mut child = in_a_run(&repo);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
+    let what = "a run of experiment 1 goes on, and the journal does not know it";
+    finds(&repo, 6, "error", what, &end);
+    doctor(&repo, &["--repair"], 6);
+    assert!(!repo.exists(state("progress.json")));
+    finds(&repo, 6, "error", what, &end);
+    assert!(ar(&repo, ["stop"]).ok().stdout.contains("a run of experiment 1 goes on that its journal does not know"));
+    Command::new("kill").arg(started["pid"].to_string()).status().unwrap();
+    until("its end", || (!doctor(&repo, &[], 6).contains(what)).then_some(()));
+}
+
+#[test]
 fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() {
     let repo = TestRepo::new();
     let mut child = in_a_run(&repo);
@@ -314,12 +333,18 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     fs::write(repo.outside().join("go"), "").unwrap();
     until("the end of the run", || repo.exists(".autoresearch/t/runs/00001/exit.json").then_some(()));
     repo.git(["clean", "--quiet", "-fdx"]);
-    finds(&repo, 1, "error", "its commit is at the tip of the branch and was not recorded", "ar doctor --repair");
-    let said = doctor(&repo, &["--repair"], 1);
-    let hint = format!("git reset --keep {}", &tip[..12]);
+    let open = "its commit is at the tip of the branch and was not recorded";
+    finds(&repo, 6, "error", open, "first decide what is damaged; then ar doctor --repair");
+    let said = doctor(&repo, &["--repair"], 6);
+    let hint = format!(
+        "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {}",
+        &tip[..12]
+    );
     assert!(said.contains("which is no experiment: ") && said.contains(&hint), "{said}");
+    // What is to be decided does not depend on how often it is asked.
+    assert!(doctor(&repo, &["--repair"], 6).contains(open));
     repo.git(["reset", "--quiet", "--keep", &tip]);
-    doctor(&repo, &[], 0);
+    doctor(&repo, &["--repair"], 0);
     ar(&repo, ["resume", "t"]).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
 
@@ -334,4 +359,15 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     );
     doctor(&repo, &["--repair"], 0);
     assert_eq!(repo.read("value"), "0.5\n");
+}
+
+#[test]
+fn an_experiment_that_is_recorded_and_not_settled_is_not_said_to_be_unrecorded() {
+    let repo = session();
+    repo.git(["reset", "--quiet", "--hard", "refs/autoresearch/t/00003^{commit}"]);
+    finds(&repo, 6, "damaged", "is at the last experiment, which was not kept", "git reset --keep ");
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    finds(&repo, 1, "error", "the last experiment is recorded, and its change is not taken back yet", "ar resume t");
+    assert!(!doctor(&repo, &["--repair"], 1).contains("no experiment: "));
+    assert!(!repo.exists(state("progress.json")), "a journal without an open experiment would deny it");
 }
