@@ -162,7 +162,10 @@ impl SessionError {
             SessionError::Dirty(_) => "commit or stash them, or make them the first experiment with --adopt".into(),
             SessionError::NothingToAdopt => "leave --adopt out".into(),
             SessionError::ForeignBranch(branch) => {
-                format!("choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME")
+                format!(
+                    "choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME; `ar doctor` \
+                     says whether a session left something of yours there"
+                )
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
             SessionError::Drift { field, .. } => {

@@ -60,8 +60,14 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         Ok(patients) => patients,
     };
     let mut findings = repository::look(&repo, &patients.meant);
-    for facts in &patients.meant {
-        findings.extend(refs::look(&repo, facts, patients.meant.len() == 1));
+    let (remains, sessions): (Vec<&Facts>, Vec<&Facts>) = patients.meant.iter().partition(|facts| facts.is_remains());
+    for facts in remains {
+        findings
+            .extend(refs::look_at_remains(&repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Refs, &error)]));
+        findings.extend(state::unknown_runs(facts, None, "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
+    }
+    for facts in &sessions {
+        findings.extend(refs::look(&repo, facts, sessions.len() == 1));
         findings.extend(records::look(&repo, facts));
         // Where the folder should be stands something else, and that was said.
         if repository::in_the_way(&repo).is_none() {
@@ -116,6 +122,13 @@ impl Patients {
             if is_meant { &mut patients.meant } else { &mut patients.others }.push(facts);
         }
         Ok(patients)
+    }
+
+    /// The same without what is only left of sessions.
+    pub(super) fn sessions(mut self) -> Patients {
+        self.meant.retain(|facts| !facts.is_remains());
+        self.others.retain(|facts| !facts.is_remains());
+        self
     }
 
     /// All sessions, those that are meant first.

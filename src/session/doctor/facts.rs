@@ -84,6 +84,12 @@ impl Facts {
         Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, journal, holder })
     }
 
+    /// Whether it is no session any more: there are neither terms nor records, nor anybody at work.
+    pub(super) fn is_remains(&self) -> bool {
+        let has_files = !matches!((&self.contract, &self.journal), (Ok(None), Ok(None)));
+        !has_files && self.refs.is_empty() && self.broken.is_empty() && self.holder.is_none()
+    }
+
     /// A record that can be read and is that of its ref.
     fn sound<'a>(&self, found: &'a RecordRef) -> Option<&'a Record> {
         found.record.as_ref().ok().filter(|record| record.id == found.id && record.tag == self.tag)
@@ -168,7 +174,8 @@ pub(super) fn record_id(name: &str, tag: &Tag) -> Option<u32> {
     name.strip_prefix(&tag.ref_prefix())?.strip_prefix('/')?.parse().ok()
 }
 
-/// The tags of all sessions of which anything is left, sorted: a record's ref, even a torn one, or a contract.
+/// The tags of all sessions of which anything is left, sorted: a record's ref, even a torn one, something saved, a branch,
+/// or a contract.
 pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     const PREFIX: &str = "refs/autoresearch";
     let readable = repo.readable_refs_under(PREFIX)?.into_iter().map(|(name, _)| name);
@@ -176,11 +183,13 @@ pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     let mut tags: Vec<Tag> = readable
         .chain(broken)
         .filter_map(|name| {
-            let (tag, experiment) = name.strip_prefix(PREFIX)?.strip_prefix('/')?.split_once('/')?;
-            experiment.parse::<u32>().ok()?;
-            tag.parse().ok()
+            let (tag, rest) = name.strip_prefix(PREFIX)?.strip_prefix('/')?.split_once('/')?;
+            let is_ours = rest.parse::<u32>().is_ok() || rest.starts_with("saved/");
+            tag.parse().ok().filter(|_| is_ours)
         })
         .collect();
+    let branches = repo.readable_refs_under("refs/heads/autoresearch")?;
+    tags.extend(branches.iter().filter_map(|(name, _)| name.strip_prefix("refs/heads/autoresearch/")?.parse().ok()));
     let folder = repo.main_worktree().join(".autoresearch");
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries.flatten().collect(),

@@ -32,6 +32,34 @@ pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
 }
 
+/// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.
+pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+    let (tag, branch) = (&facts.tag, facts.tag.branch());
+    let saved = repo.readable_refs_under(&format!("{}/saved", tag.ref_prefix()))?;
+    let names: Vec<&str> = saved.iter().map(|(name, _)| name.as_str()).collect();
+    let all = names.join(", ");
+    let free = format!("`git branch -m {branch} NEW-NAME` frees the name for another session");
+    let back = |name: &str| format!("`git restore --source={name} --staged --worktree -- .` puts that change back");
+    let is_there = repo.branch(&tag.branch_ref())?.is_some();
+    let finding = match (names.last(), is_there) {
+        (None, false) => return Ok(Vec::new()),
+        (None, true) => {
+            let what = format!("the branch {branch} has neither terms nor records; no session goes on from it");
+            Finding::damaged(Area::Refs, what).hint(free)
+        }
+        (Some(newest), true) => {
+            let what = format!("of session {tag} nothing is left but its branch {branch} and what it saved: {all}");
+            Finding::damaged(Area::Refs, what).hint(format!("{}; then {free}", back(newest)))
+        }
+        (Some(newest), false) => {
+            let what = format!("there is no session {tag} any more; what it saved is in {all}");
+            let forget = format!("`git update-ref -d {newest}` forgets it");
+            Finding::warning(Area::Refs, what).hint(format!("{}; {forget}", back(newest)))
+        }
+    };
+    Ok(vec![finding.of(tag)])
+}
+
 fn broken(facts: &Facts) -> Vec<Finding> {
     let finding = |broken: &BrokenRef| {
         let what = format!("the file of the ref {} names nothing", broken.name);

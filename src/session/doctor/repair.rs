@@ -34,7 +34,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     if in_the_way(&repo).is_some() || repo.broken_packed_line()?.is_some() {
         return examine(dir, tag, asked);
     }
-    let patients = Patients::find(&repo, tag)?;
+    let patients = Patients::find(&repo, tag)?.sessions();
     let folders: Vec<&SessionFolder> = patients.all().map(|facts| &facts.folder).collect();
     // Nothing is made before it is known that nobody is at work.
     refuse_held(repo.git_dir())?;
@@ -50,14 +50,14 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     for facts in &patients.meant {
         refs(&repo, facts, &mut done)?;
     }
-    let patients = Patients::find(&repo, tag)?;
+    let patients = Patients::find(&repo, tag)?.sessions();
     for facts in &patients.meant {
         branch(&repo, facts, &mut done)?;
         contract(facts, &mut done)?;
         state_files(facts, &mut done)?;
         journal(&repo, facts, clock, &mut done)?;
     }
-    ledger(&repo, &Patients::find(&repo, tag)?, clock, &mut done)?;
+    ledger(&repo, &Patients::find(&repo, tag)?.sessions(), clock, &mut done)?;
     if !done.is_empty() {
         repo.exclude(OWN_FILES)?;
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::examine::{REPAIR, finding_of};
 use super::facts::{DECIDE_FIRST, Facts};
-use crate::domain::{Area, Finding, shell_word, with_causes};
+use crate::domain::{Area, Finding, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::git::{Repo, Untracked};
 use crate::rules::{OpenFound, OpenTrouble, Tip, judge_open};
@@ -60,12 +60,20 @@ fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
             None
         }
     };
-    for (id, pid) in going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open) {
-        let what = format!("a run of experiment {id} goes on, and the journal does not know it");
-        let end = pid.map_or("end it".to_owned(), |pid| format!("end it: kill {pid}"));
-        found.push(Finding::error(Area::Journal, what).hint(format!("wait until it is over, or {end}; then {REPAIR}")));
-    }
+    found.extend(unknown_runs(facts, open, REPAIR));
     Ok(found)
+}
+
+/// The runs that go on and are not that of the experiment `open`; `then` is to be called when they are over.
+pub(super) fn unknown_runs(facts: &Facts, open: Option<u32>, then: &str) -> Vec<Finding> {
+    let unknown = going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open);
+    unknown
+        .map(|(id, pid)| {
+            let what = format!("a run of {} goes on, and the journal does not know it", experiment_name(id));
+            let end = pid.map_or("end it".to_owned(), |pid| format!("end it: kill {pid}"));
+            Finding::error(Area::Journal, what).hint(format!("wait until it is over, or {end}; then {then}"))
+        })
+        .collect()
 }
 
 /// A journal that is gone, and what that means for an experiment that may have been open.

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::session::{cut, doctor, edit, session, state};
 use crate::bad_input::harness::files;
+use crate::interrupt::wait_for_runs;
+use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// What the doctor says, without paths and hashes that differ.
@@ -370,4 +372,57 @@ fn an_experiment_that_is_recorded_and_not_settled_is_not_said_to_be_unrecorded()
     finds(&repo, 1, "error", "the last experiment is recorded, and its change is not taken back yet", "ar resume t");
     assert!(!doctor(&repo, &["--repair"], 1).contains("no experiment: "));
     assert!(!repo.exists(state("progress.json")), "a journal without an open experiment would deny it");
+}
+
+#[test]
+fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_back() {
+    let repo = training_repo();
+    repo.write(
+        "train.sh",
+        "echo run >> ../runs; until [ -e ../go ]; do sleep 0.02; done; echo val_bpb: $(cat value)\n",
+    );
+    repo.write("value", "2.0\n");
+    repo.commit_all("waits");
+    repo.write("value", "1.5\n");
+    repo.write("new", "staged\n");
+    repo.git(["add", "new"]);
+    let args = ["try", "-m", "x", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let mut child = ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_runs(&repo, 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    assert_eq!((repo.read("value").as_str(), repo.exists("new")), ("2.0\n", false));
+    let error = ar(&repo, args).exits(1).stderr;
+    assert!(error.contains("`ar doctor` says whether a session left something of yours there"), "{error}");
+
+    let found = ar(&repo, ["doctor", "--format", "json"]).exits(6).json();
+    let hint = |what: &str| {
+        let findings = found["findings"].as_array().unwrap();
+        let finding = findings.iter().find(|finding| finding["what"].as_str().unwrap().starts_with(what));
+        finding.unwrap_or_else(|| panic!("no `{what}` in {found:#}"))["hint"].as_str().unwrap().to_owned()
+    };
+    let commands = |hint: &str| -> Vec<String> { hint.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    let call = |line: &str| {
+        assert!(Command::new("sh").args(["-c", line]).current_dir(repo.path()).status().unwrap().success())
+    };
+    let end = hint("a run of the baseline goes on, and the journal does not know it");
+    call(end.split(&[':', ';']).nth(1).unwrap());
+    let back = hint(
+        "of session t nothing is left but its branch autoresearch/t and what it saved: refs/autoresearch/t/saved/00000",
+    );
+    doctor(&repo, &["t", "--repair"], 6);
+    assert!(!repo.exists(".autoresearch/t/state"));
+    for line in commands(&back) {
+        call(&line.replace("NEW-NAME", "left"));
+    }
+    assert_eq!((repo.read("value").as_str(), repo.read("new").as_str()), ("1.5\n", "staged\n"));
+    fs::write(repo.outside().join("go"), "").unwrap();
+    // The name is free, and what was saved stays until somebody forgets it.
+    finds(&repo, 0, "warning", "there is no session t any more; what it saved is in", "git update-ref -d refs/");
+    assert!(ar(&repo, args).ok().stdout.contains("   1  keep     x"));
+    assert_eq!(repo.git(["diff", "--name-only", "left", "autoresearch/t"]), "new\nvalue");
+    doctor(&repo, &[], 0);
+    repo.git(["switch", "--quiet", "--create", "autoresearch/mine"]);
+    finds(&repo, 6, "damaged", "the branch autoresearch/mine has neither terms nor records", "git branch -m ");
 }
