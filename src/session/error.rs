@@ -227,7 +227,7 @@ impl SessionError {
     }
 
     /// Whether it is for want of room on the disk: what was begun can be finished once there is some.
-    pub(super) fn is_disk_full(&self) -> bool {
+    pub fn is_disk_full(&self) -> bool {
         matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
             || is_disk_full(self)
     }

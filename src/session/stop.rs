@@ -1,7 +1,10 @@
 //! `ar stop`: asking whoever has a session to stop, from another process.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::error::SessionError;
 use super::reading::read_history;
@@ -76,17 +79,21 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     }
 }
 
-/// Ends the run of an experiment that no journal knows, and nothing else.
+/// Ends the run of an experiment at once and does nothing else: it needs no journal, and no room on the disk.
 ///
 /// # Errors
 ///
 /// It goes on where this process cannot signal it.
-pub async fn end_unknown_run(repo: &Repo, tag: &Tag, id: u32) -> Result<(), SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag).run(id);
+pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: u32) -> Result<(), SessionError> {
+    let folder = SessionFolder::new(main_worktree, tag).run(id);
     exec::end_left_over(&folder, RUN).await;
-    if exec::is_going_on(&folder, RUN) {
-        let command = format!("the run of {}", experiment_name(id));
-        return Err(ExecError::OtherMachine { command, host: String::new() }.into());
+    let begun = Instant::now();
+    while exec::is_going_on(&folder, RUN) {
+        if begun.elapsed() > HEARING {
+            let command = format!("the run of {}", experiment_name(id));
+            return Err(ExecError::OtherMachine { command, host: String::new() }.into());
+        }
+        sleep(LOOK).await;
     }
     Ok(())
 }
