@@ -48,7 +48,7 @@ pub enum Stopped {
 pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Result<Stopped, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let owner = || folder.owner(repo.git_dir());
-    if owner()?.is_none() {
+    let Some(asked) = owner()? else {
         let open = journal(&folder).and_then(|journal| Some((journal.phase, journal.open?.id)));
         // Records that cannot be read name no next one.
         let next = read_history(repo, tag).ok().map(|history| history.next_id());
@@ -57,15 +57,20 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
             (None, Some(next)) if exec::is_going_on(&folder.run(next), RUN) => Stopped::RunsUnknown(next),
             _ => Stopped::NobodyThere,
         });
-    }
-    folder.ask_to_stop(when, clock.now())?;
+    };
+    folder.ask_to_stop(when, clock.now(), &asked)?;
     let contract = folder.contract().ok().flatten();
     let grace = contract.map_or(DEFAULT_GRACE, |contract| contract.grace);
     let begun = Instant::now();
     loop {
-        let Some(Owner { said, .. }) = owner()? else {
-            folder.take_stop_request();
-            return Ok(Stopped::Ended);
+        let said = match owner()? {
+            Some(Owner { said, .. }) if said == asked.said => said,
+            // Somebody else has it since.
+            Some(_) => return Ok(Stopped::Ended),
+            None => {
+                folder.take_stop_request();
+                return Ok(Stopped::Ended);
+            }
         };
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
