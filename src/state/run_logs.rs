@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::durable::{TAIL, failed};
-use super::{SessionFolder, StateError, read_tail, write_atomic};
+use super::{SessionFolder, StateError, is_disk_full, read_tail, write_atomic};
 
 /// A log larger than this is compressed, in bytes.
 const COMPRESSED_OVER: u64 = 1024 * 1024;
@@ -49,7 +49,12 @@ impl SessionFolder {
 
     /// Removes an experiment's logs, and leaves a note that says why.
     pub fn drop_logs(&self, id: u32, why: &str) -> Result<(), StateError> {
-        write_atomic(&self.dropped(id), format!("{why}\n").as_bytes())?;
+        let note = || write_atomic(&self.dropped(id), format!("{why}\n").as_bytes());
+        let noted = match note() {
+            // The logs make the room that it needs.
+            Err(error) if is_disk_full(&error) => false,
+            noted => noted.map(|()| true)?,
+        };
         for name in DROPPED {
             let log = self.run(id).join(name);
             match fs::remove_file(&log) {
@@ -57,7 +62,7 @@ impl SessionFolder {
                 _ => {}
             }
         }
-        Ok(())
+        if noted { Ok(()) } else { note() }
     }
 
     /// Why an experiment's logs were dropped; `None` when they were not.
