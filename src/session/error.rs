@@ -8,7 +8,7 @@ use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
 use crate::rules::GlobError;
-use crate::state::{SEE_DOCTOR, StateError, is_disk_full};
+use crate::state::{SEE_DOCTOR, StateError, StopWhen, is_disk_full};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +95,8 @@ pub enum SessionError {
     NoCommit(u32),
     #[error("session {tag} is asked to stop and has not stopped yet: {holder} is at work on it")]
     NotStopped { tag: String, holder: String },
+    #[error("the disk has no room for the request to stop")]
+    NotAsked { process: u32, when: StopWhen, source: StateError },
     #[error("no experiment is waiting to be continued")]
     NothingOpen,
     #[error("{0} has no contract, and its records hold none")]
@@ -213,6 +215,10 @@ impl SessionError {
             SessionError::NotEmpty(_) => "name a folder that is not there yet".into(),
             SessionError::NotStopped { tag, .. } => {
                 format!("`ar status {tag}` shows what it is doing; the request stays")
+            }
+            SessionError::NotAsked { process, when, .. } => {
+                let signal = if *when == StopWhen::Now { "TERM" } else { "INT" };
+                format!("make room on the disk, or ask it by a signal: kill -{signal} {process}")
             }
             SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
             SessionError::NoRoom { path, .. } => {

@@ -14,7 +14,7 @@ use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag, experiment_name};
 use crate::exec::{self, ExecError};
 use crate::git::Repo;
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{Journal, Owner, SessionFolder, StopWhen};
+use crate::state::{Journal, Owner, SessionFolder, StopWhen, is_disk_full};
 
 /// How long whoever is at work has to hear a request: it looks each second, but not while it is busy with git.
 const HEARING: Duration = Duration::from_secs(10);
@@ -44,7 +44,8 @@ pub enum Stopped {
 ///
 /// # Errors
 ///
-/// [`SessionError::NotStopped`] when it is not heard or done in time; the request stays then.
+/// [`SessionError::NotStopped`] when it is not heard or done in time; the request stays then. [`SessionError::NotAsked`]
+/// when the disk has no room for the request.
 pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Result<Stopped, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let owner = || folder.owner(repo.git_dir());
@@ -58,7 +59,10 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
             _ => Stopped::NobodyThere,
         });
     };
-    folder.ask_to_stop(when, clock.now(), &asked)?;
+    folder.ask_to_stop(when, clock.now(), &asked).map_err(|error| match asked.process() {
+        Some(process) if is_disk_full(&error) => SessionError::NotAsked { process, when, source: error },
+        _ => error.into(),
+    })?;
     let contract = folder.contract().ok().flatten();
     let grace = contract.map_or(DEFAULT_GRACE, |contract| contract.grace);
     let begun = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use autoresearch::domain::{CommitId, LedgerDialect, Outcome};
@@ -237,6 +238,29 @@ fn a_run_can_be_ended_on_a_full_disk() {
         none.starts_with("the run of experiment 1 is ended; the disk has no room for what is left to do"),
         "{none}"
     );
+}
+
+#[test]
+fn a_request_to_stop_that_finds_no_room_names_another_way() {
+    let repo = training_repo();
+    let Some(disk) = SmallDisk::under(&repo) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    let (child, go) = waiting_loop(&repo);
+    disk.fill();
+    let error = ar(&repo, ["stop"]).exits(1).stderr;
+    assert!(error.contains(&format!("kill -INT {}", child.id())), "{error}");
+    let error = ar(&repo, ["stop", "--now"]).exits(1).stderr;
+    let command = format!("kill -TERM {}", child.id());
+    assert!(error.contains("the disk has no room for the request to stop") && error.contains(&command), "{error}");
+    Command::new("sh").args(["-c", &command]).status().unwrap();
+    Called::from(child.wait_with_output().unwrap()).exits(4);
+    assert!(!is_held(&repo.file(".autoresearch/t/runs/00001")));
+    disk.free();
+    fs::write(go, "").unwrap();
+    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+    assert_eq!((repo.read("results.tsv").lines().count(), repo.status().as_str()), (3, ""));
 }
 
 #[test]
