@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Clock, Tag, experiment_name};
 use autoresearch::git::Repo;
-use autoresearch::session::{Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, find_session};
+use autoresearch::session::{
+    Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, end_run_only, find_session,
+};
 use autoresearch::state::StopWhen;
 
 use super::args::StopArgs;
@@ -29,6 +31,15 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
              `ar resume {tag}` waits for it and goes on",
             experiment_name(id)
         ),
+        Stopped::RunsUnknown(id) if args.now => {
+            runtime()?.block_on(end_run_only(&repo.main_worktree(), &tag, id))?;
+            format!("the run of {} is ended; `ar doctor {tag}` says what there is of it", experiment_name(id))
+        }
+        Stopped::RunsUnknown(id) => format!(
+            "no loop is at work on session {tag}, and a run of {} goes on that its journal does not know\n\
+             `ar stop {tag} --now` ends it, `ar doctor {tag}` says what is to be done",
+            experiment_name(id)
+        ),
         Stopped::After(Some(id)) => format!("session {tag} stops after {}", experiment_name(id)),
         Stopped::After(None) => format!("session {tag} stops before its next experiment"),
         Stopped::Ended if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
@@ -41,19 +52,30 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
 fn end_run(repo: Repo, tag: &Tag, id: u32, clock: Clock) -> Result<String, CliError> {
     let main_worktree = repo.main_worktree();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
-    let plan = Plan::new(repo, &asked, Drive::WorkingTree { resume: true }, clock)?;
-    let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
+    let plan = Plan::new(repo, &asked, Drive::Ending, clock)?;
+    let printer = Printer::start(Progress::aside(clock, main_worktree.clone())).map_err(no_runtime)?;
     let tried = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         interrupts.ask(Interrupt::Now);
-        let mut session = Session::open(plan, printer.observer(), interrupts)?;
-        Ok::<_, CliError>(session.try_continue(None).await?)
+        let tried = async { Session::open(plan, printer.observer(), interrupts)?.try_continue(None).await };
+        Ok::<_, CliError>(match tried.await {
+            // The run may be what fills the disk.
+            Err(error) if error.is_disk_full() => {
+                end_run_only(&main_worktree, tag, id).await?;
+                None
+            }
+            tried => Some(tried?),
+        })
     });
     printer.finish();
     let name = experiment_name(id);
     Ok(match tried? {
-        Tried::RolledBack => format!("the run of {name} is ended, and its change is rolled back"),
-        Tried::Recorded(_) => format!("the run of {name} was over by then; it is recorded"),
-        Tried::StillRunning(_) => format!("the run of {name} goes on"),
+        Some(Tried::RolledBack) => format!("the run of {name} is ended, and its change is rolled back"),
+        Some(Tried::Recorded(_)) => format!("the run of {name} was over by then; it is recorded"),
+        Some(Tried::StillRunning(_)) => format!("the run of {name} goes on"),
+        None => format!(
+            "the run of {name} is ended; the disk has no room for what is left to do, and `ar resume {tag}` goes on from \
+             there when there is some"
+        ),
     })
 }

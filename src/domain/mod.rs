@@ -28,4 +28,4 @@ pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, Record, Run};
 pub use space::Space;
 pub use tag::{Tag, TagError};
-pub use text::{bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word};
+pub use text::{bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word, with_causes};

@@ -1,5 +1,6 @@
 //! Text that must stand on one line, be one word of a command, or read as a person would write it.
 
+use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
@@ -76,6 +77,20 @@ pub fn clock_time(seconds: f64) -> String {
         60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
         _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
     }
+}
+
+/// An error with its causes, on one line. A cause that is said already is not repeated.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            said = format!("{said}: {}", text.trim_end());
+        }
+        cause = error.source();
+    }
+    said
 }
 
 /// An experiment as a sentence names it.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::state::StateError;
+use crate::state::{SEE_DOCTOR, StateError};
 
 /// Why a job was not started, or what became of it is unknown.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,7 @@ impl ExecError {
             ExecError::Busy { .. } => {
                 Some("wait for it to end; `ar resume` waits for the run of a session and goes on".to_owned())
             }
+            ExecError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(SEE_DOCTOR.to_owned()),
             ExecError::File { path, .. } => Some(format!(
                 "check that there is room on the disk and that you may write there: `df -h {0}; ls -ld {0}`",
                 path.parent().unwrap_or(path).display()
@@ -93,6 +94,19 @@ impl ExecError {
             ExecError::OtherMachine { .. } => Some("stop it there, or wait for its end with `ar resume`".to_owned()),
             ExecError::State(error) => error.hint(),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_is_a_matter_of_the_doctor_and_one_that_cannot_be_written_of_its_disk() {
+        for (kind, command) in [(io::ErrorKind::NotFound, "ar doctor"), (io::ErrorKind::StorageFull, "df -h /r; ls")] {
+            let hint = ExecError::File { path: "/r/job.json".into(), source: kind.into() }.hint();
+            assert!(hint.is_some_and(|hint| hint.contains(command)), "{kind:?}");
         }
     }
 }

@@ -155,23 +155,23 @@ impl Running {
     ///
     /// [`ExecError::OtherMachine`] when the job goes on where no signal reaches it; when the system refuses the signal.
     pub fn stop(&self) -> Result<(), ExecError> {
-        let pid = match &self.shim {
-            Shim::Child(child) => child.id(),
+        let (shims, host) = match &self.shim {
+            Shim::Child(child) => {
+                return child.id().map_or(Ok(()), ask_to_end);
+            }
             Shim::Elsewhere(lock) if is_locked(lock) => match read_json::<Started>(&self.files.started)? {
-                Some(started) if !started.is_here() => {
-                    if !is_locked(lock) {
-                        return Ok(());
-                    }
-                    return Err(ExecError::OtherMachine { command: self.command.clone(), host: started.host });
-                }
-                started => started.map(|started| started.pid),
+                Some(started) if started.is_here() => (vec![started.pid], started.host),
+                Some(started) => (Vec::new(), started.host),
+                // It was deleted, or is yet to be written.
+                None => (shims_of(&self.files), String::new()),
             },
-            Shim::Elsewhere(_) => None,
+            Shim::Elsewhere(_) => return Ok(()),
         };
-        match pid.and_then(|pid| unix::Pid::try_from(pid).ok()) {
-            Some(pid) => unix::send(pid, Signal::Term).map_err(ExecError::Watch),
-            None => Ok(()),
+        let is_over = || matches!(&self.shim, Shim::Elsewhere(lock) if !is_locked(lock));
+        if shims.is_empty() && !is_over() {
+            return Err(ExecError::OtherMachine { command: self.command.clone(), host });
         }
+        shims.into_iter().try_for_each(ask_to_end)
     }
 
     fn epitaph(&mut self, status: Option<ExitStatus>) -> String {
@@ -186,6 +186,27 @@ impl Running {
             words => format!("died{how}: {words}"),
         }
     }
+}
+
+/// Asks a shim to end its job.
+fn ask_to_end(shim: u32) -> Result<(), ExecError> {
+    unix::Pid::try_from(shim).map_or(Ok(()), |pid| unix::send(pid, Signal::Term).map_err(ExecError::Watch))
+}
+
+/// The process ids of the shims that look after the job `name` in `folder`, also when its files were deleted. None where
+/// there is no `/proc`.
+pub fn shims(folder: &Path, name: &str) -> Vec<u32> {
+    shims_of(&Files::named(folder, name))
+}
+
+fn shims_of(files: &Files) -> Vec<u32> {
+    let found = tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()]);
+    found.into_iter().filter_map(|pid| pid.try_into().ok()).collect()
+}
+
+/// Whether the job `name` in `folder` still goes on, also when the folder or its lock was deleted.
+pub fn is_going_on(folder: &Path, name: &str) -> bool {
+    is_held(folder) || !shims(folder, name).is_empty()
 }
 
 /// Whether a job in this folder still goes on, or its shim is still busy ending it.
@@ -213,7 +234,7 @@ async fn released(lock: &File) -> io::Result<()> {
 /// there is no `/proc`.
 pub async fn end_left_over(folder: &Path, name: &str) {
     let files = Files::named(folder, name);
-    for shim in tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()]) {
+    for shim in shims_of(&files).into_iter().filter_map(|shim| shim.try_into().ok()) {
         // One that is gone meanwhile is no error.
         let _ = unix::send(shim, Signal::Kill);
     }

@@ -91,16 +91,19 @@ pub enum Tip {
     Open,
     /// There is no branch, and it can be made again.
     Missing,
+    /// At the last experiment, which is recorded and was not kept.
+    Unsettled,
     /// At a commit that is no experiment's.
     Unrecorded,
 }
 
-/// Compares a branch with where it should be.
-pub fn judge_tip(found: Option<&CommitId>, expected: &CommitId, is_open: bool) -> Tip {
+/// Compares a branch with where it should be; `last` is the commit of the last experiment.
+pub fn judge_tip(found: Option<&CommitId>, expected: &CommitId, last: Option<&CommitId>, is_open: bool) -> Tip {
     match found {
         Some(tip) if tip == expected => Tip::Expected,
         _ if is_open => Tip::Open,
         None => Tip::Missing,
+        Some(_) if found == last => Tip::Unsettled,
         Some(_) => Tip::Unrecorded,
     }
 }
@@ -171,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_branch_that_is_elsewhere_is_explained_by_an_open_experiment_only() {
-        let (expected, other) = (CommitId::new("a".repeat(40)), CommitId::new("b".repeat(40)));
+        let commit = |digit: &str| CommitId::new(digit.repeat(40));
+        let (expected, other, last) = (commit("a"), commit("b"), commit("c"));
         for (found, is_open, tip) in [
             (Some(&expected), false, Tip::Expected),
             (Some(&expected), true, Tip::Expected),
@@ -179,8 +183,10 @@ mod tests {
             (None, true, Tip::Open),
             (None, false, Tip::Missing),
             (Some(&other), false, Tip::Unrecorded),
+            (Some(&last), false, Tip::Unsettled),
+            (Some(&last), true, Tip::Open),
         ] {
-            assert_eq!(judge_tip(found, &expected, is_open), tip, "{found:?} {is_open}");
+            assert_eq!(judge_tip(found, &expected, Some(&last), is_open), tip, "{found:?} {is_open}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What can stop a session from starting or going on.
 
-use std::error::Error;
 use std::path::PathBuf;
 
 use crate::domain::{FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
@@ -9,7 +8,7 @@ use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
 use crate::rules::GlobError;
-use crate::state::{SEE_DOCTOR, StateError, is_disk_full};
+use crate::state::{SEE_DOCTOR, StateError, StopWhen, is_disk_full};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +97,8 @@ pub enum SessionError {
     NoCommit(u32),
     #[error("session {tag} is asked to stop and has not stopped yet: {holder} is at work on it")]
     NotStopped { tag: String, holder: String },
+    #[error("the disk has no room for the request to stop")]
+    NotAsked { process: u32, when: StopWhen, source: StateError },
     #[error("no experiment is waiting to be continued")]
     NothingOpen,
     #[error("{0} has no contract, and its records hold none")]
@@ -166,7 +167,10 @@ impl SessionError {
             SessionError::Dirty(_) => "commit or stash them, or make them the first experiment with --adopt".into(),
             SessionError::NothingToAdopt => "leave --adopt out".into(),
             SessionError::ForeignBranch(branch) => {
-                format!("choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME")
+                format!(
+                    "choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME; `ar doctor` \
+                     says whether a session left something of yours there"
+                )
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
             SessionError::Drift { field, .. } => {
@@ -215,6 +219,10 @@ impl SessionError {
             SessionError::NotStopped { tag, .. } => {
                 format!("`ar status {tag}` shows what it is doing; the request stays")
             }
+            SessionError::NotAsked { process, when, .. } => {
+                let signal = if *when == StopWhen::Now { "TERM" } else { "INT" };
+                format!("make room on the disk, or ask it by a signal: kill -{signal} {process}")
+            }
             SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
             SessionError::NoRoom { path, .. } => {
                 format!("make room on the disk, `df -h {0}; df -i {0}` shows it; nothing was lost", shell_word(path))
@@ -229,19 +237,8 @@ impl SessionError {
     }
 
     /// Whether it is for want of room on the disk: what was begun can be finished once there is some.
-    pub(super) fn is_disk_full(&self) -> bool {
+    pub fn is_disk_full(&self) -> bool {
         matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
             || is_disk_full(self)
-    }
-
-    /// What is wrong and why, on one line.
-    pub(super) fn with_causes(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text += &format!(": {error}");
-            cause = error.source();
-        }
-        text
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::error::SessionError;
 use super::open::Session;
-use crate::domain::{KeepLogs, bytes_text};
+use crate::domain::{KeepLogs, bytes_text, with_causes};
 use crate::rules::{ExperimentLogs, History, logs_to_drop};
 use crate::state::{Level, SessionFolder, StateError};
 
@@ -48,7 +48,7 @@ impl Session<'_> {
         let kept = keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default();
         let now = self.now();
         if let Some(trouble) = kept.trouble {
-            let detail = SessionError::from(trouble).with_causes();
+            let detail = with_causes(&trouble);
             self.log.work(now, Level::Warn, "logs_not_kept_in_order", &json!({"detail": detail}))?;
         }
         if !kept.dropped.is_empty() {

@@ -35,5 +35,5 @@ pub use open::{Observer, Session};
 pub use plan::{Asked, Drive, Plan};
 pub use reading::{SessionView, find_session, session_tags};
 pub use status::look_at_sessions;
-pub use stop::{Stopped, ask_to_stop};
+pub use stop::{Stopped, ask_to_stop, end_run_only};
 pub use try_one::Tried;

@@ -62,8 +62,7 @@ impl<'a> Session<'a> {
         folder.create()?;
         let lock = folder.lock(repo.git_dir())?;
         crash::point("open.locked");
-        // Whoever it was meant for is gone.
-        folder.take_stop_request();
+        folder.drop_old_stop_request(&lock);
         let history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
         remove_left_over(&state)?;

@@ -69,6 +69,8 @@ pub enum Drive {
         /// Whether a run is waited for.
         resume: bool,
     },
+    /// Nobody makes any: the run that goes on is ended. Nothing of what a run needs is asked for.
+    Ending,
 }
 
 /// A session that can be started or continued; nothing has been changed on disk yet.
@@ -113,7 +115,9 @@ impl Plan {
         }
         let contract = match known {
             Some(stored) => continue_contract(stored, asked)?,
-            None if drive == (Drive::WorkingTree { resume: true }) => return Err(SessionError::NothingOpen),
+            None if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
+                return Err(SessionError::NothingOpen);
+            }
             None => new_contract(&repo, tag, asked, &head, clock)?,
         };
         // A pattern that cannot work is refused before anything starts.
@@ -148,7 +152,9 @@ impl Plan {
         if !continued && matches!(drive, Drive::WorkingTree { .. }) && changes.tracked.is_empty() {
             return Err(SessionError::NothingToTry);
         }
-        check_command("command", &contract.command, repo.worktree())?;
+        if drive != Drive::Ending {
+            check_command("command", &contract.command, repo.worktree())?;
+        }
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
             check_command("agent", agent, repo.worktree())?;
         }
@@ -160,7 +166,9 @@ impl Plan {
             notices.extend(untracked_notice(&changes));
         }
         let plan = Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices };
-        plan.check_room()?;
+        if drive != Drive::Ending {
+            plan.check_room()?;
+        }
         Ok(plan)
     }
 

@@ -130,12 +130,15 @@ pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
     }
     let Some(baseline) = repo.record(&tag.record_ref(0))? else { return Ok(None) };
     let record = parse_record(&baseline.name, &baseline.message)?;
-    let Some(contract) = record.more.get("contract") else {
-        return Err(SessionError::NoContract(folder.root().to_owned()));
-    };
-    serde_json::from_value(contract.clone())
-        .map(Some)
-        .map_err(|source| SessionError::BadRecord { reference: baseline.name, source })
+    match recorded_terms(&record) {
+        Ok(None) => Err(SessionError::NoContract(folder.root().to_owned())),
+        terms => terms.map_err(|source| SessionError::BadRecord { reference: baseline.name, source }),
+    }
+}
+
+/// The terms that the record of a baseline holds; `None` where it holds none.
+pub(super) fn recorded_terms(baseline: &Record) -> Result<Option<Contract>, serde_json::Error> {
+    baseline.more.get("contract").map(|terms| serde_json::from_value(terms.clone())).transpose()
 }
 
 /// Reads all records of a session.

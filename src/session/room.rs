@@ -19,8 +19,17 @@ impl Plan {
 }
 
 impl Session<'_> {
-    /// Refuses an experiment that there may be no room for.
-    pub(super) fn check_room(&self) -> Result<(), SessionError> {
+    /// Refuses an experiment that there may be no room for, also when the logs of earlier ones were compressed and
+    /// dropped as far as they may be.
+    pub(super) fn check_room(&mut self) -> Result<(), SessionError> {
+        if self.has_room().is_err() {
+            // Whether that was enough is what the next look says.
+            let _ = self.keep_logs();
+        }
+        self.has_room()
+    }
+
+    fn has_room(&self) -> Result<(), SessionError> {
         let last = self.history.records().last().and_then(|record| self.folder.run_log(record.id).metadata().ok());
         let last_log = last.map_or(0, |meta| meta.len());
         refuse(&self.repo, &self.folder, NO_ROOM, |space| too_little_room(space, last_log))

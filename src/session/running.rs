@@ -189,7 +189,7 @@ impl Session<'_> {
             crash::point("running.left");
         }
         remove_left_over(&folder)?;
-        for name in ["run.log", "run.log.gz", "logs.dropped", "exit.json", "started.json"] {
+        for name in ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json"] {
             remove_file(&folder.join(name))?;
         }
         crash::point("running.folder_cleared");

@@ -7,9 +7,9 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::error::SessionError;
-use super::reading::{find_session, read_records, session_tags};
+use super::reading::{find_session, read_records, recorded_terms, session_tags};
 use super::recover::run_found;
-use crate::domain::{Clock, Contract, MetricSpec, Number, Phase, Record, Tag};
+use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
 use crate::exec::{self, Started};
 use crate::git::Repo;
 use crate::measure::Scanner;
@@ -46,7 +46,7 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
         let state = folder.state();
         damage.0.push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
     }
-    let contract = contract.or_else(|| history.baseline().and_then(stored_terms));
+    let contract = contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
 
     let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
     let seen = Seen {
@@ -103,11 +103,6 @@ fn newest_number(log: &Path, metric: &MetricSpec) -> Option<Number> {
     scanner.last().cloned()
 }
 
-/// The terms in the record of the baseline.
-fn stored_terms(baseline: &Record) -> Option<Contract> {
-    serde_json::from_value(baseline.more.get("contract")?.clone()).ok()
-}
-
 /// Seconds from one moment to a later one.
 fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64().max(0.0)
@@ -118,17 +113,7 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 struct Damage(Vec<String>);
 
 impl Damage {
-    fn unless<T, E: Error>(&mut self, result: Result<T, E>) -> Option<T> {
-        result
-            .map_err(|error| {
-                let mut sentence = error.to_string();
-                let mut cause = error.source();
-                while let Some(source) = cause {
-                    sentence += &format!(": {source}");
-                    cause = source.source();
-                }
-                self.0.push(sentence);
-            })
-            .ok()
+    fn unless<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.0.push(with_causes(&error))).ok()
     }
 }

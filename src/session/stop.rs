@@ -1,14 +1,20 @@
 //! `ar stop`: asking whoever has a session to stop, from another process.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::time::sleep;
+
 use super::error::SessionError;
+use super::reading::read_history;
 use super::recover::run_found;
-use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag};
+use super::running::RUN;
+use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag, experiment_name};
+use crate::exec::{self, ExecError};
 use crate::git::Repo;
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{Journal, Owner, SessionFolder, StopWhen};
+use crate::state::{Journal, Owner, SessionFolder, StopWhen, is_disk_full};
 
 /// How long whoever is at work has to hear a request: it looks each second, but not while it is busy with git.
 const HEARING: Duration = Duration::from_secs(10);
@@ -26,6 +32,8 @@ pub enum Stopped {
     NobodyThere,
     /// Nobody is at work, and the run of this experiment goes on by itself.
     RunsAlone(u32),
+    /// Nobody is at work, and a run of this experiment goes on that no journal knows any more.
+    RunsUnknown(u32),
     /// It is heard; the loop stops after this experiment, or at once when none is open.
     After(Option<u32>),
     /// Whoever was at work has ended.
@@ -36,25 +44,37 @@ pub enum Stopped {
 ///
 /// # Errors
 ///
-/// [`SessionError::NotStopped`] when it is not heard or done in time; the request stays then.
+/// [`SessionError::NotStopped`] when it is not heard or done in time; the request stays then. [`SessionError::NotAsked`]
+/// when the disk has no room for the request.
 pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Result<Stopped, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let owner = || folder.owner(repo.git_dir());
-    if owner()?.is_none() {
+    let Some(asked) = owner()? else {
         let open = journal(&folder).and_then(|journal| Some((journal.phase, journal.open?.id)));
-        return Ok(match open {
-            Some((phase, id)) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
+        // Records that cannot be read name no next one.
+        let next = read_history(repo, tag).ok().map(|history| history.next_id());
+        return Ok(match (open, next) {
+            (Some((phase, id)), _) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
+            (None, Some(next)) if exec::is_going_on(&folder.run(next), RUN) => Stopped::RunsUnknown(next),
             _ => Stopped::NobodyThere,
         });
-    }
-    folder.ask_to_stop(when, clock.now())?;
+    };
+    folder.ask_to_stop(when, clock.now(), &asked).map_err(|error| match asked.process() {
+        Some(process) if is_disk_full(&error) => SessionError::NotAsked { process, when, source: error },
+        _ => error.into(),
+    })?;
     let contract = folder.contract().ok().flatten();
     let grace = contract.map_or(DEFAULT_GRACE, |contract| contract.grace);
     let begun = Instant::now();
     loop {
-        let Some(Owner { said, .. }) = owner()? else {
-            folder.take_stop_request();
-            return Ok(Stopped::Ended);
+        let said = match owner()? {
+            Some(Owner { said, .. }) if said == asked.said => said,
+            // Somebody else has it since.
+            Some(_) => return Ok(Stopped::Ended),
+            None => {
+                folder.take_stop_request();
+                return Ok(Stopped::Ended);
+            }
         };
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
@@ -66,6 +86,25 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Ends the run of an experiment at once and does nothing else: it needs no journal, and no room on the disk.
+///
+/// # Errors
+///
+/// It goes on where this process cannot signal it.
+pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: u32) -> Result<(), SessionError> {
+    let folder = SessionFolder::new(main_worktree, tag).run(id);
+    exec::end_left_over(&folder, RUN).await;
+    let begun = Instant::now();
+    while exec::is_going_on(&folder, RUN) {
+        if begun.elapsed() > HEARING {
+            let command = format!("the run of {}", experiment_name(id));
+            return Err(ExecError::OtherMachine { command, host: String::new() }.into());
+        }
+        sleep(LOOK).await;
+    }
+    Ok(())
 }
 
 /// The journal, as far as it can be read.

@@ -107,7 +107,7 @@ impl SessionFolder {
     pub fn lock(&self, git_dir: &Path) -> Result<OwnerLock, StateError> {
         let worktree = hold(&git_dir.join(WORKTREE_LOCK), &self.tag)?;
         let session = hold(&self.lock_path(), &self.tag)?;
-        Ok(OwnerLock { _worktree: worktree, session })
+        Ok(OwnerLock { _worktree: worktree, session, said: own_words(&self.tag) })
     }
 
     /// Whether the folder is there as this process made it, with its parts and the file that it holds the lock of.
@@ -190,10 +190,14 @@ fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
     let write = |file: &mut File| {
         file.set_len(0)?;
         file.rewind()?;
-        writeln!(file, "process {} with session {tag}", std::process::id())
+        writeln!(file, "{}", own_words(tag))
     };
     write(&mut file).map_err(failed("write", path))?;
     Ok(file)
+}
+
+fn own_words(tag: &Tag) -> String {
+    format!("process {} with session {tag}", std::process::id())
 }
 
 /// Whoever has a session or a working tree.
@@ -226,4 +230,12 @@ impl Owner {
 pub struct OwnerLock {
     _worktree: File,
     session: File,
+    said: String,
+}
+
+impl OwnerLock {
+    /// What this process says about itself, as [`Owner::said`] reads.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
 }

@@ -9,13 +9,22 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::durable::{TAIL, failed};
-use super::{SessionFolder, StateError, read_tail, write_atomic};
+use super::{SessionFolder, StateError, is_disk_full, read_tail, write_atomic};
 
 /// A log larger than this is compressed, in bytes.
 const COMPRESSED_OVER: u64 = 1024 * 1024;
 
 /// What is dropped of an experiment when there is too much of all.
-const DROPPED: [&str; 5] = ["run.log", "run.log.gz", "agent.log", "agent.log.gz", "prompt.md"];
+const DROPPED: [&str; 7] = [
+    "run.log",
+    "run.log.gz",
+    // What a compression that was killed left.
+    "run.log.gz.part",
+    "agent.log",
+    "agent.log.gz",
+    "agent.log.gz.part",
+    "prompt.md",
+];
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -40,7 +49,12 @@ impl SessionFolder {
 
     /// Removes an experiment's logs, and leaves a note that says why.
     pub fn drop_logs(&self, id: u32, why: &str) -> Result<(), StateError> {
-        write_atomic(&self.dropped(id), format!("{why}\n").as_bytes())?;
+        let note = || write_atomic(&self.dropped(id), format!("{why}\n").as_bytes());
+        let noted = match note() {
+            // The logs make the room that it needs.
+            Err(error) if is_disk_full(&error) => false,
+            noted => noted.map(|()| true)?,
+        };
         for name in DROPPED {
             let log = self.run(id).join(name);
             match fs::remove_file(&log) {
@@ -48,7 +62,7 @@ impl SessionFolder {
                 _ => {}
             }
         }
-        Ok(())
+        if noted { Ok(()) } else { note() }
     }
 
     /// Why an experiment's logs were dropped; `None` when they were not.
@@ -184,9 +198,11 @@ mod tests {
     fn what_is_dropped_leaves_a_note() {
         let (_dir, folder, log) = folder_with_log(b"val_bpb: 1\n");
         fs::write(folder.run(1).join("exit.json"), "{}").unwrap();
-        assert_eq!((folder.log_bytes(1), folder.why_dropped(1)), (11, None));
+        let part = with_gz(&log).with_extension("gz.part");
+        fs::write(&part, "torn").unwrap();
+        assert_eq!((folder.log_bytes(1), folder.why_dropped(1)), (15, None));
         folder.drop_logs(1, "there were too many").unwrap();
-        assert!(!log.exists() && folder.run(1).join("exit.json").exists());
+        assert!(!log.exists() && !part.exists() && folder.run(1).join("exit.json").exists());
         assert_eq!(folder.log_bytes(1), 0);
         assert_eq!(folder.why_dropped(1).as_deref(), Some("there were too many"));
     }

@@ -158,6 +158,10 @@ impl Session {
             match (self.scenario, called.code) {
                 (Scenario::AdoptInVain, Some(3)) | (_, Some(0)) => return Some(()),
                 (Scenario::Stop(_), Some(130)) => args = resume.to_vec(),
+                // It was killed before it had noticed that its journal was deleted, and names what a person has to put away.
+                (Scenario::Deletes(_), Some(1)) if called.stderr.contains("uncommitted changes: train.sh") => {
+                    self.repo.git(["stash", "--quiet", "--include-untracked"]);
+                }
                 // It was killed before it had taken the change.
                 (Scenario::Adopt | Scenario::AdoptInVain, Some(1)) if called.stderr.contains("--adopt") => {
                     args = self.first_call();

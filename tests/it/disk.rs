@@ -2,15 +2,17 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use autoresearch::domain::{CommitId, LedgerDialect, Outcome};
-use autoresearch::exec::{ExecError, Job, start_with};
+use autoresearch::exec::{ExecError, Job, is_held, start_with};
 use autoresearch::ledger::{Entry, LedgerFile};
 use autoresearch::state::append_line;
 use serde_json::Value;
 
 use crate::exec::block_on;
+use crate::interrupt::waiting_loop;
 use crate::outcome::outcome;
 use crate::run_loop::{agent, training_repo};
 use crate::support::{AR, Called, SmallDisk, TestRepo, ar};
@@ -204,6 +206,61 @@ fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
         let called = ar(&repo, ["resume"]).ok();
         assert!(called.stdout.contains("   1  keep     1: better: val_bpb 1.900000 is better"), "{left}: {called:?}");
     }
+}
+
+#[test]
+fn a_run_can_be_ended_on_a_full_disk() {
+    let alone = |full: bool| {
+        let repo = training_repo();
+        let disk = SmallDisk::under(&repo)?;
+        let (mut child, go) = waiting_loop(&repo);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        disk.fill();
+        if !full {
+            let fill = File::options().write(true).open(disk.path().join("fill")).unwrap();
+            fill.set_len(fill.metadata().unwrap().len() - 150_000).unwrap();
+        }
+        let said = ar(&repo, ["stop", "--now"]).ok().stdout;
+        assert!(!is_held(&repo.file(".autoresearch/t/runs/00001")), "{said}");
+        disk.free();
+        fs::write(go, "").unwrap();
+        ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+        assert_eq!((repo.read("results.tsv").lines().count(), repo.status().as_str()), (3, ""));
+        Some(said)
+    };
+    let (Some(little), Some(none)) = (alone(false), alone(true)) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    assert_eq!(little, "the run of experiment 1 is ended, and its change is rolled back\n");
+    assert!(
+        none.starts_with("the run of experiment 1 is ended; the disk has no room for what is left to do"),
+        "{none}"
+    );
+}
+
+#[test]
+fn a_request_to_stop_that_finds_no_room_names_another_way() {
+    let repo = training_repo();
+    let Some(disk) = SmallDisk::under(&repo) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    let (child, go) = waiting_loop(&repo);
+    disk.fill();
+    let error = ar(&repo, ["stop"]).exits(1).stderr;
+    assert!(error.contains(&format!("kill -INT {}", child.id())), "{error}");
+    let error = ar(&repo, ["stop", "--now"]).exits(1).stderr;
+    let command = format!("kill -TERM {}", child.id());
+    assert!(error.contains("the disk has no room for the request to stop") && error.contains(&command), "{error}");
+    Command::new("sh").args(["-c", &command]).status().unwrap();
+    Called::from(child.wait_with_output().unwrap()).exits(4);
+    assert!(!is_held(&repo.file(".autoresearch/t/runs/00001")));
+    disk.free();
+    fs::write(go, "").unwrap();
+    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+    assert_eq!((repo.read("results.tsv").lines().count(), repo.status().as_str()), (3, ""));
 }
 
 #[test]

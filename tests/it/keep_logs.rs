@@ -3,8 +3,10 @@
 use std::fs;
 use std::process::Command;
 
+use autoresearch::state::SessionFolder;
+
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command};
+use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command};
 
 /// A repository whose runs print two megabytes and then the number in `value`.
 fn talkative_repo() -> TestRepo {
@@ -79,6 +81,26 @@ fn logs_beyond_the_quota_are_dropped_and_that_is_said() {
         .collect();
     let numbers: Vec<_> = dropped.iter().map(|event| event["detail"]["experiments"].to_string()).collect();
     assert_eq!(numbers, ["[0]", "[2]"], "{dropped:?}");
+}
+
+#[test]
+fn a_disk_that_is_full_of_logs_is_freed_of_them_before_the_loop_gives_up() {
+    let repo = talkative_repo();
+    // 1.5 MB each on a disk of four: two of them leave no room for a third.
+    repo.write("train.sh", "yes 'step 1 of many' | head -n 100000\necho val_bpb: $(cat value)\n");
+    repo.commit_all("less talkative");
+    let Some(disk) = SmallDisk::under(&repo) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    run(&repo, 4, &[]).ok();
+    assert!((0..3).all(|id| in_run(&repo, id, "run.log.gz")) && in_run(&repo, 4, "run.log"));
+
+    let folder = SessionFolder::new(disk.path(), &"t".parse().unwrap());
+    disk.fill();
+    folder.drop_logs(1, "there were too many").unwrap();
+    assert_eq!(folder.why_dropped(1).as_deref(), Some("there were too many"));
+    assert!(!in_run(&repo, 1, "run.log.gz"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 
 use autoresearch::exec::is_held;
+use serde_json::Value;
 
 use crate::interrupt::{wait_for_runs, wait_for_words, waiting_loop};
 use crate::run_loop::training_repo;
@@ -124,6 +125,38 @@ fn a_run_without_a_loop_is_only_ended_when_that_is_asked_for() {
     fs::write(go, "").unwrap();
     ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
+}
+
+#[test]
+fn a_run_whose_files_were_deleted_is_ended_too() {
+    for adopted in [true, false] {
+        let repo = training_repo();
+        let (child, _) = waiting_loop(&repo);
+        kill(child);
+        let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
+        let resumed = adopted.then(|| {
+            let child = ar_command(&repo, &repo.path(), ["resume"]).stdout(Stdio::piped()).spawn().unwrap();
+            until("the run to be picked up", || {
+                let status = ar(&repo, ["status", "--format", "json"]).ok().json();
+                (status["sessions"][0]["activity"] == "running").then_some(())
+            });
+            child
+        });
+        // Who is at work may write a file meanwhile.
+        until("the folder to go", || fs::remove_dir_all(repo.file(".autoresearch")).ok());
+        let said = ar(&repo, ["stop", "--now"]).ok().stdout;
+        // One that is dead and that nobody has reaped yet has no arguments any more.
+        let arguments = fs::read(format!("/proc/{}/cmdline", started["pid"])).unwrap_or_default();
+        assert!(arguments.is_empty(), "{said}");
+        if let Some(child) = resumed {
+            assert_eq!(said, "session t has stopped; what was unfinished is rolled back\n");
+            Called::from(child.wait_with_output().unwrap()).exits(130);
+            assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]));
+        } else {
+            assert_eq!(said, "the run of experiment 1 is ended; `ar doctor t` says what there is of it\n");
+        }
+        assert!(ar(&repo, ["stop", "--now"]).ok().stdout.contains("there is nothing to stop"));
+    }
 }
 
 #[test]

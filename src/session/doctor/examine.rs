@@ -1,11 +1,10 @@
 //! The whole look.
 
-use std::error::Error;
 use std::path::Path;
 
 use super::facts::{Facts, known_tags};
 use super::{host, ledger, records, refs, repository, state};
-use crate::domain::{Area, Finding, Severity, Tag};
+use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
@@ -61,8 +60,14 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         Ok(patients) => patients,
     };
     let mut findings = repository::look(&repo, &patients.meant);
-    for facts in &patients.meant {
-        findings.extend(refs::look(&repo, facts, patients.meant.len() == 1));
+    let (remains, sessions): (Vec<&Facts>, Vec<&Facts>) = patients.meant.iter().partition(|facts| facts.is_remains());
+    for facts in remains {
+        findings
+            .extend(refs::look_at_remains(&repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Refs, &error)]));
+        findings.extend(state::unknown_runs(facts, None, "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
+    }
+    for facts in &sessions {
+        findings.extend(refs::look(&repo, facts, sessions.len() == 1));
         findings.extend(records::look(&repo, facts));
         // Where the folder should be stands something else, and that was said.
         if repository::in_the_way(&repo).is_none() {
@@ -119,6 +124,13 @@ impl Patients {
         Ok(patients)
     }
 
+    /// The same without what is only left of sessions.
+    pub(super) fn sessions(mut self) -> Patients {
+        self.meant.retain(|facts| !facts.is_remains());
+        self.others.retain(|facts| !facts.is_remains());
+        self
+    }
+
     /// All sessions, those that are meant first.
     pub(super) fn all(&self) -> impl Iterator<Item = &Facts> {
         self.meant.iter().chain(&self.others)
@@ -135,19 +147,5 @@ pub(super) fn finding_of(area: Area, error: &SessionError) -> Finding {
         _ if is_unnamed => Severity::Damaged,
         _ => Severity::Error,
     };
-    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, chain(error)) }
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !said.contains(&text) {
-            said = format!("{said}: {}", text.trim_end());
-        }
-        cause = error.source();
-    }
-    said
+    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, with_causes(error)) }
 }

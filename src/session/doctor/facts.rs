@@ -3,14 +3,17 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use super::examine::{REPAIR, chain};
-use crate::domain::{CommitId, Contract, Record, Tag};
+use super::examine::REPAIR;
+use crate::domain::{CommitId, Contract, Record, Tag, with_causes};
 use crate::git::{BrokenRef, Repo};
-use crate::rules::{History, gaps};
+use crate::rules::{History, Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
 use crate::session::plan::expected_tip;
-use crate::session::reading::parse_record;
+use crate::session::reading::{parse_record, recorded_terms};
 use crate::state::{Journal, SessionFolder, StateError};
+
+/// What is to be done where something can be mended only when a person has decided what else is to be.
+pub(super) const DECIDE_FIRST: &str = "first decide what is damaged; then ar doctor --repair";
 
 /// A ref that should name a record.
 #[derive(Debug)]
@@ -69,7 +72,7 @@ impl Facts {
             let record = match repo.tag_object(&name, &object) {
                 Ok(Some(tag)) => parse_record(&name, &tag.message),
                 Ok(None) => Err(bad(serde::de::Error::custom("it is no annotated tag on a commit"))),
-                Err(error) => Err(bad(serde::de::Error::custom(chain(&error)))),
+                Err(error) => Err(bad(serde::de::Error::custom(with_causes(&error)))),
             };
             refs.push(RecordRef { id, name, object, record });
         }
@@ -79,6 +82,12 @@ impl Facts {
         let contract = folder.contract();
         let journal = Journal::read(&folder.state());
         Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, journal, holder })
+    }
+
+    /// Whether it is no session any more: there are neither terms nor records, nor anybody at work.
+    pub(super) fn is_remains(&self) -> bool {
+        let has_files = !matches!((&self.contract, &self.journal), (Ok(None), Ok(None)));
+        !has_files && self.refs.is_empty() && self.broken.is_empty() && self.holder.is_none()
     }
 
     /// A record that can be read and is that of its ref.
@@ -104,13 +113,13 @@ impl Facts {
 
     /// What mends files that are made from the records: without all of them, that would be a guess.
     pub(super) fn mend(&self) -> String {
-        if self.is_complete() { REPAIR.to_owned() } else { format!("first decide what is damaged; then {REPAIR}") }
+        if self.is_complete() { REPAIR } else { DECIDE_FIRST }.to_owned()
     }
 
     /// The terms as the baseline's record has them.
     pub(super) fn recorded_terms(&self) -> Option<Contract> {
         let record = self.sound(self.refs.first()?).filter(|record| record.id == 0)?;
-        serde_json::from_value(record.more.get("contract")?.clone()).ok()
+        recorded_terms(record).ok().flatten()
     }
 
     /// The terms, from wherever they can be had.
@@ -128,9 +137,26 @@ impl Facts {
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
     }
 
+    /// What the tip of its branch is; `None` where nothing tells where the branch should be, or its file is torn.
+    pub(super) fn tip(&self, repo: &Repo) -> Result<Option<Tip>, SessionError> {
+        let branch = self.tag.branch_ref();
+        if self.broken.iter().any(|broken| broken.name == branch) {
+            return Ok(None);
+        }
+        let Some(expected) = self.expected_tip() else { return Ok(None) };
+        let (found, history) = (repo.branch(&branch)?, self.history());
+        let last = history.records().last().map(|record| &record.commit);
+        Ok(Some(judge_tip(found.as_ref(), &expected, last, self.is_open())))
+    }
+
     /// The tag objects that were made for a ref that is lost.
     pub(super) fn tag_objects(&self, refname: &str) -> Vec<&str> {
         objects_of(&self.tag_objects, refname)
+    }
+
+    /// Whether there is no journal, or none that can be understood.
+    pub(super) fn has_lost_journal(&self) -> bool {
+        matches!(self.journal, Ok(None) | Err(StateError::Json { .. }))
     }
 
     /// Whether the journal says that something is open.
@@ -148,7 +174,8 @@ pub(super) fn record_id(name: &str, tag: &Tag) -> Option<u32> {
     name.strip_prefix(&tag.ref_prefix())?.strip_prefix('/')?.parse().ok()
 }
 
-/// The tags of all sessions of which anything is left, sorted: a record's ref, even a torn one, or a contract.
+/// The tags of all sessions of which anything is left, sorted: a record's ref, even a torn one, something saved, a branch,
+/// or a contract.
 pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     const PREFIX: &str = "refs/autoresearch";
     let readable = repo.readable_refs_under(PREFIX)?.into_iter().map(|(name, _)| name);
@@ -156,11 +183,13 @@ pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     let mut tags: Vec<Tag> = readable
         .chain(broken)
         .filter_map(|name| {
-            let (tag, experiment) = name.strip_prefix(PREFIX)?.strip_prefix('/')?.split_once('/')?;
-            experiment.parse::<u32>().ok()?;
-            tag.parse().ok()
+            let (tag, rest) = name.strip_prefix(PREFIX)?.strip_prefix('/')?.split_once('/')?;
+            let is_ours = rest.parse::<u32>().is_ok() || rest.starts_with("saved/");
+            tag.parse().ok().filter(|_| is_ours)
         })
         .collect();
+    let branches = repo.readable_refs_under("refs/heads/autoresearch")?;
+    tags.extend(branches.iter().filter_map(|(name, _)| name.strip_prefix("refs/heads/autoresearch/")?.parse().ok()));
     let folder = repo.main_worktree().join(".autoresearch");
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries.flatten().collect(),

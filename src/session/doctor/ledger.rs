@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::examine::{Patients, REPAIR, chain};
-use crate::domain::{Area, Finding, LedgerDialect, Record, count_of, one_line};
+use super::examine::{Patients, REPAIR};
+use crate::domain::{Area, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::git::Repo;
 use crate::ledger::{Comparison, LedgerError, LedgerFile, Rebuilt};
 
@@ -58,7 +58,7 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
                 }
                 error => error.hint(),
             };
-            return vec![Finding { hint, ..Finding::error(Area::Ledger, chain(&error)) }];
+            return vec![Finding { hint, ..Finding::error(Area::Ledger, with_causes(&error)) }];
         }
     };
     // Its row is yet to come: the recovery of an open experiment writes it.

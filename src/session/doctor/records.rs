@@ -1,9 +1,9 @@
 //! The terms of a session and its experiments.
 
-use super::examine::{REPAIR, chain, finding_of};
+use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef};
 use super::repository;
-use crate::domain::{Area, Contract, Finding, count_of};
+use crate::domain::{Area, Contract, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::session::error::SessionError;
 use crate::state::StateError;
@@ -70,7 +70,7 @@ fn contract(facts: &Facts) -> Option<Finding> {
         (Ok(None), Some(_)) => error(format!("{} is not there", path.display())),
         (Err(StateError::Json { .. }), Some(_)) => error(format!("{} cannot be understood", path.display())),
         (Err(error), recorded) if recorded.is_some() || !matches!(error, StateError::Json { .. }) => {
-            let finding = Finding::error(Area::Session, chain(error));
+            let finding = Finding::error(Area::Session, with_causes(error));
             Some(Finding { hint: error.hint(), ..finding })
         }
         (Ok(None) | Err(_), _) => {
@@ -106,17 +106,12 @@ pub(super) fn drift(file: &Contract, record: &Contract) -> Option<Drift> {
 /// The terms with those that never change as the baseline's record has them.
 pub(super) fn mended(file: &Contract, record: Contract) -> Contract {
     Contract {
-        agent: file.agent.clone(),
-        min_delta: file.min_delta,
-        goal: file.goal,
-        timeout: file.timeout,
-        grace: file.grace,
-        max_experiments: file.max_experiments,
-        budget: file.budget,
-        ladder: file.ladder,
-        research: file.research,
-        stop_when_flagged: file.stop_when_flagged,
-        more: file.more.clone(),
-        ..record
+        tag: record.tag,
+        metric: record.metric,
+        command: record.command,
+        scope: record.scope,
+        protect: record.protect,
+        start: record.start,
+        ..file.clone()
     }
 }

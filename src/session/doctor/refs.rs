@@ -4,7 +4,7 @@ use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef, record_id};
 use crate::domain::{Area, CommitId, Finding, Severity};
 use crate::git::{BrokenRef, Head, Repo};
-use crate::rules::{Tip, gaps, judge_tip};
+use crate::rules::{Tip, gaps};
 use crate::session::error::SessionError;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
@@ -30,6 +30,34 @@ pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
         found.push(Finding::ok(Area::Refs, format!("{}{tip}", facts.tag.branch())));
     }
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+}
+
+/// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.
+pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+    let (tag, branch) = (&facts.tag, facts.tag.branch());
+    let saved = repo.readable_refs_under(&format!("{}/saved", tag.ref_prefix()))?;
+    let names: Vec<&str> = saved.iter().map(|(name, _)| name.as_str()).collect();
+    let all = names.join(", ");
+    let free = format!("`git branch -m {branch} NEW-NAME` frees the name for another session");
+    let back = |name: &str| format!("`git restore --source={name} --staged --worktree -- .` puts that change back");
+    let is_there = repo.branch(&tag.branch_ref())?.is_some();
+    let finding = match (names.last(), is_there) {
+        (None, false) => return Ok(Vec::new()),
+        (None, true) => {
+            let what = format!("the branch {branch} has neither terms nor records; no session goes on from it");
+            Finding::damaged(Area::Refs, what).hint(free)
+        }
+        (Some(newest), true) => {
+            let what = format!("of session {tag} nothing is left but its branch {branch} and what it saved: {all}");
+            Finding::damaged(Area::Refs, what).hint(format!("{}; then {free}", back(newest)))
+        }
+        (Some(newest), false) => {
+            let what = format!("there is no session {tag} any more; what it saved is in {all}");
+            let forget = format!("`git update-ref -d {newest}` forgets it");
+            Finding::warning(Area::Refs, what).hint(format!("{}; {forget}", back(newest)))
+        }
+    };
+    Ok(vec![finding.of(tag)])
 }
 
 fn broken(facts: &Facts) -> Vec<Finding> {
@@ -74,16 +102,20 @@ fn missing(facts: &Facts) -> Vec<Finding> {
 
 fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, SessionError> {
     let branch = facts.tag.branch_ref();
-    if facts.broken.iter().any(|broken| broken.name == branch) {
-        return Ok(Vec::new());
-    }
-    let Some(expected) = facts.expected_tip() else { return Ok(Vec::new()) };
+    let (Some(judged), Some(expected)) = (facts.tip(repo)?, facts.expected_tip()) else { return Ok(Vec::new()) };
     let name = facts.tag.branch();
     let resume = format!("ar resume {}", facts.tag);
     let tip = repo.branch(&branch)?;
     let mut found = Vec::new();
-    match judge_tip(tip.as_ref(), &expected, facts.is_open()) {
+    match judged {
         Tip::Expected | Tip::Open => {}
+        // The look at the journal says what that means.
+        Tip::Unsettled if facts.has_lost_journal() => {}
+        Tip::Unsettled => {
+            let what = format!("the branch {name} is at the last experiment, which was not kept");
+            let hint = format!("move the branch back: git reset --keep {}", expected.short(12));
+            found.push(Finding::damaged(Area::Refs, what).hint(hint));
+        }
         // Before its baseline is measured a session may have none yet.
         Tip::Missing if facts.refs.is_empty() => {}
         Tip::Missing => {
@@ -94,10 +126,9 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
             let base = expected.short(12).to_owned();
             let subject = repo.subject(&tip)?;
             let tip = tip.short(8).to_owned();
-            found.push(finding_of(
-                Area::Refs,
-                &SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base },
-            ));
+            let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base };
+            // Whether it is measured or given up is for a person to decide.
+            found.push(Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) });
         }
     }
     if let Some(worktree) = repo.checked_out_elsewhere(&branch)? {

@@ -14,7 +14,7 @@ use crate::agent::task_spec;
 use crate::domain::{Clock, Phase, Record, Tag, count_of};
 use crate::exec;
 use crate::git::{LockOwner, Repo};
-use crate::rules::{Tip, judge_tip};
+use crate::rules::Tip;
 use crate::session::error::SessionError;
 use crate::session::heal::rebuilt_journal;
 use crate::session::plan::{Asked, OWN_FILES};
@@ -34,7 +34,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     if in_the_way(&repo).is_some() || repo.broken_packed_line()?.is_some() {
         return examine(dir, tag, asked);
     }
-    let patients = Patients::find(&repo, tag)?;
+    let patients = Patients::find(&repo, tag)?.sessions();
     let folders: Vec<&SessionFolder> = patients.all().map(|facts| &facts.folder).collect();
     // Nothing is made before it is known that nobody is at work.
     refuse_held(repo.git_dir())?;
@@ -50,14 +50,14 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     for facts in &patients.meant {
         refs(&repo, facts, &mut done)?;
     }
-    let patients = Patients::find(&repo, tag)?;
+    let patients = Patients::find(&repo, tag)?.sessions();
     for facts in &patients.meant {
         branch(&repo, facts, &mut done)?;
         contract(facts, &mut done)?;
         state_files(facts, &mut done)?;
         journal(&repo, facts, clock, &mut done)?;
     }
-    ledger(&repo, &Patients::find(&repo, tag)?, clock, &mut done)?;
+    ledger(&repo, &Patients::find(&repo, tag)?.sessions(), clock, &mut done)?;
     if !done.is_empty() {
         repo.exclude(OWN_FILES)?;
     }
@@ -90,7 +90,7 @@ fn refs(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), Sessio
 fn branch(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     let branch = facts.tag.branch_ref();
     let Some(expected) = facts.expected_tip().filter(|_| !facts.refs.is_empty()) else { return Ok(()) };
-    if judge_tip(repo.branch(&branch)?.as_ref(), &expected, facts.is_open()) == Tip::Missing {
+    if facts.tip(repo)? == Some(Tip::Missing) {
         repo.create_branch(&branch, &expected, "autoresearch: repair")?;
         done.push(format!("made the branch {} anew at {}", facts.tag.branch(), expected.short(8)));
     }
@@ -172,11 +172,12 @@ fn log_last_iteration(facts: &Facts) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// Writes a journal that is gone anew: no experiment is open. While a run goes on that would be wrong.
+/// Writes a journal that is gone anew: no experiment is open. While a run goes on, or when the branch is at a commit that is
+/// not recorded or not settled, that would be wrong.
 fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> Result<(), SessionError> {
     let path = facts.folder.state().join("progress.json");
-    let is_lost = matches!(facts.journal, Ok(None) | Err(StateError::Json { .. }));
-    if !is_lost || !facts.is_complete() || !going_on(facts).is_empty() {
+    let is_between = !matches!(facts.tip(repo)?, Some(Tip::Unrecorded | Tip::Unsettled));
+    if !facts.has_lost_journal() || !facts.is_complete() || !is_between || !going_on(facts).is_empty() {
         return Ok(());
     }
     let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::examine::{REPAIR, chain, finding_of};
+use super::examine::{REPAIR, finding_of};
 use super::facts::Facts;
-use crate::domain::{Area, Finding, shell_word};
+use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
 use crate::session::error::SessionError;
 
@@ -50,7 +50,7 @@ fn head(repo: &Repo, sessions: &[Facts]) -> Result<Vec<Finding>, SessionError> {
             let branch = sessions.first().map_or("refs/heads/BRANCH".to_owned(), |facts| facts.tag.branch_ref());
             let head = repo.git_dir().join("HEAD");
             Ok(vec![
-                Finding::error(Area::Repository, chain(&error))
+                Finding::error(Area::Repository, with_causes(&error))
                     .hint(format!("echo 'ref: {branch}' > {}", shell_word(&head))),
             ])
         }
@@ -73,7 +73,7 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
             let mut aside = path.clone().into_os_string();
             aside.push(".damaged");
             let (path, aside) = (shell_word(&path), shell_word(Path::new(&aside)));
-            let finding = Finding::error(Area::Repository, chain(&error));
+            let finding = Finding::error(Area::Repository, with_causes(&error));
             return Ok(vec![finding.hint(format!("mv {path} {aside} && git reset --quiet makes it anew from HEAD"))]);
         }
         Err(error) => return Err(error.into()),

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::examine::{REPAIR, chain, finding_of};
-use super::facts::Facts;
-use crate::domain::{Area, Finding, shell_word};
+use super::examine::{REPAIR, finding_of};
+use super::facts::{DECIDE_FIRST, Facts};
+use crate::domain::{Area, Finding, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::git::{Repo, Untracked};
-use crate::rules::{OpenFound, OpenTrouble, judge_open};
+use crate::rules::{OpenFound, OpenTrouble, Tip, judge_open};
 use crate::session::error::SessionError;
+use crate::session::running::RUN;
 use crate::state::{DIRECTIONS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
 
 /// The state files that are there from the beginning and can be made anew from the records.
@@ -55,30 +56,42 @@ fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
             None
         }
         Err(error) => {
-            found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, chain(error)) });
+            found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, with_causes(error)) });
             None
         }
     };
-    for (id, pid) in going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open) {
-        let what = format!("a run of experiment {id} goes on, and the journal does not know it");
-        let end = pid.map_or("end it".to_owned(), |pid| format!("end it: kill {pid}"));
-        found.push(Finding::error(Area::Journal, what).hint(format!("wait until it is over, or {end}; then {REPAIR}")));
-    }
+    found.extend(unknown_runs(facts, open, REPAIR));
     Ok(found)
+}
+
+/// The runs that go on and are not that of the experiment `open`; `then` is to be called when they are over.
+pub(super) fn unknown_runs(facts: &Facts, open: Option<u32>, then: &str) -> Vec<Finding> {
+    let unknown = going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open);
+    unknown
+        .map(|(id, pid)| {
+            let what = format!("a run of {} goes on, and the journal does not know it", experiment_name(id));
+            let end = pid.map_or("end it".to_owned(), |pid| format!("end it: kill {pid}"));
+            Finding::error(Area::Journal, what).hint(format!("wait until it is over, or {end}; then {then}"))
+        })
+        .collect()
 }
 
 /// A journal that is gone, and what that means for an experiment that may have been open.
 fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, SessionError> {
-    let tip = repo.readable_refs_under("refs/heads/autoresearch")?;
-    let tip = tip.into_iter().find(|(name, _)| *name == facts.tag.branch_ref()).map(|(_, object)| object);
-    let is_elsewhere = facts.expected_tip().is_some_and(|expected| tip.is_some_and(|tip| tip != expected.as_str()));
     let is_changed = || repo.changes().is_ok_and(|changes| !changes.tracked.is_empty());
-    let means = match is_elsewhere {
-        true => "; an experiment was open, its commit is at the tip of the branch and was not recorded",
-        false if is_changed() => "; the uncommitted changes may be those of an experiment that was open",
-        false => "",
+    let (means, hint) = match facts.tip(repo)? {
+        Some(Tip::Unrecorded) => (
+            "; an experiment was open, its commit is at the tip of the branch and was not recorded",
+            DECIDE_FIRST.to_owned(),
+        ),
+        Some(Tip::Unsettled) => (
+            "; the last experiment is recorded, and its change is not taken back yet",
+            format!("ar resume {}", facts.tag),
+        ),
+        _ if is_changed() => ("; the uncommitted changes may be those of an experiment that was open", facts.mend()),
+        _ => ("", facts.mend()),
     };
-    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(facts.mend()))
+    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(hint))
 }
 
 /// The experiments whose runs go on, with the process that looks after each.
@@ -91,6 +104,11 @@ pub(super) fn going_on(facts: &Facts) -> Vec<(u32, Option<u32>)> {
             Some((entry.file_name().to_str()?.parse().ok()?, pid.map(|started| started.pid)))
         })
         .collect();
+    // Its folder may have been deleted, and the lock with it.
+    let next = facts.history().next_id();
+    if found.iter().all(|(id, _)| *id != next) {
+        found.extend(exec::shims(&facts.folder.run(next), RUN).first().map(|pid| (next, Some(*pid))));
+    }
     found.sort_unstable();
     found
 }
@@ -127,7 +145,7 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
     }
     let Some(open) = open else { return found };
     let folder = facts.folder.run(open.id);
-    let is_going_on = exec::is_held(&folder);
+    let is_going_on = exec::is_going_on(&folder, RUN);
     let phase = serde_json::to_value(journal.phase).ok();
     let phase = phase.as_ref().and_then(Value::as_str).unwrap_or_default();
     let what = format!("experiment {} is open ({phase})", open.id);

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::session::{cut, doctor, edit, session, state};
 use crate::bad_input::harness::files;
+use crate::interrupt::wait_for_runs;
+use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// What the doctor says, without paths and hashes that differ.
@@ -95,7 +97,7 @@ fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
 
     let tip = repo.head();
     repo.git(["commit", "--quiet", "--allow-empty", "--message", "by hand"]);
-    finds(&repo, 1, "error", "which is no experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
+    finds(&repo, 6, "damaged", "which is no experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
     repo.git(["reset", "--quiet", "--hard", &tip]);
 
     repo.git(["switch", "--quiet", "main"]);
@@ -287,9 +289,9 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     fs::rename(repo.file(state("progress.json")), repo.outside().join("journal")).unwrap();
     let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
     let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
-    finds(&repo, 1, "error", "a run of experiment 1 goes on, and the journal does not know it", &end);
-    finds(&repo, 1, "error", "its commit is at the tip of the branch and was not recorded", "ar doctor --repair");
-    doctor(&repo, &["--repair"], 1);
+    finds(&repo, 6, "error", "a run of experiment 1 goes on, and the journal does not know it", &end);
+    finds(&repo, 6, "error", "its commit is at the tip of the branch and was not recorded", "first decide");
+    doctor(&repo, &["--repair"], 6);
     assert!(!repo.exists(state("progress.json")), "the journal is not written while that run goes on");
     fs::rename(repo.outside().join("journal"), repo.file(state("progress.json"))).unwrap();
 
@@ -305,6 +307,25 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
 }
 
 #[test]
+fn a_run_that_goes_on_without_its_folder_is_named_and_no_journal_written_under_it() {
+    let repo = TestRepo::new();
+    let mut child = in_a_run(&repo);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
+    let what = "a run of experiment 1 goes on, and the journal does not know it";
+    finds(&repo, 6, "error", what, &end);
+    doctor(&repo, &["--repair"], 6);
+    assert!(!repo.exists(state("progress.json")));
+    finds(&repo, 6, "error", what, &end);
+    assert!(ar(&repo, ["stop"]).ok().stdout.contains("a run of experiment 1 goes on that its journal does not know"));
+    Command::new("kill").arg(started["pid"].to_string()).status().unwrap();
+    until("its end", || (!doctor(&repo, &[], 6).contains(what)).then_some(()));
+}
+
+#[test]
 fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() {
     let repo = TestRepo::new();
     let mut child = in_a_run(&repo);
@@ -314,12 +335,18 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     fs::write(repo.outside().join("go"), "").unwrap();
     until("the end of the run", || repo.exists(".autoresearch/t/runs/00001/exit.json").then_some(()));
     repo.git(["clean", "--quiet", "-fdx"]);
-    finds(&repo, 1, "error", "its commit is at the tip of the branch and was not recorded", "ar doctor --repair");
-    let said = doctor(&repo, &["--repair"], 1);
-    let hint = format!("git reset --keep {}", &tip[..12]);
+    let open = "its commit is at the tip of the branch and was not recorded";
+    finds(&repo, 6, "error", open, "first decide what is damaged; then ar doctor --repair");
+    let said = doctor(&repo, &["--repair"], 6);
+    let hint = format!(
+        "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {}",
+        &tip[..12]
+    );
     assert!(said.contains("which is no experiment: ") && said.contains(&hint), "{said}");
+    // What is to be decided does not depend on how often it is asked.
+    assert!(doctor(&repo, &["--repair"], 6).contains(open));
     repo.git(["reset", "--quiet", "--keep", &tip]);
-    doctor(&repo, &[], 0);
+    doctor(&repo, &["--repair"], 0);
     ar(&repo, ["resume", "t"]).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
 
@@ -334,4 +361,68 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     );
     doctor(&repo, &["--repair"], 0);
     assert_eq!(repo.read("value"), "0.5\n");
+}
+
+#[test]
+fn an_experiment_that_is_recorded_and_not_settled_is_not_said_to_be_unrecorded() {
+    let repo = session();
+    repo.git(["reset", "--quiet", "--hard", "refs/autoresearch/t/00003^{commit}"]);
+    finds(&repo, 6, "damaged", "is at the last experiment, which was not kept", "git reset --keep ");
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    finds(&repo, 1, "error", "the last experiment is recorded, and its change is not taken back yet", "ar resume t");
+    assert!(!doctor(&repo, &["--repair"], 1).contains("no experiment: "));
+    assert!(!repo.exists(state("progress.json")), "a journal without an open experiment would deny it");
+}
+
+#[test]
+fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_back() {
+    let repo = training_repo();
+    repo.write(
+        "train.sh",
+        "echo run >> ../runs; until [ -e ../go ]; do sleep 0.02; done; echo val_bpb: $(cat value)\n",
+    );
+    repo.write("value", "2.0\n");
+    repo.commit_all("waits");
+    repo.write("value", "1.5\n");
+    repo.write("new", "staged\n");
+    repo.git(["add", "new"]);
+    let args = ["try", "-m", "x", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let mut child = ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_runs(&repo, 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    assert_eq!((repo.read("value").as_str(), repo.exists("new")), ("2.0\n", false));
+    let error = ar(&repo, args).exits(1).stderr;
+    assert!(error.contains("`ar doctor` says whether a session left something of yours there"), "{error}");
+
+    let found = ar(&repo, ["doctor", "--format", "json"]).exits(6).json();
+    let hint = |what: &str| {
+        let findings = found["findings"].as_array().unwrap();
+        let finding = findings.iter().find(|finding| finding["what"].as_str().unwrap().starts_with(what));
+        finding.unwrap_or_else(|| panic!("no `{what}` in {found:#}"))["hint"].as_str().unwrap().to_owned()
+    };
+    let commands = |hint: &str| -> Vec<String> { hint.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    let call = |line: &str| {
+        assert!(Command::new("sh").args(["-c", line]).current_dir(repo.path()).status().unwrap().success())
+    };
+    let end = hint("a run of the baseline goes on, and the journal does not know it");
+    call(end.split(&[':', ';']).nth(1).unwrap());
+    let back = hint(
+        "of session t nothing is left but its branch autoresearch/t and what it saved: refs/autoresearch/t/saved/00000",
+    );
+    doctor(&repo, &["t", "--repair"], 6);
+    assert!(!repo.exists(".autoresearch/t/state"));
+    for line in commands(&back) {
+        call(&line.replace("NEW-NAME", "left"));
+    }
+    assert_eq!((repo.read("value").as_str(), repo.read("new").as_str()), ("1.5\n", "staged\n"));
+    fs::write(repo.outside().join("go"), "").unwrap();
+    // The name is free, and what was saved stays until somebody forgets it.
+    finds(&repo, 0, "warning", "there is no session t any more; what it saved is in", "git update-ref -d refs/");
+    assert!(ar(&repo, args).ok().stdout.contains("   1  keep     x"));
+    assert_eq!(repo.git(["diff", "--name-only", "left", "autoresearch/t"]), "new\nvalue");
+    doctor(&repo, &[], 0);
+    repo.git(["switch", "--quiet", "--create", "autoresearch/mine"]);
+    finds(&repo, 6, "damaged", "the branch autoresearch/mine has neither terms nor records", "git branch -m ");
 }

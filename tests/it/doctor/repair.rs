@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::session::{assert_healthy, cut, doctor, edit, go_on, object, outcome, session, state};
 use crate::support::{TestRepo, ar};
@@ -166,6 +166,18 @@ fn every_damage_is_found_mended_and_found_no_more() {
 }
 
 #[test]
+fn a_contract_is_mended_without_what_may_change() {
+    let repo = session();
+    ar(&repo, ["resume", "t", "--keep-logs", "all", "--max-files", "7", "--max-experiments", "3", "--grace", "3s"])
+        .ok();
+    let terms = serde_json::from_str::<Value>(&repo.read(state("contract.json"))).unwrap();
+    edit(&repo, &state("contract.json"), |terms| terms["command"] = json!("sh other.sh"));
+    doctor(&repo, &["--repair"], 0);
+    assert_eq!(terms["max_files"], json!(7));
+    assert_eq!(serde_json::from_str::<Value>(&repo.read(state("contract.json"))).unwrap(), terms);
+}
+
+#[test]
 fn all_at_once_is_mended_from_the_refs() {
     let (repo, twin) = (session(), session());
     for id in 0..4 {
@@ -227,7 +239,7 @@ fn the_row_of_an_experiment_that_was_being_settled_is_written_once() {
     for (phase, keep_row) in [("recording", false), ("settling", false), ("settling", true)] {
         let repo = session();
         let before = outcome(&repo);
-        let last: serde_json::Value =
+        let last: Value =
             serde_json::from_str(&repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/00003"]))
                 .unwrap();
         edit(&repo, &state("progress.json"), |journal| {
