@@ -100,8 +100,9 @@ pub(super) fn going_on(facts: &Facts) -> Vec<(u32, Option<u32>)> {
     let mut found: Vec<(u32, Option<u32>)> = entries
         .filter(|entry| exec::is_held(&entry.path()))
         .filter_map(|entry| {
-            let pid = read_json::<Started>(&entry.path().join("started.json")).ok().flatten();
-            Some((entry.file_name().to_str()?.parse().ok()?, pid.map(|started| started.pid)))
+            let started = || read_json::<Started>(&entry.path().join("started.json")).ok().flatten();
+            let pid = exec::shims(&entry.path(), RUN).first().copied();
+            Some((entry.file_name().to_str()?.parse().ok()?, pid.or_else(|| Some(started()?.pid))))
         })
         .collect();
     // Its folder may have been deleted, and the lock with it.

@@ -407,7 +407,10 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
         assert!(Command::new("sh").args(["-c", line]).current_dir(repo.path()).status().unwrap().success())
     };
     let end = hint("a run of the baseline goes on, and the journal does not know it");
-    call(end.split(&[':', ';']).nth(1).unwrap());
+    let end = end.split(&[':', ';']).nth(1).unwrap();
+    call(end);
+    let process = format!("/proc/{}/cwd", end.trim().strip_prefix("kill ").unwrap());
+    until("the end of the run", || fs::read_link(&process).is_err().then_some(()));
     let back = hint(
         "of session t nothing is left but its branch autoresearch/t and what it saved: refs/autoresearch/t/saved/00000",
     );
