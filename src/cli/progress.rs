@@ -2,13 +2,11 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, StopReason, Tag, TriedDirection, clock_time, count_of,
-    duration_text, experiment_name, shell_word,
+    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, Tag, clock_time, count_of, experiment_name, shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -140,7 +138,7 @@ impl Progress {
             Event::SessionStopped { reason, .. } => {
                 self.clear();
                 self.end_idle();
-                self.print(&format!("stopped: {}", stop_sentence(reason)));
+                self.print(&format!("stopped: {}", reason));
             }
         }
     }
@@ -259,39 +257,4 @@ pub(super) fn experiment_line(record: &Record) -> String {
         line += &format!(" [{}]", failure.class);
     }
     line
-}
-
-/// Why a loop ended, in words.
-pub(super) fn stop_sentence(reason: &StopReason) -> String {
-    match reason {
-        StopReason::MaxExperiments { limit } => format!("the session has its {}", count_of(*limit, "experiment")),
-        StopReason::Budget { seconds } => {
-            format!("{} are over", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
-        }
-        StopReason::Goal { goal } => format!("the goal of {goal} is reached"),
-        StopReason::NoAgent => "the baseline is measured, and there is no agent to call".into(),
-        StopReason::NoChange { calls } => format!("the agent changed nothing in {} in a row", count_of(*calls, "call")),
-        StopReason::Flagged { after, tried } => {
-            let what = if tried.is_empty() { "" } else { "; tried, the newest first:" };
-            let lines: String = tried.iter().take(TRIED).map(tried_line).collect();
-            let left = u32::try_from(tried.len().saturating_sub(TRIED)).unwrap_or(u32::MAX);
-            let more =
-                if left > 0 { format!("\n      and {} more", count_of(left, "direction")) } else { String::new() };
-            format!("flagged for a person after {}{what}{lines}{more}", experiment_name(*after))
-        }
-        StopReason::Agent { detail } => format!("the agent does not start ({detail})"),
-        StopReason::Interrupted => "interrupted".into(),
-        StopReason::Error { detail } => detail.clone(),
-        StopReason::Detached => "the terminal is gone; `ar resume` goes on".into(),
-    }
-}
-
-/// How many directions are listed when the loop stops for a flag.
-const TRIED: usize = 20;
-
-/// A direction and what came of it, as a line of its own.
-fn tried_line(tried: &TriedDirection) -> String {
-    let best = tried.best.as_ref().map_or("no number".into(), |best| format!("best {best}"));
-    let count = count_of(tried.experiments, "experiment");
-    format!("\n      {}: {count}, {} kept, {best}", tried.direction, tried.kept)
 }

@@ -1,10 +1,12 @@
 //! What the loop tells whoever watches it: the terminal, NDJSON and the event logs consume the same events.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{CommitId, Directive, Number, Record, Tag, TriedDirection};
+use super::{CommitId, Directive, Number, Record, Tag, TriedDirection, count_of, duration_text, experiment_name};
 
 /// Why the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,6 +55,45 @@ pub enum StopReason {
     },
     /// The terminal is gone; a run that was going on goes on by itself.
     Detached,
+}
+
+/// How many directions are listed when the loop stops for a flag.
+const TRIED: usize = 20;
+
+impl fmt::Display for StopReason {
+    /// The end of a sentence that begins with `stopped:`, and lines with what was tried under it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StopReason::MaxExperiments { limit } => {
+                write!(f, "the session has its {}", count_of(*limit, "experiment"))
+            }
+            StopReason::Budget { seconds } => {
+                write!(f, "{} are over", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
+            }
+            StopReason::Goal { goal } => write!(f, "the goal of {goal} is reached"),
+            StopReason::NoAgent => f.write_str("the baseline is measured, and there is no agent to call"),
+            StopReason::NoChange { calls } => {
+                write!(f, "the agent changed nothing in {} in a row", count_of(*calls, "call"))
+            }
+            StopReason::Flagged { after, tried } => {
+                let what = if tried.is_empty() { "" } else { "; tried, the newest first:" };
+                write!(f, "flagged for a person after {}{what}", experiment_name(*after))?;
+                for tried in tried.iter().take(TRIED) {
+                    let best = tried.best.as_ref().map_or("no number".into(), |best| format!("best {best}"));
+                    let count = count_of(tried.experiments, "experiment");
+                    write!(f, "\n      {}: {count}, {} kept, {best}", tried.direction, tried.kept)?;
+                }
+                match u32::try_from(tried.len().saturating_sub(TRIED)).unwrap_or(u32::MAX) {
+                    0 => Ok(()),
+                    left => write!(f, "\n      and {} more", count_of(left, "direction")),
+                }
+            }
+            StopReason::Agent { detail } => write!(f, "the agent does not start ({detail})"),
+            StopReason::Interrupted => f.write_str("interrupted"),
+            StopReason::Error { detail } => f.write_str(detail),
+            StopReason::Detached => f.write_str("the terminal is gone; `ar resume` goes on"),
+        }
+    }
 }
 
 /// One thing that happened in a session.

@@ -26,6 +26,8 @@ pub struct SessionStatus {
     pub worktree: Option<PathBuf>,
     /// What is happening.
     pub activity: Activity,
+    /// Why the last loop ended, when none is at work.
+    pub ended: Option<String>,
     /// The experiment that is open.
     pub open: Option<OpenStatus>,
     /// Whoever is at work, in its own words.
@@ -214,6 +216,7 @@ impl SessionStatus {
             "worktree": self.worktree,
             "activity": self.activity,
             "doing": self.doing(),
+            "ended": self.ended,
             "open": self.open.as_ref().map(|open| json!({
                 "id": open.id,
                 "description": open.description,
@@ -251,6 +254,9 @@ impl SessionStatus {
         let place = self.worktree.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
         add("session", format!("{} on branch {}{place}", self.tag, self.tag.branch()));
         add("doing", self.doing());
+        if let Some(ended) = &self.ended {
+            add("ended", ended.clone());
+        }
         if let Some(open) = self.open.as_ref().filter(|open| !open.description.is_empty()) {
             add("tries", one_line(&open.description));
         }

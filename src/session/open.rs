@@ -142,6 +142,7 @@ impl<'a> Session<'a> {
         crash::point("open.branch_taken");
         self.journal.worktree = self.repo.worktree().to_owned();
         self.journal.status = Status::Running;
+        self.journal.ended = None;
         self.write_journal()?;
         crash::point("open.journal_written");
         Ok(self.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
@@ -286,6 +287,7 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        self.journal.ended = reason.to_string().lines().next().map(str::to_owned);
         self.write_journal()?;
         crash::point("stop.journal_written");
         let experiments = self.history.experiments();

@@ -62,6 +62,7 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
         tag: tag.clone(),
         // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
         worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
+        ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
         activity,
         open,
         owner: owner.as_ref().map(|owner| owner.said.clone()),

@@ -126,6 +126,9 @@ pub struct Journal {
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
+    /// Why the last loop ended, as it was told; absent while one is at work.
+    #[serde(default)]
+    pub ended: Option<String>,
     /// Whether it was made again from the records: then a run may go on that it does not tell of.
     #[serde(default)]
     pub unseen: bool,
@@ -159,6 +162,7 @@ impl Journal {
             flagged: Vec::new(),
             stops_for_flag: false,
             idle_calls: 0,
+            ended: None,
             unseen: false,
             worktree: worktree.to_owned(),
             phase: Phase::Idle,
