@@ -194,6 +194,9 @@ impl SessionStatus {
         if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
             next.insert(0, (format!("cd {}", shell_word(worktree)), "is where it was at work"));
         }
+        if !self.damage.is_empty() {
+            next.insert(0, (format!("ar doctor {tag}"), "says what is damaged, and what mends it"));
+        }
         next.push((format!("ar report {tag}"), "shows what was found"));
         next
     }

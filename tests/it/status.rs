@@ -142,6 +142,7 @@ fn what_is_damaged_or_gone_is_named_and_the_rest_is_shown() {
     // The lock of the working tree still tells of the owner.
     assert!(words.contains("doing        at work; at what cannot be read\nat work      process # for #\n"), "{words}");
     assert!(words.contains("damaged      files in REPO/.autoresearch/t/state are gone; "), "{words}");
+    assert!(words.contains("ar doctor t"), "{words}");
     assert!(words.contains("best         1.8  experiment 1"), "{words}");
     fs::rename(repo.outside().join("deleted"), repo.file(".autoresearch")).unwrap();
     kill(child);
