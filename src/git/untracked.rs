@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice};
 use gix::objs::Kind;
-use jiff::Timestamp;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -96,9 +96,10 @@ impl Untracked {
         self.files.is_empty()
     }
 
-    /// Adds those of `now` whose content was last changed after `since`.
-    pub fn add_newer(&mut self, now: Untracked, since: Timestamp) {
-        let is_newer = |stamp: &Stamp| i128::from(stamp.mtime_ns) > since.as_nanosecond();
+    /// Adds those of `now` whose content was last changed at `since` or later, a time that a file system gave.
+    pub fn add_newer(&mut self, now: Untracked, since: SystemTime) {
+        let since = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let is_newer = |stamp: &Stamp| u128::try_from(stamp.mtime_ns).is_ok_and(|mtime| mtime >= since);
         self.files.extend(now.files.into_iter().filter(|(_, stamp)| is_newer(stamp)));
     }
 

@@ -11,7 +11,7 @@ use crate::crash;
 use crate::domain::{CommitId, Event, Phase, count_of};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
-use crate::state::{OpenExperiment, read_json};
+use crate::state::OpenExperiment;
 
 /// The jobs of an experiment, by name.
 pub(super) const JOBS: [&str; 2] = ["agent", super::running::RUN];
@@ -112,9 +112,10 @@ impl Session<'_> {
 
     /// Makes untracked files that were written after the agent's end no part of what it left.
     fn spare_newer(&mut self, id: u32) -> Result<(), SessionError> {
-        let exit: Option<exec::Exit> = read_json(&self.folder.run(id).join("agent.exit.json"))?;
-        if let (Some(exit), Some(known)) = (exit, &mut self.untracked) {
-            known.add_newer(self.repo.untracked(known)?, exit.finished);
+        // The clock of files is coarser than that of processes.
+        let over = fs::metadata(self.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
+        if let (Ok(over), Some(known)) = (over, &mut self.untracked) {
+            known.add_newer(self.repo.untracked(known)?, over);
         }
         Ok(())
     }
