@@ -182,9 +182,10 @@ impl LedgerFile {
         }
     }
 
-    /// Whether the file is not there.
+    /// Whether the file is not there, or there is nothing in it: a process that was killed while it made the file leaves it
+    /// empty.
     pub fn is_missing(&self) -> bool {
-        !self.path.exists()
+        !has_content(&self.path)
     }
 
     /// The file's length in bytes, 0 when it is not there: what [`has_row`](Self::has_row) may skip later.
@@ -346,6 +347,11 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Whether there is a file at `path` with anything in it.
+pub(super) fn has_content(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
 }
 
 fn last_byte(file: &mut File) -> io::Result<Option<u8>> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::file::{LedgerError, LedgerFile};
+use super::file::{LedgerError, LedgerFile, has_content};
 use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
 use crate::domain::{LedgerDialect, Record};
@@ -60,7 +60,7 @@ impl LedgerFile {
         dialect: LedgerDialect,
         records: &[&Record],
     ) -> Result<Option<Rebuilt>, LedgerError> {
-        let existed = path.exists();
+        let existed = has_content(path);
         if existed && LedgerFile::compare(path, metric, dialect, records)?.is_whole() {
             return Ok(None);
         }
