@@ -96,10 +96,10 @@ impl Untracked {
         self.files.is_empty()
     }
 
-    /// Adds those of `now` whose content was last changed at `since` or later, a time that a file system gave.
+    /// Adds those of `now` whose content was last changed after `since`, a time that a file system gave.
     pub fn add_newer(&mut self, now: Untracked, since: SystemTime) {
         let since = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        let is_newer = |stamp: &Stamp| u128::try_from(stamp.mtime_ns).is_ok_and(|mtime| mtime >= since);
+        let is_newer = |stamp: &Stamp| u128::try_from(stamp.mtime_ns).is_ok_and(|mtime| mtime > since);
         self.files.extend(now.files.into_iter().filter(|(_, stamp)| is_newer(stamp)));
     }
 

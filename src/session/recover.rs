@@ -112,7 +112,7 @@ impl Session<'_> {
 
     /// Makes untracked files that were written after the agent's end no part of what it left.
     fn spare_newer(&mut self, id: u32) -> Result<(), SessionError> {
-        // The clock of files is coarser than that of processes.
+        // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
         let over = fs::metadata(self.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked) {
             known.add_newer(self.repo.untracked(known)?, over);

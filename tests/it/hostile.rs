@@ -109,8 +109,12 @@ fn what_a_person_makes_after_the_agent_ended_is_no_part_of_what_it_left() {
         .unwrap();
     until("the agent", || repo.outside().join("there").exists().then_some(()));
     kill(child);
-    until("the end of the agent", || repo.exists(".autoresearch/t/runs/00001/agent.exit.json").then_some(()));
-    repo.write("morning.txt", "mine\n");
+    let changed = |path: &str| fs::metadata(repo.file(path)).and_then(|meta| meta.modified()).ok();
+    let end = until("the end of the agent", || changed(".autoresearch/t/runs/00001/agent.exit.json"));
+    until("a later time", || {
+        repo.write("morning.txt", "mine\n");
+        (changed("morning.txt") > Some(end)).then_some(())
+    });
     let called = ar(&repo, ["resume", "--agent", "echo 1.5 > value"]).ok();
     assert_eq!(repo.read("morning.txt"), "mine\n", "{called:?}");
     assert!(!repo.exists("half.txt"));
