@@ -135,10 +135,15 @@ fn a_run_whose_files_were_deleted_is_ended_too() {
         kill(child);
         let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
         let resumed = adopted.then(|| {
-            let child = ar_command(&repo, &repo.path(), ["resume"]).stdout(Stdio::piped()).spawn().unwrap();
-            until("the run to be picked up", || {
-                let status = ar(&repo, ["status", "--format", "json"]).ok().json();
-                (status["sessions"][0]["activity"] == "running").then_some(())
+            let child = ar_command(&repo, &repo.path(), ["resume"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let opened = format!("\"process\":{}", child.id());
+            until("the session to be open", || {
+                let beats = fs::read_to_string(repo.file(".autoresearch/t/logs/heartbeat.jsonl")).ok()?;
+                beats.contains(&opened).then_some(())
             });
             child
         });
@@ -149,8 +154,9 @@ fn a_run_whose_files_were_deleted_is_ended_too() {
         let arguments = fs::read(format!("/proc/{}/cmdline", started["pid"])).unwrap_or_default();
         assert!(arguments.is_empty(), "{said}");
         if let Some(child) = resumed {
-            assert_eq!(said, "session t has stopped; what was unfinished is rolled back\n");
-            Called::from(child.wait_with_output().unwrap()).exits(130);
+            let called = Called::from(child.wait_with_output().unwrap());
+            assert_eq!(said, "session t has stopped; what was unfinished is rolled back\n", "{called:?}");
+            called.exits(130);
             assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]));
         } else {
             assert_eq!(said, "the run of experiment 1 is ended; `ar doctor t` says what there is of it\n");
