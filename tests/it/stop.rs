@@ -65,7 +65,12 @@ fn an_agent_at_work_and_the_pause_after_one_that_fails_hear_it_too() {
         |repo: &TestRepo| fs::read_to_string(repo.outside().join("calls")).map_or(0, |text| text.lines().count());
     for (agent, seen, stop, answer) in [
         ("echo >> ../calls; sleep 60", 1, &["stop", "--now"][..], "session t has stopped; what was unfinished"),
-        ("echo >> ../calls; sleep 1; echo 1 > new", 1, &["stop"], "session t stops after experiment 1\n"),
+        (
+            "echo >> ../calls; until [ -e ../go ]; do sleep 0.02; done; echo 1 > new",
+            1,
+            &["stop"],
+            "session t stops after experiment 1\n",
+        ),
         // Which of the two it says depends on who is faster.
         ("echo >> ../calls; exit 3", 6, &["stop"], "session t "),
     ] {
@@ -81,6 +86,7 @@ fn an_agent_at_work_and_the_pause_after_one_that_fails_hear_it_too() {
         }
         let said = ar(&repo, stop).ok().stdout;
         assert!(said.starts_with(answer), "{agent}: {said}");
+        fs::write(repo.outside().join("go"), "").unwrap();
         Called::from(child.wait_with_output().unwrap()).exits(130);
         assert_eq!(calls(&repo), seen, "{agent}");
         assert_eq!(repo.read("results.tsv").lines().count(), if agent.contains("new") { 3 } else { 2 }, "{agent}");

@@ -296,7 +296,11 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     fs::rename(repo.outside().join("journal"), repo.file(state("progress.json"))).unwrap();
 
     fs::write(repo.outside().join("go"), "").unwrap();
-    until("the end of the run", || repo.exists(".autoresearch/t/runs/00001/exit.json").then_some(()));
+    until("the end of the run and of who watches over it", || {
+        let folder = repo.file(".autoresearch/t/runs/00001");
+        let lock = fs::File::open(folder.join("lock")).ok()?;
+        (folder.join("exit.json").exists() && lock.try_lock_shared().is_ok()).then_some(())
+    });
     finds(&repo, 0, "warning", "experiment 1 is open (running), and no ar is at work", "ar resume t");
     repo.write(".autoresearch/t/runs/00001/exit.json", "{\"version\"");
     finds(&repo, 1, "error", "exit.json cannot be understood", "ar doctor --repair");
