@@ -41,6 +41,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
             lines.push(format!("{name:9} {}", globs.join(", ")));
         }
     }
+    lines.push(format!("rollback  what is not kept stays behind {}/", contract.tag.ref_prefix()));
     if contract.ladder == Ladder::Structural {
         lines.push("ladder    structural".into());
     }

@@ -57,7 +57,9 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
             (false, _) => has("train.sh").then(|| "sh train.sh".into()),
         }
     });
-    let metric = asked.metric.clone().or_else(|| (has("train.py") && has("prepare.py")).then(|| "val_bpb".into()));
+    let is_karpathys = has("train.py") && has("prepare.py");
+    let metric = asked.metric.clone().or_else(|| is_karpathys.then(|| "val_bpb".into()));
+    let scope = asked.scope.clone().or_else(|| is_karpathys.then(|| vec!["train.py".into()]));
     let mut text =
         String::from("# The terms of an ar session. A flag or a variable such as AR_METRIC comes before them.\n");
     let mut set = |comment: &str, key: &str, value: Option<String>, example: &str| {
@@ -93,7 +95,7 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     set(
         "The files that an experiment may change; all but those that measure, unless said.",
         "scope",
-        list(asked.scope.clone()),
+        list(scope),
         "[\"src/**\"]",
     );
     set("Files that no experiment may change.", "protect", list(asked.protect.clone()), "[\"eval/**\"]");
