@@ -36,6 +36,16 @@ impl Proposal {
         content.map(|value| Proposal::from_json(&value)).unwrap_or_default()
     }
 
+    /// Reads a text that must hold a JSON object.
+    ///
+    /// # Errors
+    ///
+    /// It holds something else.
+    pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
+        let fields: Map<String, Value> = serde_json::from_slice(text)?;
+        Ok(Proposal::from_json(&Value::Object(fields)))
+    }
+
     /// What it says beside description and direction, as the record keeps it.
     pub fn more(&self) -> Map<String, Value> {
         let mut fields = Map::new();

@@ -122,6 +122,12 @@ pub(super) struct TryArgs {
     /// What the change is, on one line
     #[arg(long, short, value_name = "TEXT")]
     pub(super) message: Option<String>,
+    /// The strategy that the change belongs to, not its parameter: `warmup`, not `warmup=0.1`
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    pub(super) direction: Option<String>,
+    /// A JSON file that describes the change, with the fields of $AR_PROPOSAL; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(super) proposal: Option<PathBuf>,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
     /// Exit with 10 when the experiment was discarded, with 20 when it crashed, with 30 when it is still running

@@ -85,6 +85,8 @@ pub enum SessionError {
     BaselineFailed { class: Option<FailureClass>, reason: String, printed: Vec<String>, log: PathBuf, excerpt: String },
     #[error("nothing to try: the working tree is the same as the incumbent")]
     NothingToTry,
+    #[error("the direction \"{direction}\" was tried before, and a new one is wanted; tried: {}", cut(tried).join(", "))]
+    RepeatedDirection { direction: String, tried: Vec<String> },
     #[error("experiment {0} of this session is still open")]
     StillOpen(u32),
     #[error("experiment {id} of session {tag} is still open in this working tree")]
@@ -219,6 +221,9 @@ impl SessionError {
             }
             SessionError::NewerRecord { .. } => "continue this session with the newer ar that wrote it".into(),
             SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),
+            SessionError::RepeatedDirection { .. } => {
+                "nothing was recorded; name another with --direction, or call it again as it is to try this one".into()
+            }
             SessionError::StillOpen(_) => "ar try --continue".into(),
             SessionError::OtherOpen { tag, .. } => format!("ar resume {tag}"),
             SessionError::TooLarge { path, .. } => {

@@ -91,12 +91,18 @@ impl OpenExperiment {
 }
 
 /// A change that was taken out of the working tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Aside {
     /// Its commit.
     pub commit: CommitId,
     /// What it tries.
     pub description: String,
+    /// The strategy that it belongs to.
+    #[serde(default)]
+    pub direction: Option<String>,
+    /// What was said about it beside description and direction.
+    #[serde(default)]
+    pub proposal: Map<String, Value>,
     /// The ref that keeps it meanwhile.
     pub reference: String,
 }
@@ -126,6 +132,9 @@ pub struct Journal {
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
+    /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
+    #[serde(default)]
+    pub refused_direction_of: Option<u32>,
     /// Why the last loop ended, as it was told; absent while one is at work.
     #[serde(default)]
     pub ended: Option<String>,
@@ -162,6 +171,7 @@ impl Journal {
             flagged: Vec::new(),
             stops_for_flag: false,
             idle_calls: 0,
+            refused_direction_of: None,
             ended: None,
             unseen: false,
             worktree: worktree.to_owned(),
