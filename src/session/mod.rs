@@ -6,6 +6,7 @@
 mod aside;
 mod attempt;
 mod baseline;
+mod calling;
 mod check;
 mod demo;
 mod directing;
