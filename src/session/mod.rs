@@ -26,6 +26,7 @@ mod run_loop;
 mod running;
 mod status;
 mod stop;
+mod terms;
 mod try_one;
 
 pub use demo::{create_demo, demo_terms};
@@ -33,8 +34,9 @@ pub use doctor::{Examination, examine, repair};
 pub use error::{ErrorKind, SessionError};
 pub use interrupts::{Interrupt, Interrupts};
 pub use open::{Observer, Session};
-pub use plan::{Asked, Drive, Plan};
+pub use plan::{Drive, Plan};
 pub use reading::{SessionView, find_session, session_tags};
 pub use status::look_at_sessions;
 pub use stop::{Stopped, ask_to_stop, end_run_only};
+pub use terms::Asked;
 pub use try_one::Tried;

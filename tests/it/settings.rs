@@ -55,6 +55,14 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--max-files", "5", "max-files = 5"),
         ("--max-file-lines", "200", "max-file-lines = 200"),
         ("--ladder", "structural", "ladder = \"structural\""),
+        ("--guard", "sh tests.sh a::b", "guard = [\"sh tests.sh a::b\"]"),
+        ("--limit", "memory_gb <= 40", "limit = [\"memory_gb<=40\"]"),
+        ("--simpler-wins", "0.001", "simpler-wins = 0.001"),
+        ("--agent-timeout", "20m", "agent-timeout = \"20m\""),
+        ("--outage-limit", "6h", "outage-limit = \"6h\""),
+        ("--until", "7:00", "until = \"07:00\""),
+        ("--max-crashes", "5", "max-crashes = 5"),
+        ("--on-event", "./notify.sh", "on-event = \"./notify.sh\""),
     ];
     let repo = training_repo();
     let flags = ["init", "--higher", "--research", "--stop-when-flagged"];

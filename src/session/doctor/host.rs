@@ -10,7 +10,8 @@ use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::judge_space;
-use crate::session::plan::{Asked, check_command};
+use crate::session::plan::check_command;
+use crate::session::terms::Asked;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
