@@ -45,6 +45,7 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
         | StopReason::NoAgent => 0,
         StopReason::NoChange { .. }
         | StopReason::Flagged { .. }
+        | StopReason::Outage { .. }
         | StopReason::Agent { .. }
         | StopReason::Error { .. } => NEEDS_PERSON,
         StopReason::Interrupted | StopReason::Detached => INTERRUPTED,

@@ -15,10 +15,11 @@ mod outcome;
 mod phase;
 mod record;
 mod space;
+mod stall;
 mod tag;
 mod text;
 
-pub use clock::Clock;
+pub use clock::{Clock, time_of_day};
 pub use contract::{
     Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
     LedgerDialect,
@@ -34,6 +35,7 @@ pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, Record, Run};
 pub use space::Space;
+pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
     bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word, time_of_day_text,

@@ -31,6 +31,6 @@ pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use scope::{FileEdit, FileTerms, GlobError, LARGEST_ADDED};
 pub use space::{spoilt_by_full_disk, too_little_room};
-pub use stall::question;
+pub use stall::{question, stall};
 pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};

@@ -1,5 +1,7 @@
 //! Whether an agent waits for an answer that nobody will give.
 
+use crate::domain::Stall;
+
 /// What may stand around the end of a question: emphasis, quotes, brackets, the frame of a box.
 const AROUND: &[char] =
     &['*', '_', '`', '~', '"', '\'', '”', '’', '»', '›', '」', '』', ')', ']', '}', '）', '>', ':', '|', '│', '┃'];
@@ -9,6 +11,14 @@ const MARKS: &[char] = &['?', '？', '؟'];
 
 /// How long a choice of answers after a question may be, in bytes: `(y/n)`, `[Y/n/always]`.
 const CHOICE: usize = 24;
+
+/// How a call stalled, if it did. `said` is its last line of output.
+pub fn stall(changed: bool, said: Option<&str>) -> Option<Stall> {
+    match said.and_then(question) {
+        Some(_) => Some(Stall::Question),
+        None => (!changed).then_some(Stall::NoChange),
+    }
+}
 
 /// The question that an agent's last line of output ends in: the last sentence of it.
 pub fn question(said: &str) -> Option<&str> {

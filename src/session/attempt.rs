@@ -10,7 +10,9 @@ use super::reading::record_message;
 use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Outcome, Phase, Record, Run};
+use crate::domain::{
+    AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Outcome, Phase, Record, Run, Stall,
+};
 use crate::ledger::Entry;
 use crate::rules::{LOST_RETRIES, Verdict, decide, describe_failure, turn_of};
 use crate::state::{Iteration, OpenExperiment};
@@ -216,8 +218,9 @@ impl Session<'_> {
         let findings: Vec<String> = record.findings().map(str::to_owned).collect();
         self.note_findings(record.id, &findings)?;
         crash::point("settling.direction_noted");
-        let iteration = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
-        Ok(self.memory.log_iteration(&iteration)?)
+        let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
+        let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
+        Ok(self.memory.log_iteration(&Iteration { stall, ..of_record })?)
     }
 
     /// Keeps what an experiment found, or a call of the agent that made none.

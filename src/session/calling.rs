@@ -9,10 +9,11 @@ use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::proposing::Proposed;
-use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
+use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal};
 use crate::crash;
-use crate::domain::{CommitId, Event};
+use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
+use crate::rules::question;
 use crate::state::{OpenExperiment, write_atomic};
 
 /// What a call of the agent left in the working tree.
@@ -41,12 +42,15 @@ enum Called {
     Detached,
     /// Its shim died under it.
     Lost,
+    /// It could not be started: why.
+    NotStarted(String),
 }
 
 impl Called {
     fn of(exit: Result<exec::Exit, ExecError>) -> Result<Called, SessionError> {
         match exit {
             Err(ExecError::Lost { .. }) => Ok(Called::Lost),
+            Err(ExecError::Command { detail, .. }) => Ok(Called::NotStarted(detail)),
             exit => Ok(Called::Over(exit?)),
         }
     }
@@ -80,6 +84,10 @@ impl Session<'_> {
                 self.enter_idle()?;
                 return Ok(Left::Nothing(Proposed::Lost));
             }
+            Called::NotStarted(detail) => {
+                self.enter_outage(id, base, Self::not_started(&detail), 0.0)?;
+                return Ok(Left::Nothing(Proposed::Outage));
+            }
         };
         if exit.stopped || exit.timed_out {
             self.remove_left_locks(id)?;
@@ -91,7 +99,17 @@ impl Session<'_> {
         }
         // The open experiment begins anew when there is room.
         self.refuse_spoilt("the agent", exit.exit != Some(0))?;
-        let said = agent::last_line(&call.log(), log_from);
+        let words = agent::last_words(&call.log(), log_from);
+        if let Some(outage) = self.outage_of(&exit, &words, base)? {
+            self.enter_outage(id, base, outage, exit.seconds)?;
+            return Ok(Left::Nothing(Proposed::Outage));
+        }
+        self.end_outage(id)?;
+        let said = agent::last_line(&words);
+        self.journal.last_call = LastCall {
+            question: said.as_deref().and_then(question).map(str::to_owned),
+            ended_after: exit.timed_out.then(|| self.contract.agent_timeout.as_secs_f64()),
+        };
         Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
     }
 
@@ -112,6 +130,7 @@ impl Session<'_> {
             history: &self.history,
             experiment: id,
             idle_calls: self.journal.idle_calls,
+            last_call: &self.journal.last_call,
             directive: self.directive(),
             repeated,
         };
@@ -137,7 +156,7 @@ impl Session<'_> {
             log: call.log(),
             stdin: Some(call.prompt()),
             env,
-            timeout: ROUND_CAP,
+            timeout: contract.agent_timeout,
             grace: contract.grace,
             tied: true,
         })?;

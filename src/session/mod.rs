@@ -16,6 +16,7 @@ mod heal;
 mod interrupts;
 mod keep_logs;
 mod open;
+mod outage;
 mod plan;
 mod proposing;
 mod reading;

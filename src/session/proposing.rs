@@ -7,7 +7,7 @@ use crate::agent::Call;
 use crate::crash;
 use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
-use crate::rules::Turn;
+use crate::rules::{Turn, stall};
 use crate::state::{Iteration, OpenExperiment};
 
 /// What a call of the agent came to.
@@ -16,8 +16,6 @@ pub(super) enum Proposed {
     Change(Box<OpenExperiment>),
     /// Nothing changed.
     Nothing {
-        /// The agent's last words.
-        said: String,
         /// Its exit status, where it has one.
         exit: Option<i32>,
     },
@@ -25,6 +23,8 @@ pub(super) enum Proposed {
     Interrupted,
     /// This process is to leave at once; the agent ends with it.
     Detached,
+    /// The agent cannot work now; what it had done is saved, and the journal says why.
+    Outage,
     /// The agent's shim died under it; what the agent had done is saved.
     Lost,
 }
@@ -37,6 +37,9 @@ impl Session<'_> {
         let base = self.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.now());
         self.remember_untracked()?;
+        if let Some(outage) = &mut self.journal.outage {
+            outage.until = None;
+        }
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };
@@ -72,6 +75,7 @@ impl Session<'_> {
             seconds: exit.seconds,
             changed: committed.is_some(),
             exit: exit.exit,
+            timed_out: exit.timed_out,
             said: said.clone().unwrap_or_default(),
         })?;
         match committed {
@@ -83,7 +87,7 @@ impl Session<'_> {
                 self.note_findings(id, &proposal.findings)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;
-                Ok(Proposed::Nothing { said, exit: exit.exit })
+                Ok(Proposed::Nothing { exit: exit.exit })
             }
         }
     }
@@ -175,6 +179,7 @@ impl Session<'_> {
             outcome: None::<Outcome>,
             description: said,
             stale_count: self.journal.stale_count,
+            stall: stall(false, Some(said)),
         })?)
     }
 }

@@ -9,6 +9,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::Deadline;
+use crate::domain::LastCall;
 use crate::state::{OpenExperiment, Status};
 
 /// What became of one `ar try`.
@@ -91,6 +92,7 @@ impl Session<'_> {
         let mut open = OpenExperiment::new(self.history.next_id(), self.tip(), self.now());
         let known = self.known_untracked()?;
         self.journal.iteration += 1;
+        self.journal.last_call = LastCall::default();
         let texts = Texts { own: description, fallback: None };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(open)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::StateError;
 use super::durable::{read_json, write_json};
-use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase, Rung};
+use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Rung};
 
 /// The journal's file.
 pub(super) const PROGRESS: &str = "progress.json";
@@ -101,6 +101,21 @@ pub struct Aside {
     pub reference: String,
 }
 
+/// An outage of the agent that is not over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenOutage {
+    /// When the first call failed.
+    pub since: Timestamp,
+    /// How long it has lasted with somebody at work, in seconds.
+    pub seconds: f64,
+    /// How often it was waited out.
+    pub waits: u32,
+    /// What the last call came to.
+    pub outage: Outage,
+    /// Until when it is waited out; absent while the agent is called.
+    pub until: Option<Timestamp>,
+}
+
 /// `state/progress.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
@@ -126,6 +141,12 @@ pub struct Journal {
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
+    /// What the next call of the agent is told about the last one.
+    #[serde(default)]
+    pub last_call: LastCall,
+    /// The outage that keeps the agent from its work.
+    #[serde(default)]
+    pub outage: Option<OpenOutage>,
     /// Why the last loop ended, as it was told; absent while one is at work.
     #[serde(default)]
     pub ended: Option<String>,
@@ -162,6 +183,8 @@ impl Journal {
             flagged: Vec::new(),
             stops_for_flag: false,
             idle_calls: 0,
+            last_call: LastCall::default(),
+            outage: None,
             ended: None,
             unseen: false,
             worktree: worktree.to_owned(),

@@ -25,6 +25,7 @@ mod kill;
 mod ladder;
 mod ledger;
 mod measure;
+mod outage;
 mod outcome;
 mod recovery;
 mod run_loop;
