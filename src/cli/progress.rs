@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
     Clock, Event, FORMAT_VERSION, Number, Outage, Outcome, Record, Tag, clock_time, count_of, experiment_name,
-    shell_word, time_of_day,
+    moment_text, shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -182,10 +182,10 @@ impl Progress {
         let line = format!("{:>4}  {:<8} {}{}", id, "-", outage.kind, prefixed(": ", &outage.said));
         if self.outage.as_ref() != Some(&line) {
             self.print_fitting(&line);
-            self.print(&format!("      waiting until {}", time_of_day(again)));
+            self.print(&format!("      waiting until {}", moment_text(again)));
             self.outage = Some(line);
         }
-        self.doing = format!("experiment {id}: waiting until {}, {}", time_of_day(again), outage.kind);
+        self.doing = format!("experiment {id}: waiting until {}, {}", moment_text(again), outage.kind);
         self.deadline = None;
         self.draw(None, None);
     }

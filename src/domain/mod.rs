@@ -19,7 +19,7 @@ mod stall;
 mod tag;
 mod text;
 
-pub use clock::{Clock, time_of_day};
+pub use clock::{Clock, moment_text};
 pub use contract::{
     Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
     LedgerDialect,

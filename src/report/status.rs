@@ -10,8 +10,8 @@ use super::found::{Report, point_json};
 use super::grid::{Align, Format, Grid};
 use super::render::{commit, counts_sentence, describe, fact, value};
 use crate::domain::{
-    Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, one_line,
-    shell_word, time_of_day,
+    Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, moment_text,
+    one_line, shell_word,
 };
 use crate::rules::{Activity, History, Point, reached_goal};
 
@@ -125,7 +125,7 @@ impl SessionStatus {
         let name = self.open.as_ref().map_or("an experiment".into(), |open| experiment_name(open.id));
         let what = match self.activity {
             Activity::Waiting => match &self.outage {
-                Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, time_of_day(outage.again)),
+                Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, moment_text(outage.again)),
                 None => "waiting for the agent".into(),
             },
             Activity::Proposing => format!("waiting for the agent to propose {name}"),

@@ -28,6 +28,7 @@ mod running;
 mod status;
 mod stop;
 mod terms;
+mod times;
 mod try_one;
 
 pub use demo::{create_demo, demo_terms};

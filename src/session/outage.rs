@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::Session;
-use super::running::{Deadline, HEARTBEAT};
+use super::running::HEARTBEAT;
 use crate::agent;
 use crate::crash;
 use crate::domain::{CommitId, Event, Outage, OutageKind, StopReason};
@@ -77,8 +77,9 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until the agent is to be called again, at most until `end`. Whatever somebody asks for ends it at once.
-    pub(super) async fn wait_out(&mut self, end: Deadline) -> Result<Waited, SessionError> {
+    /// Waits until the agent is to be called again, at most until the end of this call of the loop. Whatever somebody asks
+    /// for ends it at once.
+    pub(super) async fn wait_out(&mut self) -> Result<Waited, SessionError> {
         let Some(open) = self.journal.outage.clone() else { return Ok(Waited::Over) };
         let lasted = Duration::try_from_secs_f64(open.seconds).unwrap_or_default();
         let now = Timestamp::now();
@@ -98,7 +99,8 @@ impl Session<'_> {
         self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
 
         let began = Instant::now();
-        let due = began.checked_add(pause).into_iter().chain(end).min().unwrap_or(began);
+        let left = self.end().map_or(pause, |end| end.left.min(pause));
+        let due = began.checked_add(left).unwrap_or(began);
         let mut last_beat = began;
         let mut listener = self.interrupts.listen();
         while self.asked()? == Interrupt::None {
