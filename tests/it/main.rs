@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod adopt;
+mod agent_calls;
 mod archiver;
 mod bad_input;
 mod check;
