@@ -3,7 +3,10 @@
 use std::fmt::Write;
 
 use super::directive::directive_text;
-use crate::domain::{Contract, Direction, Directive, MetricSource, Outcome, Record, count_of, duration_text, one_line};
+use super::stall::last_call_text;
+use crate::domain::{
+    Contract, Direction, Directive, LastCall, MetricSource, Outcome, Record, count_of, duration_text, one_line,
+};
 use crate::rules::{History, directions_tried};
 
 /// The protocol for an agent, where the repository has no `program.md` of its own.
@@ -36,6 +39,8 @@ pub struct Briefing<'a> {
     pub experiment: u32,
     /// Calls in a row that changed nothing.
     pub idle_calls: u32,
+    /// What else is to be said of the last call.
+    pub last_call: &'a LastCall,
     /// How the experiment is to differ from those before it.
     pub directive: Directive,
     /// The direction that the agent named a moment ago, where it was to be a new one and was not.
@@ -106,14 +111,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize) -> String {
             cut(direction, DIRECTION)
         );
     }
-    if briefing.idle_calls > 0 {
-        let _ = writeln!(
-            text,
-            "\nThe last {} changed no file. Nobody is there to answer a question: decide yourself and edit.",
-            count_of(briefing.idle_calls, "call")
-        );
-    }
-    text
+    text + &last_call_text(briefing.idle_calls, briefing.last_call)
 }
 
 /// The newest experiments as rows of a table, the oldest of them first.

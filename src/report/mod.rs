@@ -14,4 +14,4 @@ pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
 pub use render::{render_report, report_grid};
-pub use status::{OpenStatus, SessionStatus, render_status};
+pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};

@@ -10,11 +10,14 @@ mod doctor;
 mod history;
 mod ladder;
 mod novelty;
+mod outage;
 mod recovery;
+mod reset;
 mod retention;
 mod scope;
 mod simplicity;
 mod space;
+mod stall;
 mod stop;
 mod summary;
 
@@ -26,10 +29,12 @@ pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, jud
 pub use history::History;
 pub use ladder::{Turn, climb, climb_all, turn_of};
 pub use novelty::{fingerprint, measured_before};
+pub use outage::{CallEnd, Patience, outage, patience};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use scope::{FileEdit, FileTerms, GlobError, LARGEST_ADDED};
 pub use simplicity::{Rivals, decide_by_simplicity};
 pub use space::{spoilt_by_full_disk, too_little_room};
+pub use stall::{question, stall};
 pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};

@@ -6,6 +6,7 @@
 mod aside;
 mod attempt;
 mod baseline;
+mod calling;
 mod check;
 mod demo;
 mod directing;
@@ -15,6 +16,7 @@ mod heal;
 mod interrupts;
 mod keep_logs;
 mod open;
+mod outage;
 mod plan;
 mod proposing;
 mod reading;

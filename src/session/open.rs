@@ -235,9 +235,11 @@ impl<'a> Session<'a> {
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. } => (Level::Warn, false),
+            Event::Outage { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
             | Event::Directed { .. }
             | Event::Flagged { .. }
+            | Event::OutageOver { .. }
             | Event::SessionStopped { .. } => (Level::Info, true),
             _ => (Level::Info, false),
         };
@@ -291,6 +293,8 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        // Who starts it again has seen to it.
+        self.journal.outage = None;
         self.journal.ended = reason.to_string().lines().next().map(str::to_owned);
         self.write_journal()?;
         crash::point("stop.journal_written");

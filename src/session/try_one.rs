@@ -10,6 +10,7 @@ use super::open::Session;
 use super::proposing::Texts;
 use super::running::Deadline;
 use crate::agent::Proposal;
+use crate::domain::LastCall;
 use crate::rules::directions_tried;
 use crate::state::{OpenExperiment, Status};
 
@@ -110,6 +111,7 @@ impl Session<'_> {
         open.proposal = proposal.more();
         let known = self.known_untracked()?;
         self.journal.iteration += 1;
+        self.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(open)

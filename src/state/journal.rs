@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::StateError;
 use super::durable::{read_json, write_json};
-use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase, Rung};
+use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Rung};
 
 /// The journal's file.
 pub(super) const PROGRESS: &str = "progress.json";
@@ -107,6 +107,21 @@ pub struct Aside {
     pub reference: String,
 }
 
+/// An outage of the agent that is not over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenOutage {
+    /// When the first call failed.
+    pub since: Timestamp,
+    /// How long it has lasted with somebody at work, in seconds.
+    pub seconds: f64,
+    /// How often it was waited out.
+    pub waits: u32,
+    /// What the last call came to.
+    pub outage: Outage,
+    /// Until when it is waited out; absent while the agent is called.
+    pub until: Option<Timestamp>,
+}
+
 /// `state/progress.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
@@ -135,6 +150,12 @@ pub struct Journal {
     /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
     #[serde(default)]
     pub refused_direction_of: Option<u32>,
+    /// What the next call of the agent is told about the last one.
+    #[serde(default)]
+    pub last_call: LastCall,
+    /// The outage that keeps the agent from its work.
+    #[serde(default)]
+    pub outage: Option<OpenOutage>,
     /// Why the last loop ended, as it was told; absent while one is at work.
     #[serde(default)]
     pub ended: Option<String>,
@@ -172,6 +193,8 @@ impl Journal {
             stops_for_flag: false,
             idle_calls: 0,
             refused_direction_of: None,
+            last_call: LastCall::default(),
+            outage: None,
             ended: None,
             unseen: false,
             worktree: worktree.to_owned(),

@@ -18,7 +18,7 @@ pub use durable::{
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, SessionFolder, lock_all, refuse_held};
-pub use journal::{Aside, Journal, OpenExperiment, Status};
+pub use journal::{Aside, Journal, OpenExperiment, OpenOutage, Status};
 pub use lock::{GLANCE, lock_within};
 pub use logs::{EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};

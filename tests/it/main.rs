@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod adopt;
+mod agent_calls;
 mod archiver;
 mod bad_input;
 mod budgets;
@@ -27,6 +28,7 @@ mod kill;
 mod ladder;
 mod ledger;
 mod measure;
+mod outage;
 mod outcome;
 mod recovery;
 mod run_loop;
