@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::directive::directive_text;
-use crate::domain::{Contract, Direction, Directive, MetricSource, Outcome, Record, count_of, duration_text, one_line};
+use crate::domain::{Contract, Direction, Directive, MetricSource, Outcome, Record, count_of, cut, duration_text};
 use crate::rules::{History, directions_tried};
 
 /// The protocol for an agent, where the repository has no `program.md` of its own.
@@ -222,16 +222,6 @@ pub fn task_spec(contract: &Contract) -> String {
 
 fn value(record: &Record) -> String {
     record.metric.number().map_or("-".into(), |number| number.raw)
-}
-
-/// A text on one line, at most `chars` characters and twice as many bytes of it.
-pub(super) fn cut(text: &str, chars: usize) -> String {
-    let line = one_line(text);
-    let ends = line.char_indices().map(|(at, c)| at + c.len_utf8());
-    match ends.take(chars).take_while(|end| *end <= 2 * chars).last() {
-        Some(end) if end < line.len() => format!("{}…", &line[..end]),
-        _ => line,
-    }
 }
 
 /// The first lines of a text, at most `bytes` of it.

@@ -7,7 +7,9 @@ mod contract;
 mod directive;
 mod event;
 mod finding;
+mod idea;
 mod keep_logs;
+mod lesson;
 mod metric;
 mod outcome;
 mod phase;
@@ -21,11 +23,17 @@ pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LOCK_FILES, LedgerD
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
+pub use idea::{Idea, IdeaState, NewIdea, USER};
 pub use keep_logs::KeepLogs;
+pub use lesson::{KEPT, Lesson, LessonId};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
-pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, Record, Run};
+pub use record::{
+    AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA, Record, Run,
+};
 pub use space::Space;
 pub use tag::{Tag, TagError};
-pub use text::{bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word, with_causes};
+pub use text::{
+    bytes_text, clock_time, count_of, cut, duration_text, experiment_name, one_line, shell_word, with_causes,
+};

@@ -19,7 +19,7 @@ pub use durable::{
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, SessionFolder, lock_all, refuse_held};
 pub use journal::{Aside, Journal, OpenExperiment, Status};
-pub use lock::{GLANCE, lock_within};
+pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked};
 pub use logs::{EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{plain_log, read_log_tail};
