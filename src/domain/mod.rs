@@ -23,7 +23,7 @@ pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LOCK_FILES, LedgerD
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
-pub use idea::{Idea, IdeaState, NewIdea, USER};
+pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};

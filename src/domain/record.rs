@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Direction, Failure, Number, Outcome, Tag};
+use super::{Direction, Failure, NewIdea, Number, Outcome, Tag};
 
 /// The version of the on-disk formats that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -184,7 +184,7 @@ pub struct Record {
     pub more: Map<String, Value>,
 }
 
-/// The field of a record's proposal that holds the number of the idea that the agent was offered.
+/// The field of a record's proposal that holds the text of the idea that the agent was offered.
 pub const OFFERED_IDEA: &str = "offered_idea";
 
 impl Record {
@@ -205,9 +205,9 @@ impl Record {
         ideas.into_iter().flatten().filter_map(|idea| serde_json::from_value(idea.clone()).ok()).collect()
     }
 
-    /// The number of the idea that the agent was offered.
-    pub fn offered_idea(&self) -> Option<u32> {
-        self.proposal(OFFERED_IDEA)?.as_u64()?.try_into().ok()
+    /// The text of the idea that the agent was offered.
+    pub fn offered_idea(&self) -> Option<&str> {
+        self.proposal(OFFERED_IDEA)?.as_str()
     }
 
     fn proposal(&self, field: &str) -> Option<&Value> {

@@ -26,6 +26,7 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/run.log",
     "/run.log.before*",
     "/autoresearch-lessons.md",
+    "/autoresearch-lessons.md.damaged*",
 ];
 
 /// The terms that the user gave, wherever they came from; what is absent is stored or has a default.

@@ -80,6 +80,7 @@ impl Session<'_> {
         self.remember_untracked()?;
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
+        self.recall()?;
         let call = Call { folder: self.run_folder(id)? };
         let mut work = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
@@ -101,6 +102,7 @@ impl Session<'_> {
         let Work { exit, proposal, said } = work;
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
+        self.note_offer(&mut open);
         open.agent = self.agent_call(exit.seconds);
         // A call that was cut short is made again, and counts once.
         self.journal.iteration += 1;
@@ -122,6 +124,8 @@ impl Session<'_> {
                 let before = self.journal.rung;
                 self.note_idle_call(&said, exit.exit)?;
                 self.note_findings(id, &proposal.findings)?;
+                self.learn_from_pivot(before)?;
+                self.add_ideas(id, &proposal.ideas)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;
                 Ok(Proposed::Nothing { said, exit: exit.exit })
@@ -146,6 +150,7 @@ impl Session<'_> {
             self.run_folder(id)?;
             self.put_untracked_back()?;
             self.put_records_back()?;
+            self.put_memories_back()?;
         }
         let exit = match called {
             Called::Over(exit) => exit,
@@ -188,6 +193,7 @@ impl Session<'_> {
             history: &self.history,
             experiment: id,
             idle_calls: self.journal.idle_calls,
+            memories: &self.memories,
             directive: self.directive(),
             repeated,
         };

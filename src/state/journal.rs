@@ -126,6 +126,9 @@ pub struct Journal {
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
+    /// The last experiment that the summary of a loop tells of, in the lessons.
+    #[serde(default)]
+    pub summed_up: u32,
     /// Why the last loop ended, as it was told; absent while one is at work.
     #[serde(default)]
     pub ended: Option<String>,
@@ -162,6 +165,7 @@ impl Journal {
             flagged: Vec::new(),
             stops_for_flag: false,
             idle_calls: 0,
+            summed_up: 0,
             ended: None,
             unseen: false,
             worktree: worktree.to_owned(),
