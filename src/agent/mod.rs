@@ -4,11 +4,13 @@
 
 mod directive;
 mod launch;
+mod memory;
 mod prompt;
 mod proposal;
 mod stall;
 
 pub use directive::directive_text;
 pub use launch::{Call, variables};
+pub use memory::Memories;
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, task_spec};
 pub use proposal::{Proposal, last_line, last_words};

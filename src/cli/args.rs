@@ -38,6 +38,8 @@ pub(super) enum Command {
     Show(ShowArgs),
     /// What an agent has to know for the next experiment
     Brief(BriefArgs),
+    /// The backlog of ideas: add one, list them, drop one
+    Idea(IdeaArgs),
     /// What is read out of a log file
     Extract(ExtractArgs),
     /// Whether everything is in order, and what to do if not
@@ -208,6 +210,37 @@ pub(super) struct ShowArgs {
 pub(super) struct BriefArgs {
     /// The session [default: that of the current branch, else the only one]
     pub(super) tag: Option<Tag>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct IdeaArgs {
+    #[command(subcommand)]
+    pub(super) command: IdeaCommand,
+}
+
+/// What is done with the backlog.
+#[derive(Debug, Subcommand)]
+pub(super) enum IdeaCommand {
+    /// Add an idea, unless it is there
+    Add {
+        /// What to try, on one line
+        #[arg(value_parser = super::idea::text)]
+        text: String,
+        /// The strategy that it belongs to
+        #[arg(long, value_name = "NAME", value_parser = super::idea::text)]
+        direction: Option<String>,
+    },
+    /// All ideas, also those that were drawn or dropped
+    List {
+        /// What to print
+        #[arg(long, value_name = "FORMAT", default_value = "table")]
+        format: OutputFormat,
+    },
+    /// Offer an idea to no agent any more
+    Drop {
+        /// The idea's number
+        idea: u32,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -74,6 +74,7 @@ impl Session<'_> {
             self.run_folder(id)?;
             self.put_untracked_back()?;
             self.put_records_back()?;
+            self.put_memories_back()?;
         }
         let exit = match called {
             Called::Over(exit) => exit,
@@ -131,6 +132,7 @@ impl Session<'_> {
             experiment: id,
             idle_calls: self.journal.idle_calls,
             last_call: &self.journal.last_call,
+            memories: &self.memories,
             directive: self.directive(),
             repeated,
         };

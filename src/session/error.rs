@@ -75,6 +75,8 @@ pub enum SessionError {
     WhichSession(String),
     #[error("session {tag} has no experiment {id}")]
     NoExperiment { tag: String, id: u32 },
+    #[error("the backlog has no idea {0}")]
+    NoIdea(u32),
     #[error("the record {reference} cannot be read")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
@@ -209,6 +211,7 @@ impl SessionError {
             SessionError::NoSession(_) => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
             SessionError::WhichSession(_) => "name one of them".into(),
             SessionError::NoExperiment { .. } => "`ar log` lists them".into(),
+            SessionError::NoIdea(_) => "`ar idea list` lists them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
                 "if the run only needs longer, allow it with --timeout, as in --timeout 1h; its log is {}",
                 shell_word(log)

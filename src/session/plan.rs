@@ -21,6 +21,7 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/run.log",
     "/run.log.before*",
     "/autoresearch-lessons.md",
+    "/autoresearch-lessons.md.damaged*",
 ];
 
 /// Who makes the changes.

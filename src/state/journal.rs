@@ -156,6 +156,9 @@ pub struct Journal {
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     pub outage: Option<OpenOutage>,
+    /// The last experiment that the summary of a loop tells of, in the lessons.
+    #[serde(default)]
+    pub summed_up: u32,
     /// Why the last loop ended, as it was told; absent while one is at work.
     #[serde(default)]
     pub ended: Option<String>,
@@ -195,6 +198,7 @@ impl Journal {
             refused_direction_of: None,
             last_call: LastCall::default(),
             outage: None,
+            summed_up: 0,
             ended: None,
             unseen: false,
             worktree: worktree.to_owned(),
