@@ -4,10 +4,12 @@
 
 mod directive;
 mod launch;
+mod preset;
 mod prompt;
 mod proposal;
 
 pub use directive::directive_text;
 pub use launch::{Call, ROUND_CAP, variables};
+pub use preset::{PRESETS, Preset, agent_terms};
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, task_spec};
 pub use proposal::{Proposal, last_line};

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::agent::BUILT_IN_PROGRAM;
+use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
 use autoresearch::domain::{Direction, Ladder, LedgerDialect, MetricSource, duration_text};
 use autoresearch::git::Repo;
 use autoresearch::session::Asked;
@@ -80,13 +80,13 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
         None => set("More of it is better; without this, less is.", "higher", None, "true"),
     }
     set("The command that trains and measures.", "cmd", command.map(quoted), "\"uv run train.py\"");
-    let agent = asked.agent.clone().map(quoted);
-    set(
-        "The command that changes the code once and exits; the prompt is its standard input.",
-        "agent",
-        agent,
-        "\"./agent.sh\"",
-    );
+    let mut comment =
+        "The command that changes the code once and exits, its standard input the prompt; or the name of a preset."
+            .to_owned();
+    if let Some(preset) = asked.agent.as_deref().and_then(Preset::named) {
+        comment += &format!("\n# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
+    }
+    set(&comment, "agent", asked.agent.clone().map(quoted), "\"claude\"");
     let list = |globs: &[String]| {
         let globs = globs.iter().cloned().map(toml::Value::String).collect::<Vec<_>>();
         (!globs.is_empty()).then(|| toml::Value::Array(globs).to_string())

@@ -60,6 +60,9 @@ pub struct Contract {
     pub command: String,
     /// The agent's command line; absent when an agent drives by itself with `ar try`.
     pub agent: Option<String>,
+    /// The name of the preset that the command line is, where it is one.
+    #[serde(default)]
+    pub agent_preset: Option<String>,
     /// How much better than the incumbent a number must be; 0 or more.
     pub min_delta: f64,
     /// The value at which the session has reached its goal.
@@ -113,6 +116,17 @@ pub struct Contract {
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
+}
+
+impl Contract {
+    /// The agent's command line, after the name of its preset where it is one.
+    pub fn agent_text(&self) -> Option<String> {
+        let command = self.agent.as_ref()?;
+        Some(match &self.agent_preset {
+            Some(preset) => format!("{preset}: {command}"),
+            None => command.clone(),
+        })
+    }
 }
 
 /// Durations as seconds, with a fraction.

@@ -13,6 +13,7 @@ fn contract(scope: &[&str], protect: &[&str], command: &str) -> Contract {
         metric: MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log },
         command: command.into(),
         agent: None,
+        agent_preset: None,
         min_delta: 0.0,
         goal: None,
         timeout: crate::domain::DEFAULT_TIMEOUT,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::agent::{PRESETS, Preset};
 use crate::domain::{FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
@@ -111,6 +112,18 @@ pub enum SessionError {
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
 
+/// What to do about a program that is not there.
+fn missing_command(what: &str, word: &str) -> String {
+    if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
+        return format!("{}; it needs {}", preset.install, preset.needs);
+    }
+    let mut hint = format!("`command -v {word}` must find it in the repository's root; or name another {what}");
+    if what == "agent" {
+        hint += &format!(", or one of {}", PRESETS.map(|preset| preset.name).join(", "));
+    }
+    hint
+}
+
 /// The names of some files, the first ones of many.
 pub(super) fn list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -176,9 +189,7 @@ impl SessionError {
             SessionError::Drift { field, .. } => {
                 format!("leave the {field} out to continue, or start another session with --tag")
             }
-            SessionError::NoCommand { what, word } => {
-                format!("`command -v {word}` must find it in the repository's root; or name another {what}")
-            }
+            SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }

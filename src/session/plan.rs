@@ -8,6 +8,7 @@ use serde_json::Map;
 
 use super::error::SessionError;
 use super::reading::{find_session, is_session, session_of_head, session_tags, stored_contract};
+use crate::agent::agent_terms;
 use crate::domain::{
     Clock, CommitId, Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, Direction, FORMAT_VERSION, KeepLogs, Ladder,
     LedgerDialect, MetricSource, MetricSpec, Tag,
@@ -18,7 +19,7 @@ use crate::measure::Scanner;
 use crate::rules::{FileTerms, gaps};
 use crate::state::{Journal, SessionFolder, refuse_held};
 
-/// The files that `ar` keeps in the repository's root and out of git.
+/// The files that `ar` and its agents keep in the repository's root and out of git.
 pub(super) const OWN_FILES: &[&str] = &[
     "/.autoresearch/",
     "/results.tsv",
@@ -26,6 +27,9 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/run.log",
     "/run.log.before*",
     "/autoresearch-lessons.md",
+    "/.aider.chat.history.md",
+    "/.aider.input.history",
+    "/.aider.tags.cache.v*/",
 ];
 
 /// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
@@ -216,6 +220,7 @@ fn new_contract(
     if let Some(blocking) = branch_in_the_way(repo, &tag)? {
         return Err(SessionError::BranchInTheWay { blocking, branch: tag.branch() });
     }
+    let (agent, agent_preset) = agent_terms(asked.agent.as_deref());
     let (start, started_from) = match head {
         Head::Branch { name, commit } => (commit.clone(), Some(name.clone())),
         Head::Detached { commit } => (commit.clone(), None),
@@ -226,7 +231,8 @@ fn new_contract(
         tag,
         metric: MetricSpec { name, direction, source: asked.source.clone().unwrap_or_default() },
         command,
-        agent: asked.agent.clone(),
+        agent,
+        agent_preset,
         min_delta: asked.min_delta.unwrap_or(0.0),
         goal: asked.goal,
         timeout: asked.timeout.unwrap_or(DEFAULT_TIMEOUT),
@@ -322,7 +328,9 @@ fn continue_contract(mut stored: Contract, asked: &Asked) -> Result<Contract, Se
     stored.ladder = asked.ladder.unwrap_or(stored.ladder);
     stored.research = asked.research.unwrap_or(stored.research);
     stored.stop_when_flagged = asked.stop_when_flagged.unwrap_or(stored.stop_when_flagged);
-    stored.agent = asked.agent.clone().or(stored.agent);
+    if asked.agent.is_some() {
+        (stored.agent, stored.agent_preset) = agent_terms(asked.agent.as_deref());
+    }
     stored.min_delta = asked.min_delta.unwrap_or(stored.min_delta);
     stored.goal = asked.goal.or(stored.goal);
     stored.timeout = asked.timeout.unwrap_or(stored.timeout);

@@ -26,6 +26,7 @@ mod ladder;
 mod ledger;
 mod measure;
 mod outcome;
+mod presets;
 mod recovery;
 mod run_loop;
 mod settings;
