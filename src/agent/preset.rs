@@ -64,10 +64,10 @@ impl Preset {
 }
 
 /// What `--agent` says, as a contract has it: the command line, and the name of the preset that it is.
-pub fn agent_terms(asked: Option<&str>) -> (Option<String>, Option<String>) {
-    match asked.and_then(Preset::named) {
+pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
+    match Preset::named(asked) {
         Some(preset) => (Some(preset.command.to_owned()), Some(preset.name.to_owned())),
-        None => (asked.map(str::to_owned), None),
+        None => (Some(asked.to_owned()), None),
     }
 }
 

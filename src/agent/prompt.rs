@@ -196,6 +196,16 @@ pub fn task_spec(contract: &Contract) -> String {
     } else {
         text += "- a change is kept when it is strictly better\n";
     }
+    if let Some(margin) = contract.simpler_wins {
+        let _ =
+            writeln!(text, "- a change that deletes more lines than it adds is kept when it is at most {margin} worse");
+    }
+    for guard in &contract.guards {
+        let _ = writeln!(text, "- command that must pass before a change is kept: {}", one_line(guard));
+    }
+    for limit in &contract.limits {
+        let _ = writeln!(text, "- bound that a kept change keeps to: {limit}");
+    }
     for (what, globs) in
         [("files that you may edit", &contract.scope), ("files that you may not edit", &contract.protect)]
     {

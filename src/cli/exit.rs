@@ -41,9 +41,12 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
     match reason {
         StopReason::MaxExperiments { .. }
         | StopReason::Budget { .. }
+        | StopReason::Until { .. }
+        | StopReason::NoTime { .. }
         | StopReason::Goal { .. }
         | StopReason::NoAgent => 0,
         StopReason::NoChange { .. }
+        | StopReason::Crashes { .. }
         | StopReason::Flagged { .. }
         | StopReason::Agent { .. }
         | StopReason::Error { .. } => NEEDS_PERSON,

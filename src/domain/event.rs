@@ -4,9 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::civil::Time;
 use serde::Serialize;
 
-use super::{CommitId, Directive, Number, Record, Tag, TriedDirection, count_of, duration_text, experiment_name};
+use super::{
+    CommitId, Directive, Number, Record, Tag, TriedDirection, count_of, duration_text, experiment_name,
+    time_of_day_text,
+};
 
 /// Why the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +25,25 @@ pub enum StopReason {
     Budget {
         /// The time, in seconds.
         seconds: f64,
+    },
+    /// The time of day has come at which the call was to end.
+    Until {
+        /// The time, on the user's clock.
+        time: Time,
+    },
+    /// What is left of the time is too short for what comes next.
+    NoTime {
+        /// What is left, in seconds.
+        left: f64,
+        /// What is needed, in seconds, by the session's own durations.
+        needed: f64,
+        /// What ends then.
+        end: Box<StopReason>,
+    },
+    /// Too many experiments in a row crashed.
+    Crashes {
+        /// How many.
+        count: u32,
     },
     /// The incumbent reached the goal.
     Goal {
@@ -70,6 +93,17 @@ impl fmt::Display for StopReason {
             StopReason::Budget { seconds } => {
                 write!(f, "{} are over", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
             }
+            StopReason::Until { time } => write!(f, "it is {}", time_of_day_text(*time)),
+            StopReason::NoTime { left, needed, end } => {
+                let text = |seconds: f64| duration_text(Duration::from_secs_f64(seconds.max(0.0).ceil()));
+                let end = match &**end {
+                    StopReason::Until { time } => format!("before {}", time_of_day_text(*time)),
+                    StopReason::Budget { seconds } => format!("of {}", text(*seconds)),
+                    end => end.to_string(),
+                };
+                write!(f, "{} left {end}, and {} needed", text(*left), text(*needed))
+            }
+            StopReason::Crashes { count } => write!(f, "{} in a row", count_of(*count, "crash")),
             StopReason::Goal { goal } => write!(f, "the goal of {goal} is reached"),
             StopReason::NoAgent => f.write_str("the baseline is measured, and there is no agent to call"),
             StopReason::NoChange { calls } => {

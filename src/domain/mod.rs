@@ -8,6 +8,7 @@ mod directive;
 mod event;
 mod finding;
 mod keep_logs;
+mod limit;
 mod metric;
 mod outcome;
 mod phase;
@@ -17,15 +18,22 @@ mod tag;
 mod text;
 
 pub use clock::Clock;
-pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LOCK_FILES, LedgerDialect};
+pub use contract::{
+    Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
+    LedgerDialect,
+};
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
 pub use keep_logs::KeepLogs;
+pub use limit::{Comparison, Limit, LimitError};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, Record, Run};
 pub use space::Space;
 pub use tag::{Tag, TagError};
-pub use text::{bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word, with_causes};
+pub use text::{
+    bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word, time_of_day_text,
+    with_causes,
+};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::agent::{PRESETS, Preset};
-use crate::domain::{FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
+use crate::domain::{Drift, FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -58,8 +58,10 @@ pub enum SessionError {
     ForeignBranch(String),
     #[error("the branch {blocking} leaves git no room for a branch {branch}")]
     BranchInTheWay { blocking: String, branch: String },
-    #[error("the session {tag} was approved with {field} `{stored}`, and now `{asked}` is asked for")]
-    Drift { tag: String, field: &'static str, stored: String, asked: String },
+    #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
+    Drift { tag: String, drifts: Vec<Drift> },
+    #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
+    ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("the {what} does not start: there is no `{word}`")]
     NoCommand { what: &'static str, word: String },
     #[error("{0} is tracked by git; ar keeps it outside, or a reset would take back what is written there")]
@@ -124,6 +126,16 @@ fn missing_command(what: &str, word: &str) -> String {
     hint
 }
 
+/// Terms that differ, as the end of a sentence about what was approved.
+fn drifted(drifts: &[Drift], verb: &str) -> String {
+    let term = |drift: &Drift| format!("{} `{}`, and now `{}` {verb}", drift.field, drift.approved, drift.found);
+    drifts.iter().map(term).collect::<Vec<_>>().join("; ")
+}
+
+fn changed_terms(drifts: &[Drift]) -> String {
+    if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
+}
+
 /// The names of some files, the first ones of many.
 pub(super) fn list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -153,6 +165,7 @@ impl SessionError {
             | SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
+            | SessionError::ContractChanged { .. }
             | SessionError::NoCommit(_) => ErrorKind::Damaged,
             _ => ErrorKind::CannotStart,
         }
@@ -186,8 +199,9 @@ impl SessionError {
                 )
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
-            SessionError::Drift { field, .. } => {
-                format!("leave the {field} out to continue, or start another session with --tag")
+            SessionError::Drift { drifts, .. } => {
+                let fields: Vec<_> = drifts.iter().map(|drift| drift.field).collect();
+                format!("leave the {} out to continue, or start another session with --tag", fields.join(", the "))
             }
             SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {
@@ -243,6 +257,9 @@ impl SessionError {
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
             | SessionError::NoCommit(_) => SEE_DOCTOR.into(),
+            SessionError::ContractChanged { .. } => {
+                "`ar doctor --repair` puts back what was approved and keeps this one beside it".into()
+            }
             SessionError::Io { .. } => return None,
         })
     }

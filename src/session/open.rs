@@ -12,6 +12,7 @@ use super::heal::rebuilt_journal;
 use super::interrupts::{Interrupt, Interrupts};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
+use super::times::Times;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
@@ -48,6 +49,8 @@ pub struct Session<'a> {
     pub(super) taken_back: bool,
     pub(super) lock: OwnerLock,
     pub(super) interrupts: Interrupts,
+    /// When this call of the loop began; absent for `ar try`.
+    pub(super) times: Option<Times>,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
     observer: Observer<'a>,
@@ -109,6 +112,7 @@ impl<'a> Session<'a> {
             taken_back: false,
             lock,
             interrupts,
+            times: None,
             told: Interrupt::None,
             observer,
         };

@@ -1,7 +1,5 @@
 //! `ar run`: the loop.
 
-use std::time::Instant;
-
 use serde_json::json;
 
 use super::attempt::Attempted;
@@ -21,14 +19,14 @@ impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
     /// until something ends the loop.
     pub async fn run(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
-        let began = Instant::now();
+        self.start_the_clock();
         let begun = self.begin(drive).await;
         let begun = match self.or_take_back(begun) {
             Err(error) if error.is_disk_full() && !self.taken_back => return Err(self.stopped_by(error)),
             begun => begun?,
         };
         let reason = match begun {
-            Attempted::Recorded => match self.turn(began).await {
+            Attempted::Recorded => match self.turn().await {
                 Ok(reason) => reason,
                 Err(error) => return Err(self.stopped_by(error)),
             },
@@ -80,8 +78,9 @@ impl Session<'_> {
         SessionError::Stopped(Box::new(error))
     }
 
-    async fn turn(&mut self, began: Instant) -> Result<StopReason, SessionError> {
+    async fn turn(&mut self) -> Result<StopReason, SessionError> {
         let mut lost = 0;
+        let first = self.history.next_id();
         loop {
             match self.asked()? {
                 Interrupt::None => {}
@@ -92,8 +91,11 @@ impl Session<'_> {
                 return Ok(reason);
             }
             let idle = self.journal.idle_calls;
-            if let Some(reason) = stop_before_next(&self.contract, &self.history, began.elapsed(), idle) {
+            if let Some(reason) = stop_before_next(&self.contract, &self.history, first, idle) {
                 self.journal.idle_calls = 0;
+                return Ok(reason);
+            }
+            if let Some(reason) = self.no_time_for_experiment() {
                 return Ok(reason);
             }
             if self.contract.agent.is_none() {
@@ -113,6 +115,13 @@ impl Session<'_> {
                 }
                 Proposed::Nothing { exit: Some(0), .. } => {}
                 Proposed::Nothing { .. } => self.pause().await?,
+                Proposed::Change(open)
+                    if open.refused.is_none()
+                        && let Some(reason) = self.no_time_for_run() =>
+                {
+                    self.roll_back(&open, "came too late to be run")?;
+                    return Ok(reason);
+                }
                 Proposed::Change(open) => match self.attempt(*open, None).await? {
                     Attempted::Recorded => lost = 0,
                     Attempted::RolledBack => return Ok(StopReason::Interrupted),

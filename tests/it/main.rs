@@ -4,9 +4,11 @@
 mod adopt;
 mod archiver;
 mod bad_input;
+mod budgets;
 mod check;
 mod cli;
 #[cfg(feature = "crash-points")]
+mod contract;
 mod crash;
 #[cfg(feature = "crash-points")]
 mod crash_scenario;

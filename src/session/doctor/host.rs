@@ -11,12 +11,13 @@ use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::judge_space;
-use crate::session::plan::{Asked, check_command};
+use crate::session::plan::check_command;
+use crate::session::terms::Asked;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
-    let (asked_agent, _) = agent_terms(asked.agent.as_deref());
+    let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
     let mut commands: Vec<(Area, &'static str, String)> = Vec::new();
     let mut add = |command: Option<String>, agent: Option<String>| {
         commands.extend(command.map(|line| (Area::Command, "command", line)));
