@@ -13,7 +13,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
         format!("session   {} on branch {}", contract.tag, contract.tag.branch()),
         format!("metric    {}, {} is better", metric.name, metric.direction),
         format!("command   {}", contract.command),
-        format!("agent     {}", contract.agent.as_deref().unwrap_or("none: an agent drives with `ar try`")),
+        format!("agent     {}", contract.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into())),
         format!(
             "deadline  {} a run, {} a call of the agent",
             duration_text(contract.timeout),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::agent::{PRESETS, Preset};
 use crate::domain::{Drift, FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
@@ -117,6 +118,18 @@ pub enum SessionError {
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
 
+/// What to do about a program that is not there.
+fn missing_command(what: &str, word: &str) -> String {
+    if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
+        return format!("{}; it needs {}", preset.install, preset.needs);
+    }
+    let mut hint = format!("`command -v {word}` must find it in the repository's root; or name another {what}");
+    if what == "agent" {
+        hint += &format!(", or one of {}", PRESETS.map(|preset| preset.name).join(", "));
+    }
+    hint
+}
+
 /// Terms that differ, as the end of a sentence about what was approved.
 fn drifted(drifts: &[Drift], verb: &str) -> String {
     let term = |drift: &Drift| format!("{} `{}`, and now `{}` {verb}", drift.field, drift.approved, drift.found);
@@ -194,9 +207,7 @@ impl SessionError {
                 let fields: Vec<_> = drifts.iter().map(|drift| drift.field).collect();
                 format!("leave the {} out to continue, or start another session with --tag", fields.join(", the "))
             }
-            SessionError::NoCommand { what, word } => {
-                format!("`command -v {word}` must find it in the repository's root; or name another {what}")
-            }
+            SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }

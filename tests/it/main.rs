@@ -32,6 +32,7 @@ mod lessons;
 mod measure;
 mod outage;
 mod outcome;
+mod presets;
 mod recovery;
 mod run_loop;
 mod settings;
