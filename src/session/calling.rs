@@ -158,7 +158,8 @@ impl Session<'_> {
             log: call.log(),
             stdin: Some(call.prompt()),
             env,
-            timeout: contract.agent_timeout,
+            // What it has not done by the end of the loop's time would not be run.
+            timeout: self.end().map_or(contract.agent_timeout, |end| end.left.min(contract.agent_timeout)),
             grace: contract.grace,
             tied: true,
         })?;
