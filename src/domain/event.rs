@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{CommitId, Directive, Number, Record, Tag, TriedDirection, count_of, duration_text, experiment_name};
+use super::{
+    CommitId, Directive, GuardRun, Number, Record, Tag, TriedDirection, count_of, duration_text, experiment_name,
+};
 
 /// Why the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -165,6 +167,33 @@ pub enum Event {
         /// The last number of the metric in its log.
         last: Option<Number>,
     },
+    /// A guard of an experiment whose number would be kept was started.
+    GuardStarted {
+        /// The experiment.
+        id: u32,
+        /// The guard's command line.
+        command: String,
+        /// Its deadline, in seconds from now.
+        timeout: f64,
+    },
+    /// A guard is over.
+    GuardFinished {
+        /// The experiment.
+        id: u32,
+        /// What it said.
+        guard: GuardRun,
+    },
+    /// The agent is about to be called again for the same experiment.
+    CalledAgain {
+        /// The experiment.
+        id: u32,
+        /// What is wrong with its change.
+        reason: String,
+        /// The how-manieth further call for that it is, from 1 on.
+        time: u32,
+        /// How many of them there may be.
+        limit: u32,
+    },
     /// An experiment is over and recorded.
     ExperimentFinished {
         /// Its record.
@@ -206,6 +235,9 @@ impl Event {
             Event::AgentFinished { .. } => "agent_finished",
             Event::RunStarted { .. } => "run_started",
             Event::RunProgress { .. } => "run_progress",
+            Event::GuardStarted { .. } => "guard_started",
+            Event::GuardFinished { .. } => "guard_finished",
+            Event::CalledAgain { .. } => "called_again",
             Event::ExperimentFinished { .. } => "experiment_finished",
             Event::Flagged { .. } => "flagged",
             Event::Directed { .. } => "directed",

@@ -7,6 +7,7 @@ mod contract;
 mod directive;
 mod event;
 mod finding;
+mod guard;
 mod keep_logs;
 mod limit;
 mod metric;
@@ -25,6 +26,7 @@ pub use contract::{
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
+pub use guard::{GuardRun, Version};
 pub use keep_logs::KeepLogs;
 pub use limit::{Comparison, Limit, LimitError};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
@@ -34,6 +36,6 @@ pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fin
 pub use space::Space;
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word, time_of_day_text,
-    with_causes,
+    bytes_text, clock_time, count_of, duration_text, ended_text, experiment_name, one_line, shell_word,
+    time_of_day_text, with_causes,
 };

@@ -1,6 +1,7 @@
 //! How the session goes on when keeps fail to come: its ladder, and what the next call is told.
 
 use super::error::SessionError;
+use super::failed_log::last_failed_log;
 use super::open::Session;
 use super::reading::SessionView;
 use crate::agent::{self, Briefing, Proposal};
@@ -70,6 +71,8 @@ impl SessionView {
             idle_calls,
             directive: rung.directive,
             repeated: None,
+            reworked: None,
+            failed_log: &last_failed_log(&self.folder, &self.history),
         }))
     }
 

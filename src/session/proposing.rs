@@ -6,8 +6,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::SessionError;
+use super::failed_log::last_failed_log;
 use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
+use super::rework::Task;
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
 use crate::crash;
 use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
@@ -15,6 +17,9 @@ use crate::exec::{self, ExecError, Job};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
 use crate::rules::Turn;
 use crate::state::{Iteration, OpenExperiment, write_atomic};
+
+/// What the job of the agent is called.
+pub(super) const AGENT: &str = "agent";
 
 /// What a call of the agent came to.
 pub(super) enum Proposed {
@@ -36,7 +41,7 @@ pub(super) enum Proposed {
 }
 
 /// What a call of the agent left in the working tree.
-enum Left {
+pub(super) enum Left {
     /// It is over: whatever it changed, and what it said.
     Work(Box<Work>),
     /// It came to nothing that could be committed.
@@ -44,11 +49,11 @@ enum Left {
 }
 
 /// What an agent left that is over.
-struct Work {
-    exit: exec::Exit,
-    proposal: Proposal,
+pub(super) struct Work {
+    pub(super) exit: exec::Exit,
+    pub(super) proposal: Proposal,
     /// Its last line of output.
-    said: Option<String>,
+    pub(super) said: Option<String>,
 }
 
 /// How one call of the agent ended.
@@ -131,7 +136,7 @@ impl Session<'_> {
 
     /// Calls the agent for the open experiment and looks at what it left. `repeated` is the direction that it named before,
     /// where it is asked once more.
-    async fn ask_agent(
+    pub(super) async fn ask_agent(
         &mut self,
         call: &Call,
         open: &OpenExperiment,
@@ -152,8 +157,7 @@ impl Session<'_> {
             Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
             Called::Lost => {
                 self.remove_left_locks(id)?;
-                self.reset_to(base, id)?;
-                self.enter_idle()?;
+                self.put_unfinished_away(open)?;
                 return Ok(Left::Nothing(Proposed::Lost));
             }
         };
@@ -161,14 +165,20 @@ impl Session<'_> {
             self.remove_left_locks(id)?;
         }
         if exit.stopped {
-            self.reset_to(base, id)?;
-            self.enter_idle()?;
+            self.put_unfinished_away(open)?;
             return Ok(Left::Nothing(Proposed::Interrupted));
         }
         // The open experiment begins anew when there is room.
         self.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let said = agent::last_line(&call.log(), log_from);
         Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
+    }
+
+    /// Saves what an agent left unfinished and puts branch and working tree back. Of an experiment that has no version yet
+    /// nothing is left to do.
+    fn put_unfinished_away(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        self.reset_to(&open.base, open.id)?;
+        if open.draft.is_some() { Ok(()) } else { self.enter_idle() }
     }
 
     /// Calls the agent and waits for it.
@@ -183,6 +193,7 @@ impl Session<'_> {
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = self.repo.worktree().to_owned();
         let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
+        let (task, failed_log) = (self.task(), last_failed_log(&self.folder, &self.history));
         let briefing = Briefing {
             contract: &contract,
             history: &self.history,
@@ -190,6 +201,8 @@ impl Session<'_> {
             idle_calls: self.journal.idle_calls,
             directive: self.directive(),
             repeated,
+            reworked: task.as_ref().map(Task::told),
+            failed_log: &failed_log,
         };
         remove_file(&call.proposal())?;
         write_atomic(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
@@ -206,7 +219,7 @@ impl Session<'_> {
         );
         self.emit(Event::AgentStarted { id })?;
         let mut job = exec::start(&Job {
-            name: "agent".into(),
+            name: AGENT.into(),
             command,
             cwd: root,
             folder: call.folder.clone(),
