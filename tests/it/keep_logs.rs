@@ -76,10 +76,10 @@ fn logs_beyond_the_quota_are_dropped_and_that_is_said() {
     let record = ar(&repo, ["show", "2", "--format", "json"]).ok().json();
     assert!(record["logs_dropped"].as_str().unwrap().starts_with(note) && record["metric"]["raw"] == "2.2");
     let events = repo.read(".autoresearch/t/logs/work.jsonl");
-    let dropped: Vec<serde_json::Value> = events
+    let dropped: Vec<Value> = events
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|event: &serde_json::Value| event["event"] == "logs_dropped")
+        .filter(|event: &Value| event["event"] == "logs_dropped")
         .collect();
     let numbers: Vec<_> = dropped.iter().map(|event| event["detail"]["experiments"].to_string()).collect();
     assert_eq!(numbers, ["[0]", "[2]"], "{dropped:?}");
