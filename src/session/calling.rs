@@ -158,6 +158,7 @@ impl Session<'_> {
             env,
             timeout: contract.agent_timeout,
             grace: contract.grace,
+            log_limit: None,
             tied: true,
         })?;
         let mut listener = self.interrupts.listen();

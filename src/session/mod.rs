@@ -13,6 +13,7 @@ mod directing;
 mod doctor;
 mod error;
 mod heal;
+mod hooks;
 mod interrupts;
 mod keep_logs;
 mod open;

@@ -19,6 +19,7 @@ mod doctor;
 mod durable;
 mod exec;
 mod git;
+mod hooks;
 mod hostile;
 mod interrupt;
 mod keep_logs;
