@@ -108,7 +108,7 @@ impl Session<'_> {
         let said = agent::last_line(&words);
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: exit.timed_out.then(|| self.contract.agent_timeout.as_secs_f64()),
+            ended_after: exit.timed_out.then_some(self.contract.agent_timeout.as_secs_f64()),
         };
         Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
     }
