@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::prompt::cut;
-use crate::domain::{LastCall, count_of, duration_text};
+use crate::domain::{LastCall, count_of, cut, duration_text};
 
 /// How many characters of a question are shown.
 const QUESTION: usize = 160;

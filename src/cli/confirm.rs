@@ -13,7 +13,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
         format!("session   {} on branch {}", contract.tag, contract.tag.branch()),
         format!("metric    {}, {} is better", metric.name, metric.direction),
         format!("command   {}", contract.command),
-        format!("agent     {}", contract.agent.as_deref().unwrap_or("none: an agent drives with `ar try`")),
+        format!("agent     {}", contract.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into())),
         format!(
             "deadline  {} a run, {} a call of the agent",
             duration_text(contract.timeout),
@@ -41,6 +41,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
             lines.push(format!("{name:9} {}", globs.join(", ")));
         }
     }
+    lines.push(format!("rollback  what is not kept stays behind {}/", contract.tag.ref_prefix()));
     if contract.ladder == Ladder::Structural {
         lines.push("ladder    structural".into());
     }

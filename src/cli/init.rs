@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::agent::BUILT_IN_PROGRAM;
+use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
 use autoresearch::domain::{Direction, Ladder, LedgerDialect, Limit, MetricSource, duration_text, time_of_day_text};
 use autoresearch::git::Repo;
 use autoresearch::session::Asked;
@@ -57,7 +57,9 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
             (false, _) => has("train.sh").then(|| "sh train.sh".into()),
         }
     });
-    let metric = asked.metric.clone().or_else(|| (has("train.py") && has("prepare.py")).then(|| "val_bpb".into()));
+    let is_karpathys = has("train.py") && has("prepare.py");
+    let metric = asked.metric.clone().or_else(|| is_karpathys.then(|| "val_bpb".into()));
+    let scope = asked.scope.clone().or_else(|| is_karpathys.then(|| vec!["train.py".into()]));
     let mut text =
         String::from("# The terms of an ar session. A flag or a variable such as AR_METRIC comes before them.\n");
     let mut set = |comment: &str, key: &str, value: Option<String>, example: &str| {
@@ -80,20 +82,20 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
         None => set("More of it is better; without this, less is.", "higher", None, "true"),
     }
     set("The command that trains and measures.", "cmd", command.map(quoted), "\"uv run train.py\"");
-    let agent = asked.agent.clone().map(quoted);
-    set(
-        "The command that changes the code once and exits; the prompt is its standard input.",
-        "agent",
-        agent,
-        "\"./agent.sh\"",
-    );
+    let mut comment =
+        "The command that changes the code once and exits, its standard input the prompt; or the name of a preset."
+            .to_owned();
+    if let Some(preset) = asked.agent.as_deref().and_then(Preset::named) {
+        comment += &format!("\n# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
+    }
+    set(&comment, "agent", asked.agent.clone().map(quoted), "\"claude\"");
     let list = |values: Option<Vec<String>>| {
         values.map(|values| toml::Value::Array(values.into_iter().map(toml::Value::String).collect()).to_string())
     };
     set(
         "The files that an experiment may change; all but those that measure, unless said.",
         "scope",
-        list(asked.scope.clone()),
+        list(scope),
         "[\"src/**\"]",
     );
     set("Files that no experiment may change.", "protect", list(asked.protect.clone()), "[\"eval/**\"]");

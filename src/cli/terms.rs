@@ -18,7 +18,8 @@ pub(super) struct SettingsArgs {
     /// The command that trains and measures
     #[arg(long, value_name = "COMMAND")]
     pub(super) cmd: Option<String>,
-    /// The command that changes the code once and exits; it gets the prompt on standard input
+    /// The command that changes the code once and exits, with the prompt on standard input; or aider, claude, codex,
+    /// gemini or opencode
     #[arg(long, value_name = "COMMAND")]
     pub(super) agent: Option<String>,
     /// The session's name; its branch is autoresearch/TAG [default: month and day]

@@ -69,6 +69,9 @@ pub struct Contract {
     pub command: String,
     /// The agent's command line; absent when an agent drives by itself with `ar try`.
     pub agent: Option<String>,
+    /// The name of the preset that the command line is, where it is one.
+    #[serde(default)]
+    pub agent_preset: Option<String>,
     /// How much better than the incumbent a number must be; 0 or more.
     pub min_delta: f64,
     /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.
@@ -165,6 +168,7 @@ impl Contract {
             metric,
             command,
             agent: None,
+            agent_preset: None,
             min_delta: 0.0,
             simpler_wins: None,
             guards: Vec::new(),
@@ -194,6 +198,15 @@ impl Contract {
             created,
             more: Map::new(),
         }
+    }
+
+    /// The agent's command line, after the name of its preset where it is one.
+    pub fn agent_text(&self) -> Option<String> {
+        let command = self.agent.as_ref()?;
+        Some(match &self.agent_preset {
+            Some(preset) => format!("{preset}: {command}"),
+            None => command.clone(),
+        })
     }
 
     /// The terms that decide what is kept, each with its name and in words. They hold for the whole session; budgets, caps,

@@ -11,7 +11,7 @@ use super::grid::{Align, Format, Grid};
 use super::render::{commit, counts_sentence, describe, fact, value};
 use crate::domain::{
     Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, moment_text,
-    one_line, shell_word,
+    one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{Activity, History, Point, reached_goal};
 
@@ -162,6 +162,9 @@ impl SessionStatus {
                 None => format!("{} for each call", duration_text(budget)),
             });
         }
+        if let Some(until) = contract.until {
+            parts.push(format!("until {}", time_of_day_text(until)));
+        }
         if let Some(goal) = contract.goal {
             let is_reached = |best: f64| reached_goal(contract.metric.direction, best, goal);
             let reached = self.history.best().is_some_and(|(_, best)| is_reached(best.value));
@@ -269,6 +272,7 @@ impl SessionStatus {
             "max_experiments": contract.and_then(|contract| contract.max_experiments),
             "for": contract.and_then(|contract| contract.budget).map(seconds),
             "for_left": self.budget_left(),
+            "until": contract.and_then(|contract| contract.until),
             "goal": contract.and_then(|contract| contract.goal),
             "damage": self.damage,
             "next": next,

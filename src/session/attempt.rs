@@ -206,6 +206,7 @@ impl Session<'_> {
         let before = self.journal.rung;
         self.remember(record)?;
         crash::point("settling.remembered");
+        self.learn_from(record, before)?;
         let incumbent = self.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })?;
         self.tell_directive(before)

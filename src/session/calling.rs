@@ -74,6 +74,7 @@ impl Session<'_> {
             self.run_folder(id)?;
             self.put_untracked_back()?;
             self.put_records_back()?;
+            self.put_memories_back()?;
         }
         let exit = match called {
             Called::Over(exit) => exit,
@@ -131,6 +132,7 @@ impl Session<'_> {
             experiment: id,
             idle_calls: self.journal.idle_calls,
             last_call: &self.journal.last_call,
+            memories: &self.memories,
             directive: self.directive(),
             repeated,
         };
@@ -156,7 +158,8 @@ impl Session<'_> {
             log: call.log(),
             stdin: Some(call.prompt()),
             env,
-            timeout: contract.agent_timeout,
+            // What it has not done by the end of the loop's time would not be run.
+            timeout: self.end().map_or(contract.agent_timeout, |end| end.left.min(contract.agent_timeout)),
             grace: contract.grace,
             log_limit: None,
             tied: true,

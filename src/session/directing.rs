@@ -1,5 +1,7 @@
 //! How the session goes on when keeps fail to come: its ladder, and what the next call is told.
 
+use jiff::Timestamp;
+
 use super::error::SessionError;
 use super::open::Session;
 use super::reading::SessionView;
@@ -58,7 +60,7 @@ impl Session<'_> {
 
 impl SessionView {
     /// What an agent has to know for the next experiment; below 8 KB.
-    pub fn brief(&self) -> Result<String, SessionError> {
+    pub fn brief(&self, now: Timestamp) -> Result<String, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoSession(Some(self.tag.to_string())))?;
         let journal = self.journal();
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
@@ -70,6 +72,7 @@ impl SessionView {
             experiment: self.history.next_id(),
             idle_calls,
             last_call: &last_call,
+            memories: &self.memories(rung.directive.wants_new_direction(), now),
             directive: rung.directive,
             repeated: None,
         }))

@@ -13,7 +13,7 @@ use crate::measure::Scanner;
 use crate::rules::{FileTerms, gaps};
 use crate::state::{Journal, SessionFolder, refuse_held};
 
-/// The files that `ar` keeps in the repository's root and out of git.
+/// The files that `ar` and its agents keep in the repository's root and out of git.
 pub(super) const OWN_FILES: &[&str] = &[
     "/.autoresearch/",
     "/results.tsv",
@@ -21,6 +21,10 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/run.log",
     "/run.log.before*",
     "/autoresearch-lessons.md",
+    "/autoresearch-lessons.md.damaged*",
+    "/.aider.chat.history.md",
+    "/.aider.input.history",
+    "/.aider.tags.cache.v*/",
 ];
 
 /// Who makes the changes.

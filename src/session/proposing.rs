@@ -42,6 +42,7 @@ impl Session<'_> {
         }
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
+        self.recall()?;
         let call = Call { folder: self.run_folder(id)? };
         let mut work = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
@@ -63,6 +64,7 @@ impl Session<'_> {
         let Work { exit, proposal, said } = work;
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
+        self.note_offer(&mut open);
         open.agent = self.agent_call(exit.seconds);
         // A call that was cut short is made again, and counts once.
         self.journal.iteration += 1;
@@ -85,6 +87,8 @@ impl Session<'_> {
                 let before = self.journal.rung;
                 self.note_idle_call(&said, exit.exit)?;
                 self.note_findings(id, &proposal.findings)?;
+                self.learn_from_pivot(before)?;
+                self.add_ideas(id, &proposal.ideas)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;
                 Ok(Proposed::Nothing { exit: exit.exit })

@@ -9,6 +9,7 @@ use super::open::Session;
 use super::outage::Waited;
 use super::plan::Drive;
 use super::proposing::Proposed;
+use crate::agent::Proposal;
 use crate::domain::StopReason;
 use crate::rules::{LOST_RETRIES, stop_before_next};
 use crate::state::Level;
@@ -51,7 +52,7 @@ impl Session<'_> {
             return Ok(attempted);
         }
         if drive == (Drive::Loop { adopt: true }) {
-            self.set_aside(None)?;
+            self.set_aside(Proposal::default())?;
         }
         if self.history.baseline().is_none() {
             let measured = self.measure_baseline(None).await?;

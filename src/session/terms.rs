@@ -6,6 +6,7 @@ use jiff::civil::Time;
 
 use super::error::SessionError;
 use super::reading::is_session;
+use crate::agent::agent_terms;
 use crate::domain::{
     Clock, Contract, Direction, Drift, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Tag,
 };
@@ -67,6 +68,10 @@ impl Asked {
     /// The terms of `contract` with those that are asked for in their place. Tag and dialect stay.
     fn over(&self, contract: Contract) -> Contract {
         let asked = self.clone();
+        let (agent, agent_preset) = match &asked.agent {
+            Some(line) => agent_terms(line),
+            None => (contract.agent, contract.agent_preset),
+        };
         Contract {
             metric: MetricSpec {
                 name: asked.metric.unwrap_or(contract.metric.name),
@@ -74,7 +79,8 @@ impl Asked {
                 source: asked.source.unwrap_or(contract.metric.source),
             },
             command: asked.command.unwrap_or(contract.command),
-            agent: asked.agent.or(contract.agent),
+            agent,
+            agent_preset,
             min_delta: asked.min_delta.unwrap_or(contract.min_delta),
             simpler_wins: asked.simpler_wins.or(contract.simpler_wins),
             guards: asked.guards.unwrap_or(contract.guards),

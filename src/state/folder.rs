@@ -29,7 +29,7 @@ pub struct SessionFolder {
     tag: Tag,
 }
 
-/// The SHA-256 of a JSON document without white space, its fields in their order, as `sha256sum` gives it.
+/// The SHA-256 of a JSON document without white space, its fields in their order.
 fn hash_of(document: &Value) -> String {
     Sha256::digest(document.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

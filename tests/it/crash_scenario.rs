@@ -219,7 +219,7 @@ impl Session {
             _ => train,
         };
         let steps = agent(self.scenario.steps());
-        let learn = "sed -i 's/}$/, \"findings\": [\"one of them\"]}/' \"$AR_PROPOSAL\"";
+        let learn = "sed -i \"s/}$/, \\\"findings\\\": [\\\"one of them\\\"], \\\"ideas\\\": [\\\"after $AR_EXPERIMENT\\\"]}/\" \"$AR_PROPOSAL\"";
         let before = match self.scenario {
             Scenario::Deletes(_) => "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ".to_owned(),
             Scenario::Outage(_) => format!(

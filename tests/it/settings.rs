@@ -83,3 +83,28 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
 }
+
+#[test]
+fn init_knows_the_layout_of_a_script_with_its_evaluation_beside_it() {
+    let repo = training_repo();
+    for file in ["train.py", "prepare.py", "uv.lock"] {
+        repo.write(file, "\n");
+    }
+    ar(&repo, ["init"]).ok();
+    let text = repo.read("ar.toml");
+    for line in ["metric = \"val_bpb\"", "cmd = \"uv run train.py\"", "scope = [\"train.py\"]"] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn guards_and_limits_stand_on_lines_of_their_own_in_a_variable() {
+    let repo = training_repo();
+    let mut command =
+        ar_command(&repo, &repo.path(), ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]);
+    command.env("AR_GUARD", "test 1 = 1 # a::b\ntrue").env("AR_SCOPE", "train.sh:docs/**");
+    Called::from(command.output().unwrap()).ok();
+    let contract: serde_json::Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
+    assert_eq!(contract["guards"], serde_json::json!(["test 1 = 1 # a::b", "true"]));
+    assert_eq!(contract["scope"], serde_json::json!(["train.sh", "docs/**"]));
+}
