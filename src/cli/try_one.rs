@@ -41,6 +41,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             // The answer is given; what cannot be done now is done the next time.
             let _ = session.keep_logs();
         }
+        session.finish_alerts().await;
         Ok(ExitCode::from(code.unwrap_or(0)))
     });
     printer.finish();

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows of git, files, processes or terminals.
 
+mod alert;
 mod clock;
 mod contract;
 mod directive;
@@ -22,6 +23,7 @@ mod stall;
 mod tag;
 mod text;
 
+pub use alert::{Alert, AlertKind};
 pub use clock::{Clock, moment_text};
 pub use contract::{
     Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,

@@ -25,6 +25,9 @@ pub struct Job {
     pub folder: PathBuf,
     /// Standard output and standard error are appended to this file.
     pub log: PathBuf,
+    /// How many bytes of the output the log takes, when not all of it: the rest is read and dropped.
+    #[serde(default)]
+    pub log_limit: Option<u64>,
     /// Standard input; nothing when absent.
     pub stdin: Option<PathBuf>,
     /// Variables that the command gets beside those of `ar`.

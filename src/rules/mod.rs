@@ -3,6 +3,7 @@
 //! Nothing here knows of git, files, processes, clocks or terminals; time comes in as an argument.
 
 mod activity;
+mod alerts;
 mod budget;
 mod decide;
 mod directions;
@@ -27,6 +28,7 @@ mod stop;
 mod summary;
 
 pub use activity::{Activity, Seen, activity};
+pub use alerts::alerts;
 pub use budget::{End, expected_call, expected_run, nearest_end, stop_for_time};
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, relative_gain};
 pub use directions::{directions_tried, near_misses, same_direction};

@@ -112,7 +112,7 @@ impl Session<'_> {
         let said = agent::last_line(&words);
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: exit.timed_out.then(|| self.contract.agent_timeout.as_secs_f64()),
+            ended_after: exit.timed_out.then_some(self.contract.agent_timeout.as_secs_f64()),
         };
         Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
     }
@@ -174,6 +174,7 @@ impl Session<'_> {
             // What it has not done by the end of the loop's time would not be run.
             timeout: self.end().map_or(contract.agent_timeout, |end| end.left.min(contract.agent_timeout)),
             grace: contract.grace,
+            log_limit: None,
             tied: true,
         })?;
         let mut listener = self.interrupts.listen();

@@ -15,6 +15,7 @@ mod error;
 mod failed_log;
 mod guarding;
 mod heal;
+mod hooks;
 mod interrupts;
 mod keep_logs;
 mod learning;

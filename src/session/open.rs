@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::aside::INDEX_BEFORE;
 use super::error::SessionError;
 use super::heal::rebuilt_journal;
+use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
 use super::learning::Held;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
@@ -62,6 +63,7 @@ pub struct Session<'a> {
     pub(super) times: Option<Times>,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
+    pub(super) hooks: Hooks,
     observer: Observer<'a>,
 }
 
@@ -128,6 +130,7 @@ impl<'a> Session<'a> {
             interrupts,
             times: None,
             told: Interrupt::None,
+            hooks: Hooks::default(),
             observer,
         };
         if let Err(error) = session.take_over(drive) {
@@ -265,6 +268,7 @@ impl<'a> Session<'a> {
         if decision {
             self.log.decision(now, event.name(), &detail)?;
         }
+        self.alert(&event);
         Ok(())
     }
 

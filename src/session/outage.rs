@@ -33,14 +33,15 @@ impl Session<'_> {
         words: &str,
         base: &CommitId,
     ) -> Result<Option<Outage>, SessionError> {
-        if exit.exit == Some(0) {
-            return Ok(None);
-        }
+        // The times that an agent names are those of the real clock.
+        let now = Zoned::now();
+        let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false };
+        let Some(found) = outage(words, end, &now) else { return Ok(None) };
+        // Only now is the working tree worth a look.
         self.reclaim_branch(base)?;
         let change = self.repo.propose(base, &self.known_untracked()?)?;
         let changed = !change.is_empty() || !change.too_large().is_empty();
-        // The times that an agent names are those of the real clock.
-        Ok(outage(words, CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed }, &Zoned::now()))
+        Ok(if changed { outage(words, CallEnd { changed, ..end }, &now) } else { Some(found) })
     }
 
     /// What an agent is kept by that could not even be started.

@@ -244,6 +244,7 @@ impl Session<'_> {
             stdin: None,
             timeout: contract.timeout,
             grace: contract.grace,
+            log_limit: None,
             tied: false,
         })?;
         let timeout = contract.timeout.as_secs_f64();

@@ -23,6 +23,7 @@ mod exec;
 mod fix;
 mod git;
 mod guards;
+mod hooks;
 mod hostile;
 mod ideas;
 mod interrupt;
