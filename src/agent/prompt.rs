@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::directive::directive_text;
 use super::failure::{Reworked, last_failure, rework_text};
-use super::memory::{BRIEF_LESSONS, Memories, PROMPT_LESSONS, memories_text};
+use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::stall::last_call_text;
 use crate::domain::{
     Contract, Direction, Directive, LastCall, MetricSource, Outcome, Record, count_of, cut, duration_text, one_line,
@@ -58,7 +58,7 @@ pub struct Briefing<'a> {
 /// Writes the prompt for one call of the agent. `program` is the repository's `program.md`, or the built-in one.
 pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
     let mut text = format!("{}\n\n{}", program.trim_end(), task_spec(briefing.contract));
-    text += &standing(briefing, usize::MAX, PROMPT_LESSONS);
+    text += &standing(briefing, usize::MAX, IN_PROMPT);
     text += "\n## Now\n\n";
     match &briefing.reworked {
         Some(reworked) => text += &rework_text(reworked),
@@ -72,7 +72,7 @@ pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
 /// What the prompt has to say beside the protocol, for an agent that drives by itself; below 8 KB, however long the session.
 pub fn brief(briefing: &Briefing<'_>) -> String {
     let mut text = head(&task_spec(briefing.contract), BRIEF_CONTRACT);
-    text += &standing(briefing, BRIEF_EXCERPT, BRIEF_LESSONS);
+    text += &standing(briefing, BRIEF_EXCERPT, IN_BRIEF);
     let _ = writeln!(
         text,
         "\n## Now\n\nMake the change for experiment {}, then hand it over: `ar try -m \"what it changes\"`.",
@@ -82,8 +82,8 @@ pub fn brief(briefing: &Briefing<'_>) -> String {
 }
 
 /// Where the session stands, and what that means for the next experiment. `excerpt` bytes of a failed log are shown, and
-/// `lessons` bytes of what was learned.
-fn standing(briefing: &Briefing<'_>, excerpt: usize, lessons: usize) -> String {
+/// what there is `room` for of what was learned.
+fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
     let Briefing { contract, history, directive, .. } = *briefing;
     let mut text = String::from("\n## Where the session stands\n\n");
     if let Some(record) = history.baseline() {
@@ -111,7 +111,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, lessons: usize) -> String {
         text += &last_failure(record, briefing.failed_log, excerpt);
     }
     text += &directions(history, directive.wants_new_direction());
-    text += &memories_text(briefing.memories, lessons);
+    text += &memories_text(briefing.memories, room);
     if let Some(words) = directive_text(directive, history) {
         let _ = writeln!(text, "\n## Directive\n\n{words}");
     }
