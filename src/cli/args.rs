@@ -38,6 +38,8 @@ pub(super) enum Command {
     Show(ShowArgs),
     /// What an agent has to know for the next experiment
     Brief(BriefArgs),
+    /// The backlog of ideas: add one, list them, drop one
+    Idea(IdeaArgs),
     /// What is read out of a log file
     Extract(ExtractArgs),
     /// Whether everything is in order, and what to do if not
@@ -122,6 +124,12 @@ pub(super) struct TryArgs {
     /// What the change is, on one line
     #[arg(long, short, value_name = "TEXT")]
     pub(super) message: Option<String>,
+    /// The strategy that the change belongs to, not its parameter: `warmup`, not `warmup=0.1`
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    pub(super) direction: Option<String>,
+    /// A JSON file that describes the change, with the fields of $AR_PROPOSAL; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(super) proposal: Option<PathBuf>,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
     /// Exit with 10 when the experiment was discarded, with 20 when it crashed, with 30 when it is still running
@@ -202,6 +210,37 @@ pub(super) struct ShowArgs {
 pub(super) struct BriefArgs {
     /// The session [default: that of the current branch, else the only one]
     pub(super) tag: Option<Tag>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct IdeaArgs {
+    #[command(subcommand)]
+    pub(super) command: IdeaCommand,
+}
+
+/// What is done with the backlog.
+#[derive(Debug, Subcommand)]
+pub(super) enum IdeaCommand {
+    /// Add an idea, unless it is there
+    Add {
+        /// What to try, on one line
+        #[arg(value_parser = super::idea::text)]
+        text: String,
+        /// The strategy that it belongs to
+        #[arg(long, value_name = "NAME", value_parser = super::idea::text)]
+        direction: Option<String>,
+    },
+    /// All ideas, also those that were drawn or dropped
+    List {
+        /// What to print
+        #[arg(long, value_name = "FORMAT", default_value = "table")]
+        format: OutputFormat,
+    },
+    /// Offer an idea to no agent any more
+    Drop {
+        /// The idea's number
+        idea: u32,
+    },
 }
 
 #[derive(Debug, Args)]

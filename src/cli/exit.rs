@@ -48,6 +48,7 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
         StopReason::NoChange { .. }
         | StopReason::Crashes { .. }
         | StopReason::Flagged { .. }
+        | StopReason::Outage { .. }
         | StopReason::Agent { .. }
         | StopReason::Error { .. } => NEEDS_PERSON,
         StopReason::Interrupted | StopReason::Detached => INTERRUPTED,

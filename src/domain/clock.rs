@@ -14,6 +14,13 @@ pub enum Clock {
     Fixed(Timestamp),
 }
 
+/// A moment on the user's clock, as a person says it: `03:00`, or with the day when that is another one than today.
+pub fn moment_text(moment: Timestamp) -> String {
+    let moment = moment.to_zoned(TimeZone::system());
+    let is_today = moment.date() == Timestamp::now().to_zoned(TimeZone::system()).date();
+    moment.strftime(if is_today { "%H:%M" } else { "%H:%M on %b %-d" }).to_string()
+}
+
 impl Clock {
     /// The time now, to the millisecond.
     pub fn now(self) -> Timestamp {

@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::civil::Time;
 use serde::Serialize;
 
 use super::{
-    CommitId, Directive, Number, Record, Tag, TriedDirection, count_of, duration_text, experiment_name,
-    time_of_day_text,
+    CommitId, Directive, Number, Outage, OutageKind, Record, Tag, TriedDirection, clock_time, count_of, duration_text,
+    experiment_name, moment_text, time_of_day_text,
 };
 
 /// Why the loop ended.
@@ -64,7 +65,18 @@ pub enum StopReason {
         /// What was tried, the newest first; experiments that named no direction are not in it.
         tried: Vec<TriedDirection>,
     },
-    /// The agent cannot be started or fails every time.
+    /// An outage of the agent lasted longer than it may, or will.
+    Outage {
+        /// What keeps the agent from its work.
+        reason: OutageKind,
+        /// The line of its output that says so.
+        said: String,
+        /// When it is over, where the agent names that.
+        until: Option<Timestamp>,
+        /// How long it has lasted, in seconds.
+        seconds: f64,
+    },
+    /// The agent's shim was killed each time.
     Agent {
         /// What it said.
         detail: String,
@@ -122,6 +134,16 @@ impl fmt::Display for StopReason {
                     left => write!(f, "\n      and {} more", count_of(left, "direction")),
                 }
             }
+            StopReason::Outage { reason, said, until, seconds } => {
+                write!(f, "{reason}, for {}", clock_time(*seconds))?;
+                if let Some(until) = until {
+                    write!(f, ", until {}", moment_text(*until))?;
+                }
+                if !said.is_empty() {
+                    write!(f, "; it said: {said}")?;
+                }
+                write!(f, "\n      {}; then `ar resume` goes on", reason.remedy())
+            }
             StopReason::Agent { detail } => write!(f, "the agent does not start ({detail})"),
             StopReason::Interrupted => f.write_str("interrupted"),
             StopReason::Error { detail } => f.write_str(detail),
@@ -172,8 +194,31 @@ pub enum Event {
         changed: bool,
         /// Its exit status; absent when a signal ended it.
         exit: Option<i32>,
+        /// Whether it was ended because its time was over.
+        timed_out: bool,
         /// Its last line of output; empty without one.
         said: String,
+    },
+    /// The agent cannot work, and is called again later.
+    Outage {
+        /// The experiment that it is to propose.
+        id: u32,
+        /// Why, what it said, and when that is over by its own words.
+        #[serde(flatten)]
+        outage: Outage,
+        /// When it is called again.
+        again: Timestamp,
+        /// How often it was waited out before.
+        waits: u32,
+        /// How long it has lasted, in seconds.
+        seconds: f64,
+    },
+    /// The agent works again after an outage.
+    OutageOver {
+        /// The experiment that it is to propose.
+        id: u32,
+        /// How long the outage lasted, in seconds.
+        seconds: f64,
     },
     /// An experiment's run was started.
     RunStarted {
@@ -238,6 +283,8 @@ impl Event {
             Event::ChangesSaved { .. } => "changes_saved",
             Event::AgentStarted { .. } => "agent_started",
             Event::AgentFinished { .. } => "agent_finished",
+            Event::Outage { .. } => "outage",
+            Event::OutageOver { .. } => "outage_over",
             Event::RunStarted { .. } => "run_started",
             Event::RunProgress { .. } => "run_progress",
             Event::ExperimentFinished { .. } => "experiment_finished",

@@ -22,6 +22,16 @@ pub fn one_line(text: &str) -> String {
     line.trim_end().to_owned()
 }
 
+/// A text on one line, at most `chars` characters and twice as many bytes of it.
+pub fn cut(text: &str, chars: usize) -> String {
+    let line = one_line(text);
+    let ends = line.char_indices().map(|(at, c)| at + c.len_utf8());
+    match ends.take(chars).take_while(|end| *end <= 2 * chars).last() {
+        Some(end) if end < line.len() => format!("{}…", &line[..end]),
+        _ => line,
+    }
+}
+
 /// A path as one word of a command that a user is told to type; quoted where the shell would take it apart.
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();

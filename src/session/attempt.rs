@@ -11,7 +11,7 @@ use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{
-    AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase, Record, Run,
+    AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase, Record, Run, Stall,
 };
 use crate::ledger::Entry;
 use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, turn_of};
@@ -206,6 +206,7 @@ impl Session<'_> {
         let before = self.journal.rung;
         self.remember(record)?;
         crash::point("settling.remembered");
+        self.learn_from(record, before)?;
         let incumbent = self.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })?;
         self.tell_directive(before)
@@ -227,8 +228,9 @@ impl Session<'_> {
         let findings: Vec<String> = record.findings().map(str::to_owned).collect();
         self.note_findings(record.id, &findings)?;
         crash::point("settling.direction_noted");
-        let iteration = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
-        Ok(self.memory.log_iteration(&iteration)?)
+        let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
+        let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
+        Ok(self.memory.log_iteration(&Iteration { stall, ..of_record })?)
     }
 
     /// Keeps what an experiment found, or a call of the agent that made none.

@@ -76,6 +76,8 @@ pub enum SessionError {
     WhichSession(String),
     #[error("session {tag} has no experiment {id}")]
     NoExperiment { tag: String, id: u32 },
+    #[error("the backlog has no idea {0}")]
+    NoIdea(u32),
     #[error("the record {reference} cannot be read")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
@@ -86,6 +88,8 @@ pub enum SessionError {
     BaselineFailed { class: Option<FailureClass>, reason: String, printed: Vec<String>, log: PathBuf, excerpt: String },
     #[error("nothing to try: the working tree is the same as the incumbent")]
     NothingToTry,
+    #[error("the direction \"{direction}\" was tried before, and a new one is wanted; tried: {}", cut(tried).join(", "))]
+    RepeatedDirection { direction: String, tried: Vec<String> },
     #[error("experiment {0} of this session is still open")]
     StillOpen(u32),
     #[error("experiment {id} of session {tag} is still open in this working tree")]
@@ -218,6 +222,7 @@ impl SessionError {
             SessionError::NoSession(_) => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
             SessionError::WhichSession(_) => "name one of them".into(),
             SessionError::NoExperiment { .. } => "`ar log` lists them".into(),
+            SessionError::NoIdea(_) => "`ar idea list` lists them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
                 "if the run only needs longer, allow it with --timeout, as in --timeout 1h; its log is {}",
                 shell_word(log)
@@ -230,6 +235,9 @@ impl SessionError {
             }
             SessionError::NewerRecord { .. } => "continue this session with the newer ar that wrote it".into(),
             SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),
+            SessionError::RepeatedDirection { .. } => {
+                "nothing was recorded; name another with --direction, or call it again as it is to try this one".into()
+            }
             SessionError::StillOpen(_) => "ar try --continue".into(),
             SessionError::OtherOpen { tag, .. } => format!("ar resume {tag}"),
             SessionError::TooLarge { path, .. } => {

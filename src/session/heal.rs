@@ -81,6 +81,8 @@ impl Session<'_> {
             }
             let detail = format!("{} was deleted; {REBUILT}", self.folder.root().display());
             self.emit(Event::Notice { detail })?;
+            self.put_memories_back()?;
+            self.put_ideas_back()?;
         }
         if self.ledger.is_missing() {
             self.put_rows_back()?;

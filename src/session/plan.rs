@@ -21,6 +21,7 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/run.log",
     "/run.log.before*",
     "/autoresearch-lessons.md",
+    "/autoresearch-lessons.md.damaged*",
     "/.aider.chat.history.md",
     "/.aider.input.history",
     "/.aider.tags.cache.v*/",

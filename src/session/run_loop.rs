@@ -6,14 +6,13 @@ use super::attempt::Attempted;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::Session;
+use super::outage::Waited;
 use super::plan::Drive;
 use super::proposing::Proposed;
+use crate::agent::Proposal;
 use crate::domain::StopReason;
 use crate::rules::{LOST_RETRIES, stop_before_next};
 use crate::state::Level;
-
-/// Exit statuses of a shell that found no program, or one that it may not execute.
-const NOT_STARTED: [i32; 2] = [126, 127];
 
 impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
@@ -47,7 +46,7 @@ impl Session<'_> {
             return Ok(attempted);
         }
         if drive == (Drive::Loop { adopt: true }) {
-            self.set_aside(None)?;
+            self.set_aside(Proposal::default())?;
         }
         if self.history.baseline().is_none() {
             let measured = self.measure_baseline(None).await?;
@@ -110,10 +109,12 @@ impl Session<'_> {
                 Proposed::Detached => return Ok(StopReason::Detached),
                 Proposed::Lost if lost < LOST_RETRIES => lost += 1,
                 Proposed::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
-                Proposed::Nothing { said, exit: Some(code) } if NOT_STARTED.contains(&code) => {
-                    return Ok(StopReason::Agent { detail: format!("exit {code}: {said}") });
+                Proposed::Outage => {
+                    if let Waited::GivenUp(reason) = self.wait_out().await? {
+                        return Ok(reason);
+                    }
                 }
-                Proposed::Nothing { exit: Some(0), .. } => {}
+                Proposed::Nothing { exit: Some(0) } => {}
                 Proposed::Nothing { .. } => self.pause().await?,
                 Proposed::Change(open)
                     if open.refused.is_none()

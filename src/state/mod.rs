@@ -6,7 +6,10 @@
 mod durable;
 mod error;
 mod folder;
+mod ideas;
 mod journal;
+mod lesson_text;
+mod lessons;
 mod lock;
 mod logs;
 mod memory;
@@ -18,8 +21,11 @@ pub use durable::{
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, SessionFolder, lock_all, refuse_held};
-pub use journal::{Aside, Journal, OpenExperiment, Status};
-pub use lock::{GLANCE, lock_within};
+pub use ideas::{Added, Backlog, IdeaFile};
+pub use journal::{Aside, Journal, OpenExperiment, OpenOutage, Status};
+pub use lesson_text::LessonDamage;
+pub use lessons::{LESSONS, LessonFile, LessonsError};
+pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked};
 pub use logs::{EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{plain_log, read_log_tail};

@@ -19,12 +19,14 @@ fn session() -> TestRepo {
 fn edit(repo: &TestRepo, edit: impl FnOnce(&mut Value)) {
     let mut terms: Value = serde_json::from_str(&repo.read(CONTRACT)).unwrap();
     edit(&mut terms);
-    repo.write(CONTRACT, &serde_json::to_string_pretty(&terms).unwrap());
+    repo.write(CONTRACT, serde_json::to_string_pretty(&terms).unwrap());
 }
+
+type Change = fn(&mut Value);
 
 #[test]
 fn terms_that_somebody_changed_in_the_file_are_refused_by_name_and_mended() {
-    let changes: [(fn(&mut Value), &str); 4] = [
+    let changes: [(Change, &str); 4] = [
         (|terms| terms["metric"]["name"] = json!("loss"), "metric `val_bpb`, and now `loss` stands there"),
         (
             |terms| {

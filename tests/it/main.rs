@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod adopt;
+mod agent_calls;
 mod archiver;
 mod bad_input;
 mod budgets;
@@ -21,12 +22,15 @@ mod durable;
 mod exec;
 mod git;
 mod hostile;
+mod ideas;
 mod interrupt;
 mod keep_logs;
 mod kill;
 mod ladder;
 mod ledger;
+mod lessons;
 mod measure;
+mod outage;
 mod outcome;
 mod presets;
 mod recovery;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::facts::{Facts, known_tags};
-use super::{host, ledger, records, refs, repository, state};
+use super::{host, ledger, records, refs, repository, shared, state};
 use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
@@ -75,6 +75,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         }
     }
     findings.extend(ledger::look(&repo, &patients));
+    findings.extend(shared::look(&repo));
     findings.extend(host::look(&repo, &patients.meant, asked));
     findings.sort_by_key(|finding| finding.area);
     // One thing that is wrong may stop several looks.

@@ -9,6 +9,7 @@ use super::ledger::Books;
 use super::records::mended;
 use super::refs::value_of;
 use super::repository::in_the_way;
+use super::shared;
 use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
 use crate::domain::{Clock, Drift, Phase, Record, Tag, count_of};
@@ -59,6 +60,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
         journal(&repo, facts, clock, &mut done)?;
     }
     ledger(&repo, &Patients::find(&repo, tag)?.sessions(), clock, &mut done)?;
+    shared::mend(&repo, &mut done)?;
     if !done.is_empty() {
         repo.exclude(OWN_FILES)?;
     }
