@@ -181,6 +181,7 @@ impl Session<'_> {
             env: self.run_variables(open.id, folder),
             folder: folder.to_owned(),
             log,
+            log_limit: None,
             stdin: None,
             timeout: self.contract.timeout,
             grace: self.contract.grace,
