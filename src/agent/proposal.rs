@@ -1,13 +1,12 @@
 //! What the agent says about its change.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use crate::domain::one_line;
 use crate::measure::plain_text;
-use crate::state::read_tail;
+use crate::state::{read_regular, read_tail};
 
 /// How many characters of a description are kept: the longest one in public ledgers has 661.
 const MAX_DESCRIPTION: usize = 1000;
@@ -32,7 +31,7 @@ pub struct Proposal {
 impl Proposal {
     /// Reads the file, if there is one that holds a JSON object.
     pub fn read(path: &Path) -> Self {
-        let content = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        let content = read_regular(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
         content.map(|value| Proposal::from_json(&value)).unwrap_or_default()
     }
 
@@ -89,6 +88,8 @@ pub fn last_line(log: &Path, from: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

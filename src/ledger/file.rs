@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::layout::{Entry, Layout};
 use super::read::number;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::state::lock_within;
+use crate::state::{lock_within, open_regular, read_regular};
 
 /// How long an append waits for another one; an append takes milliseconds.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -173,7 +173,7 @@ impl LedgerFile {
     /// The file cannot be read.
     pub fn is_torn(&self) -> Result<bool, LedgerError> {
         let look = || {
-            let mut file = File::open(&self.path)?;
+            let mut file = open_regular(&self.path)?;
             Ok::<bool, io::Error>(file.metadata()?.len() > 0 && last_byte(&mut file)? != Some(b'\n'))
         };
         match look() {
@@ -210,7 +210,7 @@ impl LedgerFile {
     ///
     /// The file cannot be read, or its header has become one that cannot be continued.
     pub fn has_row(&self, commit: &CommitId, from: u64) -> Result<bool, LedgerError> {
-        let bytes = match fs::read(&self.path) {
+        let bytes = match read_regular(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(self.io("read", error)),
@@ -280,8 +280,12 @@ impl LedgerFile {
                 .read(true)
                 .append(true)
                 .create(true)
+                .custom_flags(libc::O_NONBLOCK)
                 .open(&self.path)
                 .map_err(|error| self.io("write", error))?;
+            if !file.metadata().map_err(|error| self.io("read", error))?.is_file() {
+                return Err(LedgerError::NotAFile(self.path.clone()));
+            }
             match lock_within(&file, LONGEST_WAIT) {
                 Ok(true) => {}
                 Ok(false) => return Err(LedgerError::Locked(self.path.clone())),

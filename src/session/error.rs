@@ -93,6 +93,8 @@ pub enum SessionError {
     AtCap(u32),
     #[error("the loop stopped: {0}")]
     Stopped(#[source] Box<SessionError>),
+    #[error("{0}")]
+    Contradiction(&'static str),
     #[error("the journal names no commit for experiment {0}")]
     NoCommit(u32),
     #[error("session {tag} is asked to stop and has not stopped yet: {holder} is at work on it")]
@@ -140,6 +142,7 @@ impl SessionError {
             | SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
+            | SessionError::Contradiction(_)
             | SessionError::NoCommit(_) => ErrorKind::Damaged,
             _ => ErrorKind::CannotStart,
         }
@@ -231,6 +234,7 @@ impl SessionError {
             SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
+            | SessionError::Contradiction(_)
             | SessionError::NoCommit(_) => SEE_DOCTOR.into(),
             SessionError::Io { .. } => return None,
         })

@@ -7,6 +7,7 @@ mod aside;
 mod attempt;
 mod baseline;
 mod check;
+mod contradiction;
 mod demo;
 mod directing;
 mod doctor;
@@ -26,6 +27,7 @@ mod running;
 mod status;
 mod stop;
 mod try_one;
+mod watch;
 
 pub use demo::{create_demo, demo_terms};
 pub use doctor::{Examination, examine, repair};

@@ -7,11 +7,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::aside::INDEX_BEFORE;
+use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
 use super::heal::rebuilt_journal;
 use super::interrupts::{Interrupt, Interrupts};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
+use super::watch::Watch;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
@@ -20,8 +22,8 @@ use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
 use crate::rules::{FileTerms, History};
 use crate::state::{
-    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, remove_left_over,
-    write_json,
+    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, read_json,
+    remove_left_over, write_json,
 };
 
 /// Whoever watches the loop.
@@ -48,6 +50,8 @@ pub struct Session<'a> {
     pub(super) taken_back: bool,
     pub(super) lock: OwnerLock,
     pub(super) interrupts: Interrupts,
+    /// What was there before the agent or the run that is at work.
+    pub(super) watch: Option<Watch>,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
     observer: Observer<'a>,
@@ -69,7 +73,15 @@ impl<'a> Session<'a> {
         if !continued {
             forget(&state)?;
         }
-        let journal = Journal::read(&state)?;
+        let mut journal = Journal::read(&state)?;
+        if let Some(journal) = &mut journal {
+            let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
+            if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
+                return Err(SessionError::Contradiction(trouble_text(trouble)));
+            }
+            // Each experiment took a call.
+            journal.iteration = journal.iteration.max(history.experiments());
+        }
         let memory = Memory::new(&state);
         memory.create(history.records())?;
         crash::point("open.memory_made");
@@ -109,6 +121,7 @@ impl<'a> Session<'a> {
             taken_back: false,
             lock,
             interrupts,
+            watch: None,
             told: Interrupt::None,
             observer,
         };
@@ -243,6 +256,7 @@ impl<'a> Session<'a> {
         if decision {
             self.log.decision(now, event.name(), &detail)?;
         }
+        self.watch_again(&self.folder.logs());
         Ok(())
     }
 
@@ -255,7 +269,9 @@ impl<'a> Session<'a> {
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let now = self.clock.now();
-        Ok(self.journal.write(&self.folder.state(), now)?)
+        self.journal.write(&self.folder.state(), now)?;
+        self.watch_again(&self.folder.state().join(PROGRESS));
+        Ok(())
     }
 
     /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes

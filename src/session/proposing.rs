@@ -142,7 +142,7 @@ impl Session<'_> {
         let called = self.call_agent(call, id, base, repeated).await?;
         crash::point("proposing.agent_over");
         if !matches!(called, Called::Detached) {
-            self.heal()?;
+            self.end_watch()?;
             self.run_folder(id)?;
             self.put_untracked_back()?;
             self.put_records_back()?;
@@ -205,6 +205,7 @@ impl Session<'_> {
             best.as_ref(),
         );
         self.emit(Event::AgentStarted { id })?;
+        self.begin_watch("the agent", id)?;
         let mut job = exec::start(&Job {
             name: "agent".into(),
             command,

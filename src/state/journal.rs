@@ -11,7 +11,7 @@ use super::durable::{read_json, write_json};
 use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase, Rung};
 
 /// The journal's file.
-pub(super) const PROGRESS: &str = "progress.json";
+pub const PROGRESS: &str = "progress.json";
 
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

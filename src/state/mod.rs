@@ -6,6 +6,7 @@
 mod durable;
 mod error;
 mod folder;
+mod held;
 mod journal;
 mod lock;
 mod logs;
@@ -14,13 +15,15 @@ mod run_logs;
 mod stop_request;
 
 pub use durable::{
-    append_line, copy_beside, free_name, read_json, read_tail, remove_left_over, write_atomic, write_json,
+    append_line, copy_beside, free_name, move_odd_away, open_regular, read_json, read_regular, read_tail,
+    remove_left_over, write_atomic, write_json,
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
-pub use folder::{Owner, OwnerLock, SessionFolder, lock_all, refuse_held};
-pub use journal::{Aside, Journal, OpenExperiment, Status};
+pub use folder::{Owner, OwnerLock, STATE_FILES, SessionFolder, lock_all, refuse_held};
+pub use held::{FileStamp, Held, Mended};
+pub use journal::{Aside, Journal, OpenExperiment, PROGRESS, Status};
 pub use lock::{GLANCE, lock_within};
-pub use logs::{EventLog, Level};
+pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{plain_log, read_log_tail};
 pub use stop_request::StopWhen;

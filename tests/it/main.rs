@@ -19,6 +19,7 @@ mod durable;
 mod exec;
 mod git;
 mod hostile;
+mod hostile_agent;
 mod interrupt;
 mod keep_logs;
 mod kill;
