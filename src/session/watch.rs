@@ -223,8 +223,12 @@ impl Session<'_> {
     }
 
     fn watched_refs(&self) -> Result<Vec<(String, String)>, SessionError> {
-        let mut refs = self.repo.readable_refs_under(&self.contract.tag.ref_prefix())?;
-        refs.extend(self.repo.readable_refs_under(REPLACEMENTS)?);
+        let mut refs = Vec::new();
+        for prefix in [self.contract.tag.ref_prefix().as_str(), REPLACEMENTS] {
+            // One that names nothing keeps the others from being listed; to look for it takes a second reading.
+            let listed = self.repo.refs_under(prefix).or_else(|_| self.repo.readable_refs_under(prefix))?;
+            refs.extend(listed);
+        }
         Ok(refs)
     }
 
