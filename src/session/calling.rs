@@ -75,7 +75,7 @@ impl Session<'_> {
         let called = self.call_agent(call, id, base, repeated).await?;
         crash::point("proposing.agent_over");
         if !matches!(called, Called::Detached) {
-            self.heal()?;
+            self.end_watch()?;
             self.run_folder(id)?;
             self.put_untracked_back()?;
             self.put_records_back()?;
@@ -163,6 +163,7 @@ impl Session<'_> {
             best.as_ref(),
         );
         self.emit(Event::AgentStarted { id })?;
+        self.begin_watch("the agent", id)?;
         let mut job = exec::start(&Job {
             name: AGENT.into(),
             command,
