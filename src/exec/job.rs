@@ -122,6 +122,14 @@ impl Exit {
     }
 }
 
+/// Where the `job`, `started` or `exit` file of the job `name` in `folder` is.
+pub fn job_file(folder: &Path, name: &str, kind: &str) -> PathBuf {
+    match name {
+        "run" => folder.join(format!("{kind}.json")),
+        name => folder.join(format!("{name}.{kind}.json")),
+    }
+}
+
 /// The paths of a job's files.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
@@ -137,10 +145,7 @@ impl Files {
 
     /// The files of the job called `name` in `folder`.
     pub(super) fn named(folder: &Path, name: &str) -> Files {
-        let file = |kind: &str| match name {
-            "run" => folder.join(format!("{kind}.json")),
-            name => folder.join(format!("{name}.{kind}.json")),
-        };
+        let file = |kind: &str| job_file(folder, name, kind);
         Files { job: file("job"), started: file("started"), exit: file("exit") }
     }
 }

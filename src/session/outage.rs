@@ -15,7 +15,7 @@ use crate::crash;
 use crate::domain::{CommitId, Event, Outage, OutageKind, StopReason};
 use crate::exec::Exit;
 use crate::rules::{CallEnd, Patience, outage, patience};
-use crate::state::OpenOutage;
+use crate::state::{OpenExperiment, OpenOutage};
 
 /// How a wait for the end of an outage ended.
 pub(super) enum Waited {
@@ -52,13 +52,10 @@ impl Session<'_> {
     /// Puts back what a call changed that an outage cut short, and notes the outage. The call took so many seconds.
     pub(super) fn enter_outage(
         &mut self,
-        id: u32,
-        base: &CommitId,
+        open: &OpenExperiment,
         outage: Outage,
         seconds: f64,
     ) -> Result<(), SessionError> {
-        self.reset_to(base, id)?;
-        crash::point("outage.put_back");
         let before = self.journal.outage.take();
         self.journal.outage = Some(OpenOutage {
             since: before.as_ref().map_or_else(Timestamp::now, |before| before.since),
@@ -67,7 +64,7 @@ impl Session<'_> {
             outage,
             until: None,
         });
-        self.enter_idle()
+        self.put_unfinished_away(open)
     }
 
     /// Notes that the agent works again, if it did not.
