@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use super::directive::directive_text;
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
-use crate::domain::{Contract, Direction, Directive, MetricSource, Outcome, Record, count_of, cut, duration_text};
+use super::stall::last_call_text;
+use crate::domain::{
+    Contract, Direction, Directive, LastCall, MetricSource, Outcome, Record, count_of, cut, duration_text, one_line,
+};
 use crate::rules::{History, directions_tried};
 
 /// The protocol for an agent, where the repository has no `program.md` of its own.
@@ -37,6 +40,8 @@ pub struct Briefing<'a> {
     pub experiment: u32,
     /// Calls in a row that changed nothing.
     pub idle_calls: u32,
+    /// What else is to be said of the last call.
+    pub last_call: &'a LastCall,
     /// What is remembered beside the experiments.
     pub memories: &'a Memories,
     /// How the experiment is to differ from those before it.
@@ -111,14 +116,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
             cut(direction, DIRECTION)
         );
     }
-    if briefing.idle_calls > 0 {
-        let _ = writeln!(
-            text,
-            "\nThe last {} changed no file. Nobody is there to answer a question: decide yourself and edit.",
-            count_of(briefing.idle_calls, "call")
-        );
-    }
-    text
+    text + &last_call_text(briefing.idle_calls, briefing.last_call)
 }
 
 /// The newest experiments as rows of a table, the oldest of them first.
@@ -200,6 +198,16 @@ pub fn task_spec(contract: &Contract) -> String {
         let _ = writeln!(text, "- a change is kept when it is better by more than: {}", contract.min_delta);
     } else {
         text += "- a change is kept when it is strictly better\n";
+    }
+    if let Some(margin) = contract.simpler_wins {
+        let _ =
+            writeln!(text, "- a change that deletes more lines than it adds is kept when it is at most {margin} worse");
+    }
+    for guard in &contract.guards {
+        let _ = writeln!(text, "- command that must pass before a change is kept: {}", one_line(guard));
+    }
+    for limit in &contract.limits {
+        let _ = writeln!(text, "- bound that a kept change keeps to: {limit}");
     }
     for (what, globs) in
         [("files that you may edit", &contract.scope), ("files that you may not edit", &contract.protect)]

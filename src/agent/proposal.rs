@@ -41,6 +41,16 @@ impl Proposal {
         content.map(|value| Proposal::from_json(&value)).unwrap_or_default()
     }
 
+    /// Reads a text that must hold a JSON object.
+    ///
+    /// # Errors
+    ///
+    /// It holds something else.
+    pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
+        let fields: Map<String, Value> = serde_json::from_slice(text)?;
+        Ok(Proposal::from_json(&Value::Object(fields)))
+    }
+
     /// What it says beside description and direction, as the record keeps it.
     pub fn more(&self) -> Map<String, Value> {
         let mut fields = Map::new();
@@ -106,9 +116,13 @@ fn plain(value: &Value) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The last line of `log` from byte `from` on that says something, without escape sequences.
-pub fn last_line(log: &Path, from: u64) -> Option<String> {
-    let text = plain_text(&read_tail(log, from).ok()?);
+/// The end of what stands in `log` from byte `from` on, without escape sequences; nothing when it cannot be read.
+pub fn last_words(log: &Path, from: u64) -> String {
+    read_tail(log, from).map(|tail| plain_text(&tail)).unwrap_or_default()
+}
+
+/// The last line of a text that says something.
+pub fn last_line(text: &str) -> Option<String> {
     text.lines().rev().find_map(|line| plain(&Value::String(line.to_owned())))
 }
 
@@ -147,7 +161,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.log");
         fs::write(&path, "old\n\u{1b}[32mraised the rate\u{1b}[0m\n\n  \n").unwrap();
-        assert_eq!(last_line(&path, 4).as_deref(), Some("raised the rate"));
-        assert_eq!(last_line(&path, fs::metadata(&path).unwrap().len()), None);
+        let said = |from| last_line(&last_words(&path, from));
+        assert_eq!(said(4).as_deref(), Some("raised the rate"));
+        assert_eq!(said(fs::metadata(&path).unwrap().len()), None);
     }
 }

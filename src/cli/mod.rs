@@ -21,7 +21,9 @@ mod show;
 mod signals;
 mod status;
 mod stop;
+mod terms;
 mod try_one;
+mod values;
 
 use std::error::Error;
 use std::ffi::OsString;

@@ -53,6 +53,11 @@ pub struct MetricValue {
 }
 
 impl MetricValue {
+    /// Whether it is a number that is better than `other`'s.
+    pub fn is_better_than(&self, other: &MetricValue) -> bool {
+        self.value.zip(other.value).is_some_and(|(value, other)| self.direction.better(value, other))
+    }
+
     /// The number with its text, where there is one.
     pub fn number(&self) -> Option<Number> {
         let value = self.value?;

@@ -16,4 +16,4 @@ pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
 pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
-pub use status::{OpenStatus, SessionStatus, render_status};
+pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};

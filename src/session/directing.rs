@@ -64,12 +64,14 @@ impl SessionView {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoSession(Some(self.tag.to_string())))?;
         let journal = self.journal();
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
+        let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
         let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
         Ok(agent::brief(&Briefing {
             contract,
             history: &self.history,
             experiment: self.history.next_id(),
             idle_calls,
+            last_call: &last_call,
             memories: &self.memories(rung.directive.wants_new_direction(), now),
             directive: rung.directive,
             repeated: None,

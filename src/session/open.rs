@@ -13,6 +13,7 @@ use super::interrupts::{Interrupt, Interrupts};
 use super::learning::Held;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
+use super::times::Times;
 use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
@@ -55,6 +56,8 @@ pub struct Session<'a> {
     pub(super) taken_back: bool,
     pub(super) lock: OwnerLock,
     pub(super) interrupts: Interrupts,
+    /// When this call of the loop began; absent for `ar try`.
+    pub(super) times: Option<Times>,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
     observer: Observer<'a>,
@@ -119,6 +122,7 @@ impl<'a> Session<'a> {
             taken_back: false,
             lock,
             interrupts,
+            times: None,
             told: Interrupt::None,
             observer,
         };
@@ -242,9 +246,11 @@ impl<'a> Session<'a> {
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. } => (Level::Warn, false),
+            Event::Outage { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
             | Event::Directed { .. }
             | Event::Flagged { .. }
+            | Event::OutageOver { .. }
             | Event::SessionStopped { .. } => (Level::Info, true),
             _ => (Level::Info, false),
         };
@@ -298,6 +304,8 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        // Who starts it again has seen to it.
+        self.journal.outage = None;
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             self.sum_up()?;
         }

@@ -32,7 +32,7 @@ pub(super) const RUN: &str = "run";
 pub(super) type Deadline = Option<Instant>;
 
 /// How often a sign of life is written.
-const HEARTBEAT: Duration = Duration::from_secs(60);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// How the waiting for a run ended.
 pub(super) enum Ended {

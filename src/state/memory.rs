@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::StateError;
 use super::durable::{append_line, read_json, read_tail, write_json};
-use crate::domain::{FORMAT_VERSION, Outcome, Record};
+use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall};
 use crate::rules::same_direction;
 
 /// What was found.
@@ -33,6 +33,9 @@ pub struct Iteration<'a> {
     pub description: &'a str,
     /// Iterations since the last keep, after it.
     pub stale_count: u32,
+    /// How the call of the agent stalled, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
 }
 
 impl<'a> Iteration<'a> {
@@ -45,6 +48,7 @@ impl<'a> Iteration<'a> {
             outcome: Some(record.outcome),
             description: &record.description,
             stale_count,
+            stall: None,
         }
     }
 }
@@ -198,6 +202,7 @@ mod tests {
             outcome: None,
             description: "what now?",
             stale_count: 1,
+            stall: None,
         };
         let experiment = Iteration { experiment: Some(1), ..idle.clone() };
         for iteration in [&idle, &idle, &experiment, &experiment] {

@@ -22,7 +22,7 @@ pub use durable::{
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, SessionFolder, lock_all, refuse_held};
 pub use ideas::{Added, Backlog, IdeaFile};
-pub use journal::{Aside, Journal, OpenExperiment, Status};
+pub use journal::{Aside, Journal, OpenExperiment, OpenOutage, Status};
 pub use lesson_text::LessonDamage;
 pub use lessons::{LESSONS, LessonFile, LessonsError};
 pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked};

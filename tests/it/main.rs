@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod adopt;
+mod agent_calls;
 mod archiver;
 mod bad_input;
+mod budgets;
 mod check;
 mod cli;
 #[cfg(feature = "crash-points")]
+mod contract;
 mod crash;
 #[cfg(feature = "crash-points")]
 mod crash_scenario;
@@ -27,7 +30,9 @@ mod ladder;
 mod ledger;
 mod lessons;
 mod measure;
+mod outage;
 mod outcome;
+mod presets;
 mod recovery;
 mod run_loop;
 mod settings;

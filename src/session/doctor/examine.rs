@@ -8,8 +8,8 @@ use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
-use crate::session::plan::Asked;
 use crate::session::reading::session_of_head;
+use crate::session::terms::Asked;
 use crate::state::SEE_DOCTOR;
 
 /// What `ar doctor --repair` is called, as a hint.
