@@ -152,7 +152,8 @@ impl Session<'_> {
             detail = format!("{detail}; a change that was set aside may be in {name}");
         }
         self.emit(Event::Notice { detail })?;
-        self.put_rows_back()
+        self.put_rows_back()?;
+        self.put_lessons_back()
     }
 
     /// Puts back the refs of records that somebody deleted, and says so.
