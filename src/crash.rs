@@ -74,6 +74,7 @@ mod armed {
         "job.started",
         "job.written",
         "ledger.locked",
+        "lessons.locked",
         "open.branch_made",
         "open.branch_taken",
         "open.contract_stored",
@@ -81,6 +82,9 @@ mod armed {
         "open.journal_written",
         "open.locked",
         "open.memory_made",
+        "outage.noted",
+        "outage.put_back",
+        "outage.waited",
         "proposing.agent_over",
         "proposing.change_committed",
         "proposing.entered",
@@ -102,6 +106,8 @@ mod armed {
         "settling.branch_moved",
         "settling.direction_noted",
         "settling.entered",
+        "settling.ideas_noted",
+        "settling.lesson_added",
         "settling.put_back",
         "settling.remembered",
         "settling.row_appended",
@@ -116,6 +122,7 @@ mod armed {
         "state.file_replaced",
         "state.line_appended",
         "stop.journal_written",
+        "stop.lesson_added",
     ];
 
     static IS_SHIM: AtomicBool = AtomicBool::new(false);

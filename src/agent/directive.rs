@@ -1,7 +1,6 @@
 //! What a directive says to the agent.
 
-use super::prompt::cut;
-use crate::domain::{Directive, Perturbation};
+use crate::domain::{Directive, Perturbation, cut};
 use crate::rules::{History, near_misses};
 
 /// How many near misses are named.

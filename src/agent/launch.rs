@@ -1,13 +1,8 @@
 //! How the agent is called.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::domain::{Contract, Number};
-
-/// How long one call of an agent may take: 30 minutes, six times the five-minute training of the protocols that this
-/// tool grew from, and less than an hourly rate limit.
-pub const ROUND_CAP: Duration = Duration::from_secs(30 * 60);
 
 /// One call of the agent: where its files are.
 #[derive(Debug, Clone)]

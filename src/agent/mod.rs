@@ -4,10 +4,15 @@
 
 mod directive;
 mod launch;
+mod memory;
+mod preset;
 mod prompt;
 mod proposal;
+mod stall;
 
 pub use directive::directive_text;
-pub use launch::{Call, ROUND_CAP, variables};
+pub use launch::{Call, variables};
+pub use memory::Memories;
+pub use preset::{PRESETS, Preset, agent_terms};
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, task_spec};
-pub use proposal::{Proposal, last_line};
+pub use proposal::{Proposal, last_line, last_words};

@@ -3,7 +3,11 @@
 use std::fmt::Write;
 
 use super::directive::directive_text;
-use crate::domain::{Contract, Direction, Directive, MetricSource, Outcome, Record, count_of, duration_text, one_line};
+use super::memory::{BRIEF_LESSONS, Memories, PROMPT_LESSONS, memories_text};
+use super::stall::last_call_text;
+use crate::domain::{
+    Contract, Direction, Directive, LastCall, MetricSource, Outcome, Record, count_of, cut, duration_text, one_line,
+};
 use crate::rules::{History, directions_tried};
 
 /// The protocol for an agent, where the repository has no `program.md` of its own.
@@ -36,6 +40,10 @@ pub struct Briefing<'a> {
     pub experiment: u32,
     /// Calls in a row that changed nothing.
     pub idle_calls: u32,
+    /// What else is to be said of the last call.
+    pub last_call: &'a LastCall,
+    /// What is remembered beside the experiments.
+    pub memories: &'a Memories,
     /// How the experiment is to differ from those before it.
     pub directive: Directive,
     /// The direction that the agent named a moment ago, where it was to be a new one and was not.
@@ -45,7 +53,7 @@ pub struct Briefing<'a> {
 /// Writes the prompt for one call of the agent. `program` is the repository's `program.md`, or the built-in one.
 pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
     let mut text = format!("{}\n\n{}", program.trim_end(), task_spec(briefing.contract));
-    text += &standing(briefing, usize::MAX);
+    text += &standing(briefing, usize::MAX, PROMPT_LESSONS);
     let _ = writeln!(text, "\n## Now\n\nMake the change for experiment {}, then exit.", briefing.experiment);
     text
 }
@@ -53,7 +61,7 @@ pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
 /// What the prompt has to say beside the protocol, for an agent that drives by itself; below 8 KB, however long the session.
 pub fn brief(briefing: &Briefing<'_>) -> String {
     let mut text = head(&task_spec(briefing.contract), BRIEF_CONTRACT);
-    text += &standing(briefing, BRIEF_EXCERPT);
+    text += &standing(briefing, BRIEF_EXCERPT, BRIEF_LESSONS);
     let _ = writeln!(
         text,
         "\n## Now\n\nMake the change for experiment {}, then hand it over: `ar try -m \"what it changes\"`.",
@@ -62,8 +70,9 @@ pub fn brief(briefing: &Briefing<'_>) -> String {
     text
 }
 
-/// Where the session stands, and what that means for the next experiment. `excerpt` bytes of a failed log are shown.
-fn standing(briefing: &Briefing<'_>, excerpt: usize) -> String {
+/// Where the session stands, and what that means for the next experiment. `excerpt` bytes of a failed log are shown, and
+/// `lessons` bytes of what was learned.
+fn standing(briefing: &Briefing<'_>, excerpt: usize, lessons: usize) -> String {
     let Briefing { contract, history, directive, .. } = *briefing;
     let mut text = String::from("\n## Where the session stands\n\n");
     if let Some(record) = history.baseline() {
@@ -95,6 +104,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize) -> String {
         }
     }
     text += &directions(history, directive.wants_new_direction());
+    text += &memories_text(briefing.memories, lessons);
     if let Some(words) = directive_text(directive, history) {
         let _ = writeln!(text, "\n## Directive\n\n{words}");
     }
@@ -106,14 +116,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize) -> String {
             cut(direction, DIRECTION)
         );
     }
-    if briefing.idle_calls > 0 {
-        let _ = writeln!(
-            text,
-            "\nThe last {} changed no file. Nobody is there to answer a question: decide yourself and edit.",
-            count_of(briefing.idle_calls, "call")
-        );
-    }
-    text
+    text + &last_call_text(briefing.idle_calls, briefing.last_call)
 }
 
 /// The newest experiments as rows of a table, the oldest of them first.
@@ -196,6 +199,16 @@ pub fn task_spec(contract: &Contract) -> String {
     } else {
         text += "- a change is kept when it is strictly better\n";
     }
+    if let Some(margin) = contract.simpler_wins {
+        let _ =
+            writeln!(text, "- a change that deletes more lines than it adds is kept when it is at most {margin} worse");
+    }
+    for guard in &contract.guards {
+        let _ = writeln!(text, "- command that must pass before a change is kept: {}", one_line(guard));
+    }
+    for limit in &contract.limits {
+        let _ = writeln!(text, "- bound that a kept change keeps to: {limit}");
+    }
     for (what, globs) in
         [("files that you may edit", &contract.scope), ("files that you may not edit", &contract.protect)]
     {
@@ -222,16 +235,6 @@ pub fn task_spec(contract: &Contract) -> String {
 
 fn value(record: &Record) -> String {
     record.metric.number().map_or("-".into(), |number| number.raw)
-}
-
-/// A text on one line, at most `chars` characters and twice as many bytes of it.
-pub(super) fn cut(text: &str, chars: usize) -> String {
-    let line = one_line(text);
-    let ends = line.char_indices().map(|(at, c)| at + c.len_utf8());
-    match ends.take(chars).take_while(|end| *end <= 2 * chars).last() {
-        Some(end) if end < line.len() => format!("{}…", &line[..end]),
-        _ => line,
-    }
 }
 
 /// The first lines of a text, at most `bytes` of it.

@@ -2,17 +2,20 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::domain::one_line;
+use crate::domain::{NewIdea, one_line};
 use crate::measure::plain_text;
 use crate::state::{read_regular, read_tail};
 
 /// How many characters of a description are kept: the longest one in public ledgers has 661.
 const MAX_DESCRIPTION: usize = 1000;
 
+/// How many ideas are taken from one proposal: more than an agent has that means them.
+const MAX_IDEAS: usize = 20;
+
 /// The content of `$AR_PROPOSAL`; every field is optional, and one of the wrong shape is passed over.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Proposal {
     /// What the change is, on one line.
     pub description: Option<String>,
@@ -26,6 +29,8 @@ pub struct Proposal {
     pub findings: Vec<String>,
     /// What later sessions should know.
     pub lesson: Option<String>,
+    /// Ideas for later experiments.
+    pub ideas: Vec<NewIdea>,
 }
 
 impl Proposal {
@@ -33,6 +38,16 @@ impl Proposal {
     pub fn read(path: &Path) -> Self {
         let content = read_regular(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
         content.map(|value| Proposal::from_json(&value)).unwrap_or_default()
+    }
+
+    /// Reads a text that must hold a JSON object.
+    ///
+    /// # Errors
+    ///
+    /// It holds something else.
+    pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
+        let fields: Map<String, Value> = serde_json::from_slice(text)?;
+        Ok(Proposal::from_json(&Value::Object(fields)))
     }
 
     /// What it says beside description and direction, as the record keeps it.
@@ -46,6 +61,9 @@ impl Proposal {
         }
         if !self.findings.is_empty() {
             fields.insert("findings".into(), self.findings.clone().into());
+        }
+        if !self.ideas.is_empty() {
+            fields.insert("ideas".into(), json!(self.ideas));
         }
         fields
     }
@@ -65,8 +83,25 @@ impl Proposal {
             expected: text("expected"),
             findings,
             lesson: text("lesson"),
+            ideas: match value.get("ideas") {
+                Some(Value::Array(items)) => items.iter().filter_map(idea).take(MAX_IDEAS).collect(),
+                Some(other) => idea(other).into_iter().collect(),
+                None => Vec::new(),
+            },
         }
     }
+}
+
+/// An idea: a text, or an object that has one.
+fn idea(value: &Value) -> Option<NewIdea> {
+    let Value::Object(fields) = value else {
+        return Some(NewIdea { text: plain(value)?, ..NewIdea::default() });
+    };
+    Some(NewIdea {
+        text: fields.get("text").and_then(plain)?,
+        direction: fields.get("direction").and_then(plain),
+        score: fields.get("score").and_then(Value::as_f64),
+    })
 }
 
 /// A string or a number as one line of text; nothing else, and nothing empty.
@@ -80,9 +115,13 @@ fn plain(value: &Value) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The last line of `log` from byte `from` on that says something, without escape sequences.
-pub fn last_line(log: &Path, from: u64) -> Option<String> {
-    let text = plain_text(&read_tail(log, from).ok()?);
+/// The end of what stands in `log` from byte `from` on, without escape sequences; nothing when it cannot be read.
+pub fn last_words(log: &Path, from: u64) -> String {
+    read_tail(log, from).map(|tail| plain_text(&tail)).unwrap_or_default()
+}
+
+/// The last line of a text that says something.
+pub fn last_line(text: &str) -> Option<String> {
     text.lines().rev().find_map(|line| plain(&Value::String(line.to_owned())))
 }
 
@@ -98,13 +137,18 @@ mod tests {
         let path = folder.path().join("proposal.json");
         fs::write(
             &path,
-            r#"{"description": "warmup\n0.15 ", "direction": ["no"], "expected": 1.25, "findings": "one", "x": 1}"#,
+            r#"{"description": "warmup\n0.15 ", "direction": ["no"], "expected": 1.25, "findings": "one", "x": 1,
+                "ideas": ["deeper", {"text": "wider", "score": 0.5, "direction": 7}, {"score": 1}, []]}"#,
         )
         .unwrap();
         let expected = Proposal {
             description: Some("warmup 0.15".into()),
             expected: Some("1.25".into()),
             findings: vec!["one".into()],
+            ideas: vec![
+                NewIdea { text: "deeper".into(), ..NewIdea::default() },
+                NewIdea { text: "wider".into(), direction: Some("7".into()), score: Some(0.5) },
+            ],
             ..Proposal::default()
         };
         assert_eq!(Proposal::read(&path), expected);
@@ -118,7 +162,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.log");
         fs::write(&path, "old\n\u{1b}[32mraised the rate\u{1b}[0m\n\n  \n").unwrap();
-        assert_eq!(last_line(&path, 4).as_deref(), Some("raised the rate"));
-        assert_eq!(last_line(&path, fs::metadata(&path).unwrap().len()), None);
+        let said = |from| last_line(&last_words(&path, from));
+        assert_eq!(said(4).as_deref(), Some("raised the rate"));
+        assert_eq!(said(fs::metadata(&path).unwrap().len()), None);
     }
 }

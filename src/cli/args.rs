@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use autoresearch::domain::{KeepLogs, Ladder, LedgerDialect, Tag};
+use autoresearch::domain::Tag;
 use autoresearch::report::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::settings::{MetricFile, Span};
+use super::terms::SettingsArgs;
+use super::values::Span;
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]
@@ -37,6 +38,8 @@ pub(super) enum Command {
     Show(ShowArgs),
     /// What an agent has to know for the next experiment
     Brief(BriefArgs),
+    /// The backlog of ideas: add one, list them, drop one
+    Idea(IdeaArgs),
     /// What is read out of a log file
     Extract(ExtractArgs),
     /// Whether everything is in order, and what to do if not
@@ -45,119 +48,6 @@ pub(super) enum Command {
     Init(InitArgs),
     /// The whole loop on a built-in example
     Demo(DemoArgs),
-}
-
-/// The terms of a session: flag, then variable (`AR_METRIC`), then `ar.toml`, then default.
-#[derive(Debug, Clone, Default, Args)]
-pub(super) struct SettingsArgs {
-    /// The number to improve, by the name that the log prints it under
-    #[arg(long, value_name = "NAME")]
-    pub(super) metric: Option<String>,
-    /// The command that trains and measures
-    #[arg(long, value_name = "COMMAND")]
-    pub(super) cmd: Option<String>,
-    /// The command that changes the code once and exits; it gets the prompt on standard input
-    #[arg(long, value_name = "COMMAND")]
-    pub(super) agent: Option<String>,
-    /// The session's name; its branch is autoresearch/TAG [default: month and day]
-    #[arg(long)]
-    pub(super) tag: Option<Tag>,
-    /// Less of the metric is better [default, unless its name says otherwise]
-    #[arg(long, conflicts_with = "higher")]
-    pub(super) lower: bool,
-    /// More of the metric is better
-    #[arg(long)]
-    pub(super) higher: bool,
-    /// How much better than the best one so far a number must be [default: 0]
-    #[arg(long, value_name = "DELTA", value_parser = super::settings::non_negative)]
-    pub(super) min_delta: Option<f64>,
-    /// A run's deadline [default: 10m]
-    #[arg(long, value_name = "DURATION")]
-    pub(super) timeout: Option<Span>,
-    /// How long a process has to end by itself before it is killed [default: 10s]
-    #[arg(long, value_name = "DURATION")]
-    pub(super) grace: Option<Span>,
-    /// How many experiments the session may have, the baseline not counted
-    #[arg(long, value_name = "N")]
-    pub(super) max_experiments: Option<u32>,
-    /// How long this call may go on
-    #[arg(long = "for", value_name = "DURATION")]
-    pub(super) budget: Option<Span>,
-    /// Stop when the metric reaches this value
-    #[arg(long, value_name = "VALUE", allow_negative_numbers = true, value_parser = super::settings::finite)]
-    pub(super) goal: Option<f64>,
-    /// Read the number with this pattern's one group instead of by its name
-    #[arg(long, value_name = "REGEX", conflicts_with = "metric_file")]
-    pub(super) metric_regex: Option<String>,
-    /// Read the number from this JSON file instead of the log
-    #[arg(long, value_name = "PATH:/json/pointer")]
-    pub(super) metric_file: Option<MetricFile>,
-    /// The dialect of a new results.tsv
-    #[arg(long, value_name = "DIALECT")]
-    pub(super) ledger: Option<Dialect>,
-    /// The files that an experiment may change, several times if need be [default: all but those that measure]
-    #[arg(long, value_name = "GLOB")]
-    pub(super) scope: Vec<String>,
-    /// Files that no experiment may change, several times if need be
-    #[arg(long, value_name = "GLOB")]
-    pub(super) protect: Vec<String>,
-    /// How many files an experiment may change
-    #[arg(long, value_name = "N")]
-    pub(super) max_files: Option<u32>,
-    /// How many lines of one file an experiment may add and delete
-    #[arg(long, value_name = "N")]
-    pub(super) max_file_lines: Option<u32>,
-    /// Measure a change again that was measured before
-    #[arg(long)]
-    pub(super) allow_repeats: bool,
-    /// What the agent is told when keeps fail to come [default: refine]
-    #[arg(long, value_name = "LADDER")]
-    pub(super) ladder: Option<LadderName>,
-    /// The agent may look for ideas outside the repository when two pivots brought nothing
-    #[arg(long)]
-    pub(super) research: bool,
-    /// Stop when the session is flagged for a person, instead of beginning anew in another direction
-    #[arg(long)]
-    pub(super) stop_when_flagged: bool,
-    /// How much of the runs' logs is kept, as in 2GB; `all`, or 0 for the best one and the newest ten [default: 10GB]
-    #[arg(long, value_name = "SIZE")]
-    pub(super) keep_logs: Option<KeepLogs>,
-}
-
-/// The dialect of a new results.tsv.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Dialect {
-    /// commit_hash, improved / rejected / failed
-    Ar,
-    /// commit, keep / discard / crash
-    Karpathy,
-}
-
-impl From<Dialect> for LedgerDialect {
-    fn from(dialect: Dialect) -> Self {
-        match dialect {
-            Dialect::Ar => LedgerDialect::Ar,
-            Dialect::Karpathy => LedgerDialect::Karpathy,
-        }
-    }
-}
-
-/// What the agent is told when keeps fail to come.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum LadderName {
-    /// Refine after 3 experiments, pivot after 5, flag for a person in place of the third pivot
-    Refine,
-    /// Pivot the structure after 2 experiments without a finding, flag for a person after 4
-    Structural,
-}
-
-impl From<LadderName> for Ladder {
-    fn from(name: LadderName) -> Self {
-        match name {
-            LadderName::Refine => Ladder::Refine,
-            LadderName::Structural => Ladder::Structural,
-        }
-    }
 }
 
 /// What the loop prints.
@@ -234,6 +124,12 @@ pub(super) struct TryArgs {
     /// What the change is, on one line
     #[arg(long, short, value_name = "TEXT")]
     pub(super) message: Option<String>,
+    /// The strategy that the change belongs to, not its parameter: `warmup`, not `warmup=0.1`
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    pub(super) direction: Option<String>,
+    /// A JSON file that describes the change, with the fields of $AR_PROPOSAL; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(super) proposal: Option<PathBuf>,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
     /// Exit with 10 when the experiment was discarded, with 20 when it crashed, with 30 when it is still running
@@ -314,6 +210,37 @@ pub(super) struct ShowArgs {
 pub(super) struct BriefArgs {
     /// The session [default: that of the current branch, else the only one]
     pub(super) tag: Option<Tag>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct IdeaArgs {
+    #[command(subcommand)]
+    pub(super) command: IdeaCommand,
+}
+
+/// What is done with the backlog.
+#[derive(Debug, Subcommand)]
+pub(super) enum IdeaCommand {
+    /// Add an idea, unless it is there
+    Add {
+        /// What to try, on one line
+        #[arg(value_parser = super::idea::text)]
+        text: String,
+        /// The strategy that it belongs to
+        #[arg(long, value_name = "NAME", value_parser = super::idea::text)]
+        direction: Option<String>,
+    },
+    /// All ideas, also those that were drawn or dropped
+    List {
+        /// What to print
+        #[arg(long, value_name = "FORMAT", default_value = "table")]
+        format: OutputFormat,
+    },
+    /// Offer an idea to no agent any more
+    Drop {
+        /// The idea's number
+        idea: u32,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -8,9 +8,10 @@ use super::args::BriefArgs;
 use super::error::CliError;
 use super::output;
 use super::run::current_dir;
+use super::settings::clock;
 
 /// Prints what an agent has to know for the next experiment.
 pub(super) fn run(args: BriefArgs) -> Result<ExitCode, CliError> {
-    output::text(&SessionView::open(&current_dir()?, args.tag)?.brief()?);
+    output::text(&SessionView::open(&current_dir()?, args.tag)?.brief(clock()?.now())?);
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use autoresearch::domain::{Contract, Ladder, MetricSource, count_of, duration_text};
+use autoresearch::domain::{Contract, Ladder, MetricSource, count_of, duration_text, time_of_day_text};
 
 use super::output;
 
@@ -13,22 +13,35 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
         format!("session   {} on branch {}", contract.tag, contract.tag.branch()),
         format!("metric    {}, {} is better", metric.name, metric.direction),
         format!("command   {}", contract.command),
-        format!("agent     {}", contract.agent.as_deref().unwrap_or("none: an agent drives with `ar try`")),
-        format!("deadline  {} a run", duration_text(contract.timeout)),
+        format!("agent     {}", contract.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into())),
+        format!(
+            "deadline  {} a run, {} a call of the agent",
+            duration_text(contract.timeout),
+            duration_text(contract.agent_timeout)
+        ),
     ];
     match &metric.source {
         MetricSource::Log => {}
         MetricSource::Regex(pattern) => lines.push(format!("pattern   {pattern}")),
-        MetricSource::File { path, pointer } => lines.push(format!("read from {}:{pointer}", path.display())),
+        source @ MetricSource::File { .. } => lines.push(format!("read from {source}")),
     }
     if contract.min_delta > 0.0 {
         lines.push(format!("kept      when better by more than {}", contract.min_delta));
+    }
+    if let Some(margin) = contract.simpler_wins {
+        lines.push(format!("simpler   is kept when at most {margin} behind"));
+    }
+    lines.extend(contract.guards.iter().map(|guard| format!("guard     {guard}")));
+    if !contract.limits.is_empty() {
+        let limits: Vec<_> = contract.limits.iter().map(ToString::to_string).collect();
+        lines.push(format!("limits    {}", limits.join(", ")));
     }
     for (name, globs) in [("scope", &contract.scope), ("protected", &contract.protect)] {
         if !globs.is_empty() {
             lines.push(format!("{name:9} {}", globs.join(", ")));
         }
     }
+    lines.push(format!("rollback  what is not kept stays behind {}/", contract.tag.ref_prefix()));
     if contract.ladder == Ladder::Structural {
         lines.push("ladder    structural".into());
     }
@@ -44,10 +57,17 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
     if let Some(budget) = contract.budget {
         lines.push(format!("for       {}", duration_text(budget)));
     }
+    if let Some(until) = contract.until {
+        lines.push(format!("until     {}", time_of_day_text(until)));
+    }
+    if let Some(crashes) = contract.max_crashes {
+        lines.push(format!("until     {} in a row", count_of(crashes, "crash")));
+    }
     if contract.stop_when_flagged {
         lines.push("until     it is flagged for a person".into());
     }
     let limited = contract.goal.is_some() || contract.max_experiments.is_some() || contract.budget.is_some();
+    let limited = limited || contract.until.is_some();
     let limited = limited || contract.stop_when_flagged;
     if contract.agent.is_some() && !limited {
         lines.push("until     no limit: stop it with Ctrl-C".into());

@@ -7,9 +7,10 @@ use autoresearch::git::Repo;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
 use autoresearch::session::{Asked, examine, repair};
 
-use super::args::{DoctorArgs, SettingsArgs};
+use super::args::DoctorArgs;
 use super::error::CliError;
 use super::run::current_dir;
+use super::terms::SettingsArgs;
 use super::{exit, output, settings};
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.

@@ -41,10 +41,14 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
     match reason {
         StopReason::MaxExperiments { .. }
         | StopReason::Budget { .. }
+        | StopReason::Until { .. }
+        | StopReason::NoTime { .. }
         | StopReason::Goal { .. }
         | StopReason::NoAgent => 0,
         StopReason::NoChange { .. }
+        | StopReason::Crashes { .. }
         | StopReason::Flagged { .. }
+        | StopReason::Outage { .. }
         | StopReason::Agent { .. }
         | StopReason::Error { .. } => NEEDS_PERSON,
         StopReason::Interrupted | StopReason::Detached => INTERRUPTED,

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::agent::BUILT_IN_PROGRAM;
-use autoresearch::domain::{Direction, Ladder, LedgerDialect, MetricSource, duration_text};
+use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
+use autoresearch::domain::{Direction, Ladder, LedgerDialect, Limit, MetricSource, duration_text, time_of_day_text};
 use autoresearch::git::Repo;
 use autoresearch::session::Asked;
 
@@ -57,7 +57,9 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
             (false, _) => has("train.sh").then(|| "sh train.sh".into()),
         }
     });
-    let metric = asked.metric.clone().or_else(|| (has("train.py") && has("prepare.py")).then(|| "val_bpb".into()));
+    let is_karpathys = has("train.py") && has("prepare.py");
+    let metric = asked.metric.clone().or_else(|| is_karpathys.then(|| "val_bpb".into()));
+    let scope = asked.scope.clone().or_else(|| is_karpathys.then(|| vec!["train.py".into()]));
     let mut text =
         String::from("# The terms of an ar session. A flag or a variable such as AR_METRIC comes before them.\n");
     let mut set = |comment: &str, key: &str, value: Option<String>, example: &str| {
@@ -80,30 +82,33 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
         None => set("More of it is better; without this, less is.", "higher", None, "true"),
     }
     set("The command that trains and measures.", "cmd", command.map(quoted), "\"uv run train.py\"");
-    let agent = asked.agent.clone().map(quoted);
-    set(
-        "The command that changes the code once and exits; the prompt is its standard input.",
-        "agent",
-        agent,
-        "\"./agent.sh\"",
-    );
-    let list = |globs: &[String]| {
-        let globs = globs.iter().cloned().map(toml::Value::String).collect::<Vec<_>>();
-        (!globs.is_empty()).then(|| toml::Value::Array(globs).to_string())
+    let mut comment =
+        "The command that changes the code once and exits, its standard input the prompt; or the name of a preset."
+            .to_owned();
+    if let Some(preset) = asked.agent.as_deref().and_then(Preset::named) {
+        comment += &format!("\n# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
+    }
+    set(&comment, "agent", asked.agent.clone().map(quoted), "\"claude\"");
+    let list = |values: Option<Vec<String>>| {
+        values.map(|values| toml::Value::Array(values.into_iter().map(toml::Value::String).collect()).to_string())
     };
     set(
         "The files that an experiment may change; all but those that measure, unless said.",
         "scope",
-        list(&asked.scope),
+        list(scope),
         "[\"src/**\"]",
     );
-    set("Files that no experiment may change.", "protect", list(&asked.protect), "[\"eval/**\"]");
+    set("Files that no experiment may change.", "protect", list(asked.protect.clone()), "[\"eval/**\"]");
     let count = |limit: Option<u32>| limit.map(|limit| limit.to_string());
     set("How many files an experiment may change.", "max-files", count(asked.max_files), "5");
     set("How many lines of one file it may add and delete.", "max-file-lines", count(asked.max_file_lines), "200");
     if asked.allow_repeats == Some(true) {
         set("Measure a change again that was measured before.", "allow-repeats", Some("true".into()), "");
     }
+    let comment = "Commands that must pass before a change is kept.";
+    set(comment, "guard", list(asked.guards.clone()), "[\"sh tests.sh\"]");
+    let limits = asked.limits.as_ref().map(|limits| limits.iter().map(Limit::to_string).collect());
+    set("Bounds on numbers of the log that a kept change keeps to.", "limit", list(limits), "[\"memory_gb<=40\"]");
     let ladder = asked.ladder.map(|ladder| match ladder {
         Ladder::Refine => quoted("refine".into()),
         Ladder::Structural => quoted("structural".into()),
@@ -117,12 +122,23 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     let time = |duration| quoted(duration_text(duration));
     set("A run's deadline.", "timeout", asked.timeout.map(time), "\"10m\"");
     set("How long a process has to end by itself before it is killed.", "grace", asked.grace.map(time), "\"10s\"");
+    let comment = "How long one call of the agent may go on.";
+    set(comment, "agent-timeout", asked.agent_timeout.map(time), "\"30m\"");
+    let comment = "How long the agent may be out of reach, rate-limited or out of credit before the loop stops.";
+    set(comment, "outage-limit", asked.outage_limit.map(time), "\"8h\"");
     let number = |number: f64| toml::Value::Float(number).to_string();
     let min_delta = asked.min_delta.map(number);
     set("How much better than the best one a number must be to be kept.", "min-delta", min_delta, "0.0");
+    let comment = "How far behind the best one a number may be whose change makes the program shorter.";
+    set(comment, "simpler-wins", asked.simpler_wins.map(number), "0.001");
     set("How many experiments a session may have.", "max-experiments", count(asked.max_experiments), "100");
     set("How long one call of `ar run` may go on.", "for", asked.budget.map(time), "\"8h\"");
+    let until = asked.until.map(|until| quoted(time_of_day_text(until)));
+    set("The time of day at which a call of `ar run` ends.", "until", until, "\"07:00\"");
+    set("Stop after so many crashes in a row.", "max-crashes", count(asked.max_crashes), "10");
     set("Stop when the metric reaches this value.", "goal", asked.goal.map(number), "0.95");
+    let comment = "A command that is told what happens, as JSON on its standard input.";
+    set(comment, "on-event", asked.on_event.clone().map(quoted), "\"./notify.sh\"");
     let keep_logs = asked.keep_logs.map(|size| quoted(size.to_string()));
     set("How much of the runs' logs is kept.", "keep-logs", keep_logs, "\"10GB\"");
     if let Some(tag) = &asked.tag {

@@ -8,6 +8,7 @@ mod doctor;
 mod error;
 mod exit;
 mod extract;
+mod idea;
 mod init;
 mod log;
 mod output;
@@ -20,7 +21,9 @@ mod show;
 mod signals;
 mod status;
 mod stop;
+mod terms;
 mod try_one;
+mod values;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -65,6 +68,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Log(args) => log::run(args),
         Command::Show(args) => show::run(args),
         Command::Brief(args) => brief::run(args),
+        Command::Idea(args) => idea::run(args),
         Command::Extract(args) => extract::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),

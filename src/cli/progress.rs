@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outcome, Record, Tag, clock_time, count_of, experiment_name, shell_word,
+    Clock, Event, FORMAT_VERSION, Number, Outage, Outcome, Record, Tag, clock_time, count_of, experiment_name,
+    moment_text, shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::args::StreamFormat;
@@ -30,6 +32,8 @@ pub(super) struct Progress {
     main_worktree: PathBuf,
     tag: Option<Tag>,
     idle: Option<IdleCall>,
+    /// The line of the outage that was printed last and goes on.
+    outage: Option<String>,
 }
 
 /// A call of the agent that came to nothing, and that was printed.
@@ -65,6 +69,7 @@ impl Progress {
             main_worktree,
             tag: None,
             idle: None,
+            outage: None,
         }
     }
 
@@ -109,7 +114,12 @@ impl Progress {
                 self.draw(None, None);
             }
             Event::AgentFinished { changed: true, .. } => self.end_idle(),
-            Event::AgentFinished { id, exit, said, .. } => self.show_idle(*id, *exit, said),
+            Event::AgentFinished { id, exit, timed_out, said, .. } => self.show_idle(*id, *exit, *timed_out, said),
+            Event::Outage { id, outage, again, .. } => self.show_outage(*id, outage, *again),
+            Event::OutageOver { seconds, .. } => {
+                self.outage = None;
+                self.print(&format!("      the agent works again after {}", clock_time(*seconds)));
+            }
             Event::RunStarted { id, description, timeout, incumbent, .. } => {
                 self.doing = format!("experiment {id}: {description}");
                 self.deadline = Some(*timeout);
@@ -144,14 +154,14 @@ impl Progress {
     }
 
     /// Prints what the agent came to that changed nothing; once for calls in a row that came to the same.
-    fn show_idle(&mut self, id: u32, exit: Option<i32>, said: &str) {
+    fn show_idle(&mut self, id: u32, exit: Option<i32>, timed_out: bool, said: &str) {
         let what = match exit {
+            _ if timed_out => "the agent was ended when its time was over and changed nothing".to_owned(),
             Some(0) => "the agent changed nothing".to_owned(),
             Some(status) => format!("the agent failed with exit {status} and changed nothing"),
             None => "the agent was ended by a signal and changed nothing".to_owned(),
         };
-        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-        let line = format!("{id:>4}  {:<8} {what}{said}", "-");
+        let line = format!("{id:>4}  {:<8} {what}{}", "-", prefixed(": ", said));
         if let Some(idle) = self.idle.as_mut().filter(|idle| idle.line == line) {
             idle.again += 1;
             return;
@@ -164,6 +174,20 @@ impl Progress {
             self.print(&format!("      | {}", shell_word(log.strip_prefix(here).unwrap_or(&log))));
         }
         self.idle = Some(IdleCall { line, again: 0 });
+    }
+
+    /// Prints what keeps the agent from its work; once as long as that is the same. The live line says how long.
+    fn show_outage(&mut self, id: u32, outage: &Outage, again: Timestamp) {
+        self.end_idle();
+        let line = format!("{:>4}  {:<8} {}{}", id, "-", outage.kind, prefixed(": ", &outage.said));
+        if self.outage.as_ref() != Some(&line) {
+            self.print_fitting(&line);
+            self.print(&format!("      waiting until {}", moment_text(again)));
+            self.outage = Some(line);
+        }
+        self.doing = format!("experiment {id}: waiting until {}, {}", moment_text(again), outage.kind);
+        self.deadline = None;
+        self.draw(None, None);
     }
 
     /// Says how often the last idle call came to the same again.
@@ -241,6 +265,11 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// A text with something before it, unless it is empty.
+fn prefixed(before: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{before}{text}") }
 }
 
 /// One finished experiment: number, outcome, what it was, and why it ended so.

@@ -2,81 +2,23 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
+use std::path::Path;
 
-use autoresearch::domain::{Clock, Direction, MetricSource};
+use autoresearch::domain::Clock;
 use autoresearch::session::Asked;
 use clap::{Arg, ArgAction, Args, Command, FromArgMatches};
-use jiff::SignedDuration;
 
-use super::args::SettingsArgs;
 use super::error::CliError;
+use super::terms::SettingsArgs;
 
 /// The settings file in the root of the working tree.
 pub(super) const SETTINGS_FILE: &str = "ar.toml";
-
-/// A duration as a user writes it: `90s`, `10m`, `8h`, `1h30m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span(Duration);
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let trouble = || format!("`{text}` is not a duration; write 90s, 10m or 8h");
-        let duration: SignedDuration = text.trim().parse().map_err(|_| trouble())?;
-        Duration::try_from(duration).ok().filter(|duration| !duration.is_zero()).map(Span).ok_or_else(trouble)
-    }
-}
-
-impl From<Span> for Duration {
-    fn from(span: Span) -> Self {
-        span.0
-    }
-}
-
-/// The JSON file that holds the metric, and where in it: `out.json:/final/loss`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MetricFile {
-    path: PathBuf,
-    pointer: String,
-}
-
-impl FromStr for MetricFile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (path, pointer) = match text.find(":/") {
-            Some(at) => (&text[..at], &text[at + 1..]),
-            None => (text, ""),
-        };
-        if path.is_empty() {
-            return Err("write the file and a JSON pointer, as in out.json:/final/loss".into());
-        }
-        Ok(MetricFile { path: path.into(), pointer: pointer.into() })
-    }
-}
-
-/// Parses a finite number.
-pub(super) fn finite(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        _ => Err("must be a finite number".into()),
-    }
-}
-
-/// Parses a finite number that is 0 or more.
-pub(super) fn non_negative(text: &str) -> Result<f64, String> {
-    finite(text).and_then(|value| if value >= 0.0 { Ok(value) } else { Err("must be 0 or more".into()) })
-}
 
 /// Puts flags, the environment's variables and the settings file of the working tree at `root` together.
 pub(super) fn resolve(flags: SettingsArgs, root: &Path) -> Result<Asked, CliError> {
     let variables = from_variables(|name| std::env::var_os(name))?;
     let file = from_file(&root.join(SETTINGS_FILE))?;
-    Ok([variables, file].into_iter().map(asked).fold(asked(flags), or))
+    Ok(Asked::from(flags).or(variables.into()).or(file.into()))
 }
 
 /// The clock; `AR_CLOCK` holds it at one moment, for reproducible output.
@@ -107,7 +49,14 @@ fn takes_several(argument: &Arg) -> bool {
     matches!(argument.get_action(), ArgAction::Append)
 }
 
-/// Reads each setting from the variable that is named after its flag; several values stand between colons.
+/// Between which characters a variable holds the values of a setting that can be given several times: globs between
+/// colons, as paths stand in such variables, and what may hold a colon itself on lines of its own.
+fn separator(argument: &Arg) -> char {
+    let is_glob = argument.get_value_names().is_some_and(|names| names.iter().any(|name| name == "GLOB"));
+    if is_glob { ':' } else { '\n' }
+}
+
+/// Reads each setting from the variable that is named after its flag.
 fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<SettingsArgs, CliError> {
     let flags = flags();
     let given = flags.get_arguments().filter_map(|argument| {
@@ -115,7 +64,9 @@ fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<SettingsArgs
         let name = format!("AR_{}", long.to_uppercase().replace('-', "_"));
         let value = get(&name).filter(|value| !value.is_empty())?;
         let values = match value.to_str() {
-            Some(list) if takes_several(argument) => list.split(':').map(OsString::from).collect(),
+            Some(list) if takes_several(argument) => {
+                list.split(separator(argument)).filter(|value| !value.is_empty()).map(OsString::from).collect()
+            }
             _ => vec![value],
         };
         let called = format!("the variable {name}");
@@ -199,93 +150,11 @@ fn parse_layer(given: Vec<Given>, hint: &str) -> Result<SettingsArgs, CliError> 
     parse(all).map_err(|_| trouble(format!("these contradict each other: {}", names.join(", "))))
 }
 
-/// One layer of settings in the session's own words.
-fn asked(settings: SettingsArgs) -> Asked {
-    let direction = match (settings.lower, settings.higher) {
-        (true, _) => Some(Direction::Lower),
-        (false, true) => Some(Direction::Higher),
-        (false, false) => None,
-    };
-    let source = match (settings.metric_regex, settings.metric_file) {
-        (Some(pattern), _) => Some(MetricSource::Regex(pattern)),
-        (None, Some(MetricFile { path, pointer })) => Some(MetricSource::File { path, pointer }),
-        (None, None) => None,
-    };
-    Asked {
-        tag: settings.tag,
-        metric: settings.metric,
-        direction,
-        source,
-        command: settings.cmd,
-        agent: settings.agent,
-        min_delta: settings.min_delta,
-        goal: settings.goal,
-        timeout: settings.timeout.map(Duration::from),
-        grace: settings.grace.map(Duration::from),
-        max_experiments: settings.max_experiments,
-        budget: settings.budget.map(Duration::from),
-        ledger: settings.ledger.map(Into::into),
-        scope: settings.scope,
-        protect: settings.protect,
-        max_files: settings.max_files,
-        max_file_lines: settings.max_file_lines,
-        allow_repeats: settings.allow_repeats.then_some(true),
-        ladder: settings.ladder.map(Into::into),
-        research: settings.research.then_some(true),
-        stop_when_flagged: settings.stop_when_flagged.then_some(true),
-        keep_logs: settings.keep_logs,
-    }
-}
-
-/// What the first layer says, and where it says nothing what the second one does.
-fn or(first: Asked, second: Asked) -> Asked {
-    Asked {
-        tag: first.tag.or(second.tag),
-        metric: first.metric.or(second.metric),
-        direction: first.direction.or(second.direction),
-        source: first.source.or(second.source),
-        command: first.command.or(second.command),
-        agent: first.agent.or(second.agent),
-        min_delta: first.min_delta.or(second.min_delta),
-        goal: first.goal.or(second.goal),
-        timeout: first.timeout.or(second.timeout),
-        grace: first.grace.or(second.grace),
-        max_experiments: first.max_experiments.or(second.max_experiments),
-        budget: first.budget.or(second.budget),
-        ledger: first.ledger.or(second.ledger),
-        scope: if first.scope.is_empty() { second.scope } else { first.scope },
-        protect: if first.protect.is_empty() { second.protect } else { first.protect },
-        max_files: first.max_files.or(second.max_files),
-        max_file_lines: first.max_file_lines.or(second.max_file_lines),
-        allow_repeats: first.allow_repeats.or(second.allow_repeats),
-        ladder: first.ladder.or(second.ladder),
-        research: first.research.or(second.research),
-        stop_when_flagged: first.stop_when_flagged.or(second.stop_when_flagged),
-        keep_logs: first.keep_logs.or(second.keep_logs),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-
-    #[test]
-    fn durations_read_as_people_write_them() {
-        for (text, seconds) in [("90s", 90), ("10m", 600), ("8h", 28800), ("1h30m", 5400), ("500ms", 0)] {
-            assert_eq!(text.parse::<Span>().map(|span| span.0.as_secs()), Ok(seconds), "{text}");
-        }
-        for text in ["", "10", "-5s", "0s", "soon", "10x"] {
-            assert!(text.parse::<Span>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_metric_file_has_a_path_and_a_pointer() {
-        let file: MetricFile = "out/m.json:/a/b".parse().unwrap();
-        assert_eq!((file.path.to_str(), file.pointer.as_str()), (Some("out/m.json"), "/a/b"));
-        assert_eq!("m.json".parse::<MetricFile>().unwrap().pointer, "");
-        assert!(":/a".parse::<MetricFile>().is_err());
-    }
 
     #[test]
     fn variables_are_read_by_the_rules_of_the_flags() {
@@ -305,9 +174,9 @@ mod tests {
     #[test]
     fn flags_come_before_variables_and_those_before_the_file() {
         let layer = |cmd: Option<&str>, metric: Option<&str>| {
-            asked(SettingsArgs { cmd: cmd.map(Into::into), metric: metric.map(Into::into), ..Default::default() })
+            Asked::from(SettingsArgs { cmd: cmd.map(Into::into), metric: metric.map(Into::into), ..Default::default() })
         };
-        let merged = or(or(layer(None, Some("a")), layer(Some("b"), Some("b"))), layer(Some("c"), None));
+        let merged = layer(None, Some("a")).or(layer(Some("b"), Some("b"))).or(layer(Some("c"), None));
         assert_eq!((merged.metric.as_deref(), merged.command.as_deref()), (Some("a"), Some("b")));
     }
 
@@ -319,8 +188,8 @@ mod tests {
             .unwrap();
         let settings = from_file(&path).unwrap();
         assert_eq!((settings.max_experiments, settings.min_delta), (Some(3), Some(0.5)));
-        assert_eq!(settings.timeout, Some(Span(Duration::from_secs(120))));
-        assert_eq!(settings.budget, Some(Span(Duration::from_secs(28800))));
+        assert_eq!(settings.timeout.map(Duration::from), Some(Duration::from_secs(120)));
+        assert_eq!(settings.budget.map(Duration::from), Some(Duration::from_secs(28800)));
         fs::write(&path, "metrik = \"m\"\n").unwrap();
         assert!(from_file(&path).is_err());
     }

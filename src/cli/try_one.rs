@@ -1,9 +1,12 @@
 //! `ar try`.
 
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::agent::directive_text;
-use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record};
+use autoresearch::agent::{Proposal, directive_text};
+use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, one_line};
 use autoresearch::git::Repo;
 use autoresearch::rules::History;
 use autoresearch::session::{Drive, Plan, Session, Tried};
@@ -19,6 +22,7 @@ use super::{exit, output, settings, signals};
 /// Makes the change in the working tree an experiment and waits for its outcome.
 pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
+    let proposal = proposal(&args)?;
     let repo = Repo::discover(&current_dir()?)?;
     let asked = settings::resolve(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
@@ -29,7 +33,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts)?;
         let tried =
-            if args.resume { session.try_continue(wait).await? } else { session.try_once(args.message, wait).await? };
+            if args.resume { session.try_continue(wait).await? } else { session.try_once(proposal, wait).await? };
         let (history, directive) = (session.history().clone(), session.directive());
         let code = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
         printer.answer(move || answer(&history, tried, directive, args.format));
@@ -41,6 +45,32 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     });
     printer.finish();
     code
+}
+
+/// Reads what `--proposal` names.
+fn read_proposal(path: &Path) -> Result<Proposal, CliError> {
+    let trouble = |error: &dyn std::error::Error| {
+        let hint = "it must hold a JSON object, as in {\"description\": \"warm up\", \"direction\": \"schedule\"}";
+        CliError::usage(format!("cannot take the proposal from {}: {error}", path.display()), hint)
+    };
+    let mut text = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => io::stdin().read_to_end(&mut text).map(|_| ()),
+        _ => fs::read(path).map(|bytes| text = bytes),
+    };
+    read.map_err(|error| trouble(&error))?;
+    Proposal::parse(&text).map_err(|error| trouble(&error))
+}
+
+/// What is said about the change, a flag before the file.
+fn proposal(args: &TryArgs) -> Result<Proposal, CliError> {
+    let file = args.proposal.as_deref().map(read_proposal).transpose()?.unwrap_or_default();
+    let direction = args.direction.as_deref().map(one_line).filter(|name| !name.is_empty());
+    Ok(Proposal {
+        description: args.message.clone().or(file.description),
+        direction: direction.or(file.direction),
+        ..file
+    })
 }
 
 /// The exit code that says what came of it, where it is not 0.

@@ -1,8 +1,8 @@
 //! The time of day.
 
-use jiff::civil::Date;
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Unit};
+use jiff::{Timestamp, Unit, Zoned};
 
 /// Where the time of day comes from. Durations are measured elsewhere, by a monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,6 +12,13 @@ pub enum Clock {
     System,
     /// One moment, for reproducible tests.
     Fixed(Timestamp),
+}
+
+/// A moment on the user's clock, as a person says it: `03:00`, or with the day when that is another one than today.
+pub fn moment_text(moment: Timestamp) -> String {
+    let moment = moment.to_zoned(TimeZone::system());
+    let is_today = moment.date() == Timestamp::now().to_zoned(TimeZone::system()).date();
+    moment.strftime(if is_today { "%H:%M" } else { "%H:%M on %b %-d" }).to_string()
 }
 
 impl Clock {
@@ -25,10 +32,38 @@ impl Clock {
 
     /// The day on the user's calendar.
     pub fn today(self) -> Date {
+        self.local().date()
+    }
+
+    /// When it is `time` on the user's clock for the next time; a time that a change of the clocks leaves out comes with
+    /// the change.
+    pub fn next(self, time: Time) -> Timestamp {
+        let now = self.local();
+        let on = |day: Date| day.to_datetime(time).to_zoned(now.time_zone().clone()).ok();
+        let days = [Some(now.date()), now.date().tomorrow().ok()];
+        let mut times = days.into_iter().flatten().filter_map(on);
+        times.find(|then| *then > now).map_or(now.timestamp(), |then| then.timestamp())
+    }
+
+    fn local(self) -> Zoned {
         let zone = match self {
             Clock::System => TimeZone::system(),
             Clock::Fixed(_) => TimeZone::UTC,
         };
-        self.now().to_zoned(zone).date()
+        self.now().to_zoned(zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_time_of_day_is_today_or_tomorrow() {
+        let clock = Clock::Fixed("2026-11-20T22:00:00Z".parse().unwrap());
+        let next = |hour, minute| clock.next(Time::constant(hour, minute, 0, 0)).to_string();
+        assert_eq!(next(7, 0), "2026-11-21T07:00:00Z");
+        assert_eq!(next(22, 30), "2026-11-20T22:30:00Z");
+        assert_eq!(next(22, 0), "2026-11-21T22:00:00Z", "now is not the next time");
     }
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CommitId, KeepLogs, Ladder, MetricSpec, Tag};
+use super::{CommitId, FORMAT_VERSION, KeepLogs, Ladder, Limit, MetricSpec, Tag};
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
 /// Karpathy's program.md, which kills a run after 10.
@@ -14,6 +15,14 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long a process has between TERM and KILL: 10 seconds.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+
+/// How long one call of the agent may go on unless the user says otherwise: 30 minutes, the round cap of agent protocols
+/// for overnight training.
+pub const DEFAULT_AGENT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// How long an outage of the agent may last unless the user says otherwise: 8 hours, a night, and longer than the windows
+/// of five hours in which subscriptions count their use.
+pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
 
 /// Files that pin the versions of what a project depends on, in the order of their names.
 pub const LOCK_FILES: &[&str] = &[
@@ -60,8 +69,20 @@ pub struct Contract {
     pub command: String,
     /// The agent's command line; absent when an agent drives by itself with `ar try`.
     pub agent: Option<String>,
+    /// The name of the preset that the command line is, where it is one.
+    #[serde(default)]
+    pub agent_preset: Option<String>,
     /// How much better than the incumbent a number must be; 0 or more.
     pub min_delta: f64,
+    /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.
+    #[serde(default)]
+    pub simpler_wins: Option<f64>,
+    /// The commands that a change must pass before it is kept, in order, each for `sh -c` as the measuring command.
+    #[serde(default)]
+    pub guards: Vec<String>,
+    /// The bounds that a change must keep to before it is kept.
+    #[serde(default)]
+    pub limits: Vec<Limit>,
     /// The value at which the session has reached its goal.
     pub goal: Option<f64>,
     /// A run's deadline.
@@ -70,11 +91,23 @@ pub struct Contract {
     /// The time between TERM and KILL.
     #[serde(with = "seconds")]
     pub grace: Duration,
+    /// How long one call of the agent may go on.
+    #[serde(with = "seconds", default = "default_agent_timeout")]
+    pub agent_timeout: Duration,
+    /// How long an outage of the agent may last before the loop stops.
+    #[serde(with = "seconds", default = "default_outage_limit")]
+    pub outage_limit: Duration,
     /// How many experiments the session may have, the baseline not counted.
     pub max_experiments: Option<u32>,
     /// How long one call of `ar run` may go on.
     #[serde(with = "optional_seconds", rename = "for")]
     pub budget: Option<Duration>,
+    /// The time of day, on the user's clock, at which a call of `ar run` ends: the next one after its start.
+    #[serde(default)]
+    pub until: Option<Time>,
+    /// After how many crashes in a row the loop stops.
+    #[serde(default)]
+    pub max_crashes: Option<u32>,
     /// The dialect of a new results.tsv.
     pub ledger: LedgerDialect,
     /// The globs of the files that an experiment may change; all files when empty.
@@ -101,6 +134,9 @@ pub struct Contract {
     /// Whether the loop stops when the session is flagged for a person.
     #[serde(default)]
     pub stop_when_flagged: bool,
+    /// The command that is told what happens, for `sh -c`; it gets each event as JSON on standard input.
+    #[serde(default)]
+    pub on_event: Option<String>,
     /// How much of the logs is kept.
     #[serde(default)]
     pub keep_logs: KeepLogs,
@@ -113,6 +149,105 @@ pub struct Contract {
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
+}
+
+fn default_agent_timeout() -> Duration {
+    DEFAULT_AGENT_TIMEOUT
+}
+
+fn default_outage_limit() -> Duration {
+    DEFAULT_OUTAGE_LIMIT
+}
+
+impl Contract {
+    /// The contract of a session for which nothing was asked but what it cannot be without.
+    pub fn new(tag: Tag, metric: MetricSpec, command: String, start: CommitId, created: Timestamp) -> Self {
+        Contract {
+            version: FORMAT_VERSION,
+            tag,
+            metric,
+            command,
+            agent: None,
+            agent_preset: None,
+            min_delta: 0.0,
+            simpler_wins: None,
+            guards: Vec::new(),
+            limits: Vec::new(),
+            goal: None,
+            timeout: DEFAULT_TIMEOUT,
+            grace: DEFAULT_GRACE,
+            agent_timeout: DEFAULT_AGENT_TIMEOUT,
+            outage_limit: DEFAULT_OUTAGE_LIMIT,
+            max_experiments: None,
+            budget: None,
+            until: None,
+            max_crashes: None,
+            ledger: LedgerDialect::default(),
+            scope: Vec::new(),
+            protect: Vec::new(),
+            max_files: None,
+            max_file_lines: None,
+            allow_repeats: false,
+            ladder: Ladder::default(),
+            research: false,
+            stop_when_flagged: false,
+            on_event: None,
+            keep_logs: KeepLogs::default(),
+            start,
+            started_from: None,
+            created,
+            more: Map::new(),
+        }
+    }
+
+    /// The agent's command line, after the name of its preset where it is one.
+    pub fn agent_text(&self) -> Option<String> {
+        let command = self.agent.as_ref()?;
+        Some(match &self.agent_preset {
+            Some(preset) => format!("{preset}: {command}"),
+            None => command.clone(),
+        })
+    }
+
+    /// The terms that decide what is kept, each with its name and in words. They hold for the whole session; budgets, caps,
+    /// deadlines and the agent may change.
+    pub fn fixed_terms(&self) -> [(&'static str, String); 12] {
+        let limits: Vec<_> = self.limits.iter().map(Limit::to_string).collect();
+        [
+            ("metric", self.metric.name.clone()),
+            ("direction", self.metric.direction.to_string()),
+            ("metric source", self.metric.source.to_string()),
+            ("command", self.command.clone()),
+            ("minimum gain", self.min_delta.to_string()),
+            ("margin for simpler changes", self.simpler_wins.map_or("none".into(), |margin| margin.to_string())),
+            ("list of guards", self.guards.join("; ")),
+            ("list of limits", limits.join(", ")),
+            ("scope", self.scope.join(", ")),
+            ("list of protected files", self.protect.join(", ")),
+            ("session", self.tag.to_string()),
+            ("start", self.start.to_string()),
+        ]
+    }
+}
+
+/// A fixed term on which two contracts of a session do not agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drift {
+    /// What it is called.
+    pub field: &'static str,
+    /// What was approved.
+    pub approved: String,
+    /// What stands in its place.
+    pub found: String,
+}
+
+impl Drift {
+    /// All fixed terms that differ from those that were approved.
+    pub fn all(approved: &Contract, found: &Contract) -> Vec<Drift> {
+        let pairs = approved.fixed_terms().into_iter().zip(found.fixed_terms());
+        let differing = pairs.filter(|((_, approved), (_, found))| approved != found);
+        differing.map(|((field, approved), (_, found))| Drift { field, approved, found }).collect()
+    }
 }
 
 /// Durations as seconds, with a fraction.

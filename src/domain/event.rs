@@ -4,9 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::civil::Time;
 use serde::Serialize;
 
-use super::{CommitId, Directive, Number, Record, Tag, TriedDirection, count_of, duration_text, experiment_name};
+use super::{
+    CommitId, Directive, Number, Outage, OutageKind, Record, Tag, TriedDirection, clock_time, count_of, duration_text,
+    experiment_name, moment_text, time_of_day_text,
+};
 
 /// Why the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +26,25 @@ pub enum StopReason {
     Budget {
         /// The time, in seconds.
         seconds: f64,
+    },
+    /// The time of day has come at which the call was to end.
+    Until {
+        /// The time, on the user's clock.
+        time: Time,
+    },
+    /// What is left of the time is too short for what comes next.
+    NoTime {
+        /// What is left, in seconds.
+        left: f64,
+        /// What is needed, in seconds, by the session's own durations.
+        needed: f64,
+        /// What ends then.
+        end: Box<StopReason>,
+    },
+    /// Too many experiments in a row crashed.
+    Crashes {
+        /// How many.
+        count: u32,
     },
     /// The incumbent reached the goal.
     Goal {
@@ -41,7 +65,18 @@ pub enum StopReason {
         /// What was tried, the newest first; experiments that named no direction are not in it.
         tried: Vec<TriedDirection>,
     },
-    /// The agent cannot be started or fails every time.
+    /// An outage of the agent lasted longer than it may, or will.
+    Outage {
+        /// What keeps the agent from its work.
+        reason: OutageKind,
+        /// The line of its output that says so.
+        said: String,
+        /// When it is over, where the agent names that.
+        until: Option<Timestamp>,
+        /// How long it has lasted, in seconds.
+        seconds: f64,
+    },
+    /// The agent's shim was killed each time.
     Agent {
         /// What it said.
         detail: String,
@@ -70,6 +105,17 @@ impl fmt::Display for StopReason {
             StopReason::Budget { seconds } => {
                 write!(f, "{} are over", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
             }
+            StopReason::Until { time } => write!(f, "it is {}", time_of_day_text(*time)),
+            StopReason::NoTime { left, needed, end } => {
+                let text = |seconds: f64| duration_text(Duration::from_secs_f64(seconds.max(0.0).ceil()));
+                let end = match &**end {
+                    StopReason::Until { time } => format!("before {}", time_of_day_text(*time)),
+                    StopReason::Budget { seconds } => format!("of {}", text(*seconds)),
+                    end => end.to_string(),
+                };
+                write!(f, "{} left {end}, and {} needed", text(*left), text(*needed))
+            }
+            StopReason::Crashes { count } => write!(f, "{} in a row", count_of(*count, "crash")),
             StopReason::Goal { goal } => write!(f, "the goal of {goal} is reached"),
             StopReason::NoAgent => f.write_str("the baseline is measured, and there is no agent to call"),
             StopReason::NoChange { calls } => {
@@ -87,6 +133,16 @@ impl fmt::Display for StopReason {
                     0 => Ok(()),
                     left => write!(f, "\n      and {} more", count_of(left, "direction")),
                 }
+            }
+            StopReason::Outage { reason, said, until, seconds } => {
+                write!(f, "{reason}, for {}", clock_time(*seconds))?;
+                if let Some(until) = until {
+                    write!(f, ", until {}", moment_text(*until))?;
+                }
+                if !said.is_empty() {
+                    write!(f, "; it said: {said}")?;
+                }
+                write!(f, "\n      {}; then `ar resume` goes on", reason.remedy())
             }
             StopReason::Agent { detail } => write!(f, "the agent does not start ({detail})"),
             StopReason::Interrupted => f.write_str("interrupted"),
@@ -138,8 +194,31 @@ pub enum Event {
         changed: bool,
         /// Its exit status; absent when a signal ended it.
         exit: Option<i32>,
+        /// Whether it was ended because its time was over.
+        timed_out: bool,
         /// Its last line of output; empty without one.
         said: String,
+    },
+    /// The agent cannot work, and is called again later.
+    Outage {
+        /// The experiment that it is to propose.
+        id: u32,
+        /// Why, what it said, and when that is over by its own words.
+        #[serde(flatten)]
+        outage: Outage,
+        /// When it is called again.
+        again: Timestamp,
+        /// How often it was waited out before.
+        waits: u32,
+        /// How long it has lasted, in seconds.
+        seconds: f64,
+    },
+    /// The agent works again after an outage.
+    OutageOver {
+        /// The experiment that it is to propose.
+        id: u32,
+        /// How long the outage lasted, in seconds.
+        seconds: f64,
     },
     /// An experiment's run was started.
     RunStarted {
@@ -204,6 +283,8 @@ impl Event {
             Event::ChangesSaved { .. } => "changes_saved",
             Event::AgentStarted { .. } => "agent_started",
             Event::AgentFinished { .. } => "agent_finished",
+            Event::Outage { .. } => "outage",
+            Event::OutageOver { .. } => "outage_over",
             Event::RunStarted { .. } => "run_started",
             Event::RunProgress { .. } => "run_progress",
             Event::ExperimentFinished { .. } => "experiment_finished",

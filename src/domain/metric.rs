@@ -180,6 +180,16 @@ pub enum MetricSource {
     },
 }
 
+impl fmt::Display for MetricSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MetricSource::Log => f.write_str("the log"),
+            MetricSource::Regex(pattern) => f.write_str(pattern),
+            MetricSource::File { path, pointer } => write!(f, "{}:{pointer}", path.display()),
+        }
+    }
+}
+
 /// A metric: its name, its direction and where its number stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSpec {

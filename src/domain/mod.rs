@@ -7,25 +7,43 @@ mod contract;
 mod directive;
 mod event;
 mod finding;
+mod idea;
 mod keep_logs;
+mod lesson;
+mod limit;
 mod metric;
+mod outage;
 mod outcome;
 mod phase;
 mod record;
 mod space;
+mod stall;
 mod tag;
 mod text;
 
-pub use clock::Clock;
-pub use contract::{Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, LOCK_FILES, LedgerDialect};
+pub use clock::{Clock, moment_text};
+pub use contract::{
+    Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
+    LedgerDialect,
+};
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
+pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use keep_logs::KeepLogs;
+pub use lesson::{KEPT, Lesson, LessonId};
+pub use limit::{Comparison, Limit, LimitError};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
+pub use outage::{Outage, OutageKind};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
-pub use record::{AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, Record, Run};
+pub use record::{
+    AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA, Record, Run,
+};
 pub use space::Space;
+pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
-pub use text::{bytes_text, clock_time, count_of, duration_text, experiment_name, one_line, shell_word, with_causes};
+pub use text::{
+    bytes_text, clock_time, count_of, cut, duration_text, experiment_name, one_line, shell_word, time_of_day_text,
+    with_causes,
+};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Direction, Failure, Number, Outcome, Tag};
+use super::{Direction, Failure, NewIdea, Number, Outcome, Tag};
 
 /// The version of the on-disk formats that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -53,6 +53,11 @@ pub struct MetricValue {
 }
 
 impl MetricValue {
+    /// Whether it is a number that is better than `other`'s.
+    pub fn is_better_than(&self, other: &MetricValue) -> bool {
+        self.value.zip(other.value).is_some_and(|(value, other)| self.direction.better(value, other))
+    }
+
     /// The number with its text, where there is one.
     pub fn number(&self) -> Option<Number> {
         let value = self.value?;
@@ -184,12 +189,34 @@ pub struct Record {
     pub more: Map<String, Value>,
 }
 
+/// The field of a record's proposal that holds the text of the idea that the agent was offered.
+pub const OFFERED_IDEA: &str = "offered_idea";
+
 impl Record {
     /// What the agent learned from earlier experiments, as it said with its proposal.
     pub fn findings(&self) -> impl Iterator<Item = &str> {
-        let findings =
-            self.more.get("proposal").and_then(|proposal| proposal.get("findings")).and_then(Value::as_array);
+        let findings = self.proposal("findings").and_then(Value::as_array);
         findings.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// What later sessions should know, as the agent said with its proposal.
+    pub fn lesson(&self) -> Option<&str> {
+        self.proposal("lesson").and_then(Value::as_str)
+    }
+
+    /// The ideas for later experiments that came with the proposal.
+    pub fn ideas(&self) -> Vec<NewIdea> {
+        let ideas = self.proposal("ideas").and_then(Value::as_array);
+        ideas.into_iter().flatten().filter_map(|idea| serde_json::from_value(idea.clone()).ok()).collect()
+    }
+
+    /// The text of the idea that the agent was offered.
+    pub fn offered_idea(&self) -> Option<&str> {
+        self.proposal(OFFERED_IDEA)?.as_str()
+    }
+
+    fn proposal(&self, field: &str) -> Option<&Value> {
+        self.more.get("proposal")?.get(field)
     }
 
     /// The total time of all runs, in seconds.

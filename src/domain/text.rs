@@ -4,6 +4,8 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::civil::Time;
+
 /// Folds `text` to one line: each run of tabs, line breaks and other control characters becomes one space.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -20,6 +22,16 @@ pub fn one_line(text: &str) -> String {
     line.trim_end().to_owned()
 }
 
+/// A text on one line, at most `chars` characters and twice as many bytes of it.
+pub fn cut(text: &str, chars: usize) -> String {
+    let line = one_line(text);
+    let ends = line.char_indices().map(|(at, c)| at + c.len_utf8());
+    match ends.take(chars).take_while(|end| *end <= 2 * chars).last() {
+        Some(end) if end < line.len() => format!("{}…", &line[..end]),
+        _ => line,
+    }
+}
+
 /// A path as one word of a command that a user is told to type; quoted where the shell would take it apart.
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
@@ -31,7 +43,8 @@ pub fn shell_word(path: &Path) -> String {
 
 /// A number of things: `1 experiment`, `2 experiments`.
 pub fn count_of(count: u32, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+    let plural = if thing.ends_with("sh") { "es" } else { "s" };
+    format!("{count} {thing}{}", if count == 1 { "" } else { plural })
 }
 
 /// A number of bytes as a person reads it: `812 kB`, `1.5 GB`.
@@ -96,6 +109,12 @@ pub fn with_causes(error: &dyn Error) -> String {
 /// An experiment as a sentence names it.
 pub fn experiment_name(id: u32) -> String {
     if id == 0 { "the baseline".into() } else { format!("experiment {id}") }
+}
+
+/// A time of day as people write it: `07:00`, with seconds where there are some.
+pub fn time_of_day_text(time: Time) -> String {
+    let text = time.strftime("%H:%M:%S").to_string();
+    text.strip_suffix(":00").map_or(text.clone(), str::to_owned)
 }
 
 #[cfg(test)]

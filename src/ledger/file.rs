@@ -2,19 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::columns::Columns;
 use super::layout::{Entry, Layout};
 use super::read::number;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::state::{lock_within, open_regular, read_regular};
-
-/// How long an append waits for another one; an append takes milliseconds.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+use crate::state::{APPEND_WAIT, open_locked, open_regular, read_regular};
 
 /// What mends a file that was cut short.
 const CUT_SHORT: &str = "`ar doctor --repair` mends one that was cut short";
@@ -61,7 +56,7 @@ pub enum LedgerError {
         problem: String,
     },
     /// Another process holds its lock.
-    #[error("`{0}` has been locked by another process for {wait} s", wait = LONGEST_WAIT.as_secs())]
+    #[error("`{0}` has been locked by another process for {wait} s", wait = APPEND_WAIT.as_secs())]
     Locked(PathBuf),
 }
 
@@ -274,27 +269,14 @@ impl LedgerFile {
     /// Opens the file, which is made if it is not there, and locks it. A file that was replaced by another one meanwhile is
     /// let go, and its columns are read anew.
     pub(super) fn open_locked(&mut self) -> Result<File, LedgerError> {
-        loop {
-            let mut options = OpenOptions::new();
-            let file = options
-                .read(true)
-                .append(true)
-                .create(true)
-                .custom_flags(libc::O_NONBLOCK)
-                .open(&self.path)
-                .map_err(|error| self.io("write", error))?;
-            if !file.metadata().map_err(|error| self.io("read", error))?.is_file() {
-                return Err(LedgerError::NotAFile(self.path.clone()));
+        match open_locked(&self.path).map_err(|error| self.io("write", error))? {
+            Some((file, was_replaced)) => {
+                if was_replaced {
+                    self.layout = None;
+                }
+                Ok(file)
             }
-            match lock_within(&file, LONGEST_WAIT) {
-                Ok(true) => {}
-                Ok(false) => return Err(LedgerError::Locked(self.path.clone())),
-                Err(error) => return Err(self.io("lock", error)),
-            }
-            if is_at(&file, &self.path).map_err(|error| self.io("read", error))? {
-                return Ok(file);
-            }
-            self.layout = None;
+            None => Err(LedgerError::Locked(self.path.clone())),
         }
     }
 
@@ -340,16 +322,6 @@ impl LedgerFile {
 
     pub(super) fn io(&self, action: &'static str, source: io::Error) -> LedgerError {
         LedgerError::Io { action, path: self.path.clone(), source }
-    }
-}
-
-/// Whether an open file is the one that has this name.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let held = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

@@ -6,6 +6,7 @@ mod experiments;
 mod findings;
 mod found;
 mod grid;
+mod ideas;
 mod render;
 mod status;
 
@@ -13,5 +14,6 @@ pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
+pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
-pub use status::{OpenStatus, SessionStatus, render_status};
+pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};

@@ -10,7 +10,8 @@ use super::found::{Report, point_json};
 use super::grid::{Align, Format, Grid};
 use super::render::{commit, counts_sentence, describe, fact, value};
 use crate::domain::{
-    Contract, Direction, FORMAT_VERSION, Number, Tag, clock_time, duration_text, experiment_name, one_line, shell_word,
+    Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, moment_text,
+    one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{Activity, History, Point, reached_goal};
 
@@ -28,6 +29,8 @@ pub struct SessionStatus {
     pub activity: Activity,
     /// Why the last loop ended, when none is at work.
     pub ended: Option<String>,
+    /// The outage of the agent that is waited out.
+    pub outage: Option<OutageStatus>,
     /// The experiment that is open.
     pub open: Option<OpenStatus>,
     /// Whoever is at work, in its own words.
@@ -46,6 +49,17 @@ pub struct SessionStatus {
     pub history: History,
     /// What could not be read, a sentence each.
     pub damage: Vec<String>,
+}
+
+/// An outage of the agent that is waited out.
+#[derive(Debug, Clone)]
+pub struct OutageStatus {
+    /// What keeps the agent from its work, and what it said.
+    pub outage: Outage,
+    /// When it began.
+    pub since: Timestamp,
+    /// When the agent is called again.
+    pub again: Timestamp,
 }
 
 /// The open experiment of a session.
@@ -110,6 +124,10 @@ impl SessionStatus {
     fn doing(&self) -> String {
         let name = self.open.as_ref().map_or("an experiment".into(), |open| experiment_name(open.id));
         let what = match self.activity {
+            Activity::Waiting => match &self.outage {
+                Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, moment_text(outage.again)),
+                None => "waiting for the agent".into(),
+            },
             Activity::Proposing => format!("waiting for the agent to propose {name}"),
             Activity::Committing => format!("committing {name}"),
             Activity::Running => format!("running {name}"),
@@ -144,6 +162,9 @@ impl SessionStatus {
                 None => format!("{} for each call", duration_text(budget)),
             });
         }
+        if let Some(until) = contract.until {
+            parts.push(format!("until {}", time_of_day_text(until)));
+        }
         if let Some(goal) = contract.goal {
             let is_reached = |best: f64| reached_goal(contract.metric.direction, best, goal);
             let reached = self.history.best().is_some_and(|(_, best)| is_reached(best.value));
@@ -166,7 +187,8 @@ impl SessionStatus {
         let at_cap = limit.is_some_and(|limit| self.history.experiments() >= limit);
         let mut next = Vec::new();
         match self.activity {
-            Activity::Proposing
+            Activity::Waiting
+            | Activity::Proposing
             | Activity::Committing
             | Activity::Running
             | Activity::Recording
@@ -220,6 +242,12 @@ impl SessionStatus {
             "activity": self.activity,
             "doing": self.doing(),
             "ended": self.ended,
+            "outage": self.outage.as_ref().map(|outage| json!({
+                "kind": outage.outage.kind,
+                "said": outage.outage.said,
+                "since": outage.since,
+                "until": outage.again,
+            })),
             "open": self.open.as_ref().map(|open| json!({
                 "id": open.id,
                 "description": open.description,
@@ -244,6 +272,7 @@ impl SessionStatus {
             "max_experiments": contract.and_then(|contract| contract.max_experiments),
             "for": contract.and_then(|contract| contract.budget).map(seconds),
             "for_left": self.budget_left(),
+            "until": contract.and_then(|contract| contract.until),
             "goal": contract.and_then(|contract| contract.goal),
             "damage": self.damage,
             "next": next,
@@ -259,6 +288,9 @@ impl SessionStatus {
         add("doing", self.doing());
         if let Some(ended) = &self.ended {
             add("ended", ended.clone());
+        }
+        if let Some(outage) = self.outage.as_ref().filter(|outage| !outage.outage.said.is_empty()) {
+            add("agent said", outage.outage.said.clone());
         }
         if let Some(open) = self.open.as_ref().filter(|open| !open.description.is_empty()) {
             add("tries", one_line(&open.description));

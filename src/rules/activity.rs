@@ -14,12 +14,16 @@ pub struct Seen {
     pub owned: bool,
     /// The job of the open experiment, agent or run.
     pub job: RunFound,
+    /// Whether the journal tells of an outage of the agent that is waited out.
+    pub outage: bool,
 }
 
 /// What is happening to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
+    /// The loop waits for the end of an outage of the agent.
+    Waiting,
     /// The loop waits for the agent.
     Proposing,
     /// A change becomes a commit.
@@ -46,6 +50,7 @@ pub enum Activity {
 pub fn activity(seen: Seen) -> Activity {
     match (seen.owned, seen.phase) {
         (true, None) => Activity::Working,
+        (true, Some(_)) if seen.outage => Activity::Waiting,
         (true, Some(Phase::Idle)) => Activity::Between,
         (true, Some(Phase::Proposing)) => Activity::Proposing,
         (true, Some(Phase::Committing)) => Activity::Committing,
@@ -83,7 +88,11 @@ mod tests {
             (None, true, Gone, Activity::Working),
             (None, false, Gone, Activity::Idle),
         ] {
-            assert_eq!(activity(Seen { phase, owned, job }), expected, "{phase:?} {owned} {job:?}");
+            let seen = Seen { phase, owned, job, outage: false };
+            assert_eq!(activity(seen), expected, "{phase:?} {owned} {job:?}");
         }
+        let seen = Seen { phase: Some(Phase::Idle), owned: true, job: Gone, outage: true };
+        assert_eq!(activity(seen), Activity::Waiting);
+        assert_eq!(activity(Seen { owned: false, ..seen }), Activity::Idle, "nobody waits");
     }
 }

@@ -41,7 +41,7 @@ pub fn decide(metric: &MetricSpec, measured: &Number, incumbent: Option<(u32, &N
 /// Whether `gain` is more than `min_delta`, where decimal numbers that differ by exactly `min_delta` do not count as
 /// more because of how binary fractions round: a difference of two numbers is off by at most two roundings of the
 /// larger one.
-fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool {
+pub(super) fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool {
     let rounding = if min_delta == 0.0 { 0.0 } else { 4.0 * f64::EPSILON * a.value.abs().max(b.value.abs()) };
     gain > min_delta + rounding
 }

@@ -1,6 +1,6 @@
 //! A session's experiments so far.
 
-use crate::domain::{CommitId, Number, Outcome, Record};
+use crate::domain::{CommitId, FailureClass, Number, Outcome, Record};
 
 /// The records of one session in the order of their numbers.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +45,22 @@ impl History {
     pub fn best(&self) -> Option<(u32, Number)> {
         let record = self.incumbent()?;
         Some((record.id, record.metric.number()?))
+    }
+
+    /// The best number of its metric that was ever kept. It is the incumbent's unless a simplification was kept that cost
+    /// something.
+    pub fn best_kept(&self) -> Option<Number> {
+        let kept = self.records.iter().filter(|record| record.outcome == Outcome::Keep);
+        let metrics = kept.map(|record| &record.metric).filter(|metric| metric.value.is_some());
+        metrics.reduce(|best, metric| if metric.is_better_than(best) { metric } else { best })?.number()
+    }
+
+    /// How many crashes there were in a row at the end, of the experiments from number `first` on. Runs that were lost with
+    /// their machine count for nothing.
+    pub fn crashes_in_a_row(&self, first: u32) -> u32 {
+        let is_lost = |record: &&Record| record.failure.as_ref().is_some_and(|it| it.class == FailureClass::Lost);
+        let newest = self.records.iter().rev().take_while(|record| record.id >= first).filter(|it| !is_lost(it));
+        newest.take_while(|record| record.outcome == Outcome::Crash).count() as u32
     }
 
     /// How many experiments there are, the baseline not counted.

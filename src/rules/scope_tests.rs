@@ -3,37 +3,14 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::domain::{CommitId, Direction, LedgerDialect, MetricSource, MetricSpec};
+use crate::domain::{CommitId, Direction, MetricSource, MetricSpec};
 
 fn contract(scope: &[&str], protect: &[&str], command: &str) -> Contract {
     let list = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
-    Contract {
-        version: 1,
-        tag: "t".parse().unwrap(),
-        metric: MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log },
-        command: command.into(),
-        agent: None,
-        min_delta: 0.0,
-        goal: None,
-        timeout: crate::domain::DEFAULT_TIMEOUT,
-        grace: crate::domain::DEFAULT_GRACE,
-        max_experiments: None,
-        budget: None,
-        ledger: LedgerDialect::Ar,
-        scope: list(scope),
-        protect: list(protect),
-        max_files: None,
-        max_file_lines: None,
-        allow_repeats: false,
-        ladder: Default::default(),
-        research: false,
-        stop_when_flagged: false,
-        keep_logs: Default::default(),
-        start: CommitId::new("a".repeat(40)),
-        started_from: None,
-        created: Timestamp::UNIX_EPOCH,
-        more: Default::default(),
-    }
+    let metric = MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log };
+    let start = CommitId::new("a".repeat(40));
+    let contract = Contract::new("t".parse().unwrap(), metric, command.into(), start, Timestamp::UNIX_EPOCH);
+    Contract { scope: list(scope), protect: list(protect), ..contract }
 }
 
 fn edit(path: &str) -> FileEdit {

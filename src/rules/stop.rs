@@ -1,7 +1,5 @@
 //! When the loop ends.
 
-use std::time::Duration;
-
 use super::History;
 use crate::domain::{Contract, Direction, StopReason};
 
@@ -14,14 +12,10 @@ pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
     !direction.better(goal, value)
 }
 
-/// Why no further experiment may be started, if so. `elapsed` is how long this call of the loop has been going on,
-/// `idle_calls` how many calls of the agent in a row changed nothing.
-pub fn stop_before_next(
-    contract: &Contract,
-    history: &History,
-    elapsed: Duration,
-    idle_calls: u32,
-) -> Option<StopReason> {
+/// Why no further experiment may be started, if so. `first` is the number of the first experiment of this call of the
+/// loop: what crashed before is known to whoever made the call. `idle_calls` is how many calls of the agent in a row
+/// changed nothing.
+pub fn stop_before_next(contract: &Contract, history: &History, first: u32, idle_calls: u32) -> Option<StopReason> {
     if let (Some(goal), Some((_, best))) = (contract.goal, history.best())
         && reached_goal(contract.metric.direction, best.value, goal)
     {
@@ -32,10 +26,9 @@ pub fn stop_before_next(
     {
         return Some(StopReason::MaxExperiments { limit });
     }
-    if let Some(budget) = contract.budget
-        && elapsed >= budget
-    {
-        return Some(StopReason::Budget { seconds: budget.as_secs_f64() });
+    let crashes = history.crashes_in_a_row(first);
+    if contract.max_crashes.is_some_and(|limit| crashes >= limit) {
+        return Some(StopReason::Crashes { count: crashes });
     }
     (idle_calls >= NO_CHANGE_LIMIT).then_some(StopReason::NoChange { calls: idle_calls })
 }

@@ -9,6 +9,7 @@ use super::error::SessionError;
 use super::open::{Session, remove_file};
 use super::proposing::{Texts, describe};
 use super::running::Deadline;
+use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, Phase};
 use crate::git::{Proposal as Change, Untracked};
@@ -20,7 +21,7 @@ pub(super) const INDEX_BEFORE: &str = "index.before";
 impl Session<'_> {
     /// Keeps the uncommitted change until the baseline is measured, which takes it out of the working tree; then it is the
     /// first experiment.
-    pub(super) fn set_aside(&mut self, description: Option<String>) -> Result<(), SessionError> {
+    pub(super) fn set_aside(&mut self, proposal: Proposal) -> Result<(), SessionError> {
         if self.journal.aside.is_some() {
             return Ok(());
         }
@@ -34,13 +35,14 @@ impl Session<'_> {
             return Err(SessionError::NothingToTry);
         }
         let stat = self.repo.proposal_stat(&base, &change)?;
-        let texts = Texts { own: description, fallback: None };
+        let (direction, more) = (proposal.direction.clone(), proposal.more());
+        let texts = Texts { own: proposal.description, fallback: None };
         let description = texts.choose(None, || describe(&change, stat));
         write_atomic(&self.index_before(), &self.repo.index_bytes()?)?;
         crash::point("aside.index_kept");
         let (commit, reference) = self.keep_change(&change, &base, &description)?;
         crash::point("aside.change_kept");
-        self.journal.aside = Some(Aside { commit, description, reference });
+        self.journal.aside = Some(Aside { commit, description, direction, proposal: more, reference });
         self.write_journal()?;
         crash::point("aside.noted");
         // What was staged is known from the index as it was.
@@ -73,9 +75,10 @@ impl Session<'_> {
 
     /// Makes the change that was set aside, if there is one, the next experiment.
     pub(super) async fn attempt_aside(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
-        let Some(Aside { commit, description, .. }) = self.journal.aside.take() else { return Ok(Attempted::Recorded) };
-        let mut open =
-            OpenExperiment { description, ..OpenExperiment::new(self.history.next_id(), self.tip(), self.now()) };
+        let Some(aside) = self.journal.aside.take() else { return Ok(Attempted::Recorded) };
+        let Aside { commit, description, direction, proposal, .. } = aside;
+        let open = OpenExperiment::new(self.history.next_id(), self.tip(), self.now());
+        let mut open = OpenExperiment { description, direction, proposal, ..open };
         self.check(&mut open, &commit, &[])?;
         open.commit = Some(commit);
         self.journal.iteration += 1;

@@ -10,9 +10,11 @@ use super::reading::record_message;
 use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Outcome, Phase, Record, Run};
+use crate::domain::{
+    AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase, Record, Run, Stall,
+};
 use crate::ledger::Entry;
-use crate::rules::{LOST_RETRIES, Verdict, decide, describe_failure, turn_of};
+use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, turn_of};
 use crate::state::{Iteration, OpenExperiment};
 
 /// How an attempt ended.
@@ -79,7 +81,7 @@ impl Session<'_> {
             let measured = match self.watch_run(running, &open, deadline).await? {
                 Ended::StillRunning => return Ok(Attempted::StillRunning),
                 Ended::Interrupted => {
-                    self.roll_back(&open)?;
+                    self.roll_back(&open, "was interrupted")?;
                     return Ok(Attempted::RolledBack);
                 }
                 Ended::Lost if open.runs <= LOST_RETRIES => {
@@ -99,11 +101,13 @@ impl Session<'_> {
     pub(super) fn judge(&self, open: &OpenExperiment, measured: Measured) -> Result<Record, SessionError> {
         let commit = &commit_of(open)?;
         let metric = &self.contract.metric;
+        let diff = self.diff_stat(open, commit)?;
         let verdict = match (&measured.value, &measured.failure) {
             (Some(value), None) => {
                 let best = self.history.best();
                 let incumbent = best.as_ref().map(|(id, number)| (*id, number));
-                decide(metric, value, incumbent, self.contract.min_delta)
+                let simpler = self.decide_by_simplicity(value, diff);
+                simpler.unwrap_or_else(|| decide(metric, value, incumbent, self.contract.min_delta))
             }
             (_, Some(failure)) => {
                 Verdict { outcome: Outcome::Crash, reason: describe_failure(failure, &metric.name, &measured.ended) }
@@ -116,7 +120,6 @@ impl Session<'_> {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
             more.insert("changed_while_running".into(), json!(measured.changed));
         }
-        let diff = self.diff_stat(open, commit)?;
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         Ok(Record {
             version: FORMAT_VERSION,
@@ -147,6 +150,14 @@ impl Session<'_> {
             agent: open.agent.clone(),
             more,
         })
+    }
+
+    /// The verdict on a number that is about the incumbent's, where the terms say that the simpler program wins.
+    fn decide_by_simplicity(&self, measured: &Number, diff: DiffStat) -> Option<Verdict> {
+        let margin = self.contract.simpler_wins?;
+        let ((id, incumbent), best) = self.history.best().zip(self.history.best_kept())?;
+        let rivals = Rivals { id, incumbent: &incumbent, best: &best };
+        decide_by_simplicity(&self.contract.metric, measured, rivals, margin, diff)
     }
 
     fn diff_stat(&self, open: &OpenExperiment, commit: &CommitId) -> Result<DiffStat, SessionError> {
@@ -195,6 +206,7 @@ impl Session<'_> {
         let before = self.journal.rung;
         self.remember(record)?;
         crash::point("settling.remembered");
+        self.learn_from(record, before)?;
         let incumbent = self.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })?;
         self.tell_directive(before)
@@ -216,8 +228,9 @@ impl Session<'_> {
         let findings: Vec<String> = record.findings().map(str::to_owned).collect();
         self.note_findings(record.id, &findings)?;
         crash::point("settling.direction_noted");
-        let iteration = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
-        Ok(self.memory.log_iteration(&iteration)?)
+        let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
+        let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
+        Ok(self.memory.log_iteration(&Iteration { stall, ..of_record })?)
     }
 
     /// Keeps what an experiment found, or a call of the agent that made none.
@@ -226,13 +239,13 @@ impl Session<'_> {
         Ok(self.memory.add_findings(self.now(), id, findings)?)
     }
 
-    /// Takes an interrupted experiment back: its commit is kept under a saved ref, the branch and the working tree are
-    /// as before it.
-    pub(super) fn roll_back(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+    /// Takes an experiment back that is not brought to its end, and says `why`: its commit is kept under a saved ref, the
+    /// branch and the working tree are as before it.
+    pub(super) fn roll_back(&mut self, open: &OpenExperiment, why: &str) -> Result<(), SessionError> {
         let commit = commit_of(open)?;
         if commit != open.base {
             let reference = self.repo.save_commit(&self.save_as(&open.base), &commit)?;
-            let detail = format!("experiment {} was interrupted; its change is in {reference}", open.id);
+            let detail = format!("experiment {} {why}; its change is in {reference}", open.id);
             self.emit(Event::Notice { detail })?;
         }
         crash::point("rollback.change_saved");

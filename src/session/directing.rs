@@ -1,5 +1,7 @@
 //! How the session goes on when keeps fail to come: its ladder, and what the next call is told.
 
+use jiff::Timestamp;
+
 use super::error::SessionError;
 use super::open::Session;
 use super::reading::SessionView;
@@ -58,16 +60,19 @@ impl Session<'_> {
 
 impl SessionView {
     /// What an agent has to know for the next experiment; below 8 KB.
-    pub fn brief(&self) -> Result<String, SessionError> {
+    pub fn brief(&self, now: Timestamp) -> Result<String, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoSession(Some(self.tag.to_string())))?;
         let journal = self.journal();
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
+        let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
         let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
         Ok(agent::brief(&Briefing {
             contract,
             history: &self.history,
             experiment: self.history.next_id(),
             idle_calls,
+            last_call: &last_call,
+            memories: &self.memories(rung.directive.wants_new_direction(), now),
             directive: rung.directive,
             repeated: None,
         }))

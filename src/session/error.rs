@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::domain::{FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
+use crate::agent::{PRESETS, Preset};
+use crate::domain::{Drift, FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -57,8 +58,10 @@ pub enum SessionError {
     ForeignBranch(String),
     #[error("the branch {blocking} leaves git no room for a branch {branch}")]
     BranchInTheWay { blocking: String, branch: String },
-    #[error("the session {tag} was approved with {field} `{stored}`, and now `{asked}` is asked for")]
-    Drift { tag: String, field: &'static str, stored: String, asked: String },
+    #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
+    Drift { tag: String, drifts: Vec<Drift> },
+    #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
+    ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("the {what} does not start: there is no `{word}`")]
     NoCommand { what: &'static str, word: String },
     #[error("{0} is tracked by git; ar keeps it outside, or a reset would take back what is written there")]
@@ -73,6 +76,8 @@ pub enum SessionError {
     WhichSession(String),
     #[error("session {tag} has no experiment {id}")]
     NoExperiment { tag: String, id: u32 },
+    #[error("the backlog has no idea {0}")]
+    NoIdea(u32),
     #[error("the record {reference} cannot be read")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
@@ -83,6 +88,8 @@ pub enum SessionError {
     BaselineFailed { class: Option<FailureClass>, reason: String, printed: Vec<String>, log: PathBuf, excerpt: String },
     #[error("nothing to try: the working tree is the same as the incumbent")]
     NothingToTry,
+    #[error("the direction \"{direction}\" was tried before, and a new one is wanted; tried: {}", cut(tried).join(", "))]
+    RepeatedDirection { direction: String, tried: Vec<String> },
     #[error("experiment {0} of this session is still open")]
     StillOpen(u32),
     #[error("experiment {id} of session {tag} is still open in this working tree")]
@@ -111,6 +118,28 @@ pub enum SessionError {
     NoRoom { what: String, space: Space, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
+}
+
+/// What to do about a program that is not there.
+fn missing_command(what: &str, word: &str) -> String {
+    if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
+        return format!("{}; it needs {}", preset.install, preset.needs);
+    }
+    let mut hint = format!("`command -v {word}` must find it in the repository's root; or name another {what}");
+    if what == "agent" {
+        hint += &format!(", or one of {}", PRESETS.map(|preset| preset.name).join(", "));
+    }
+    hint
+}
+
+/// Terms that differ, as the end of a sentence about what was approved.
+fn drifted(drifts: &[Drift], verb: &str) -> String {
+    let term = |drift: &Drift| format!("{} `{}`, and now `{}` {verb}", drift.field, drift.approved, drift.found);
+    drifts.iter().map(term).collect::<Vec<_>>().join("; ")
+}
+
+fn changed_terms(drifts: &[Drift]) -> String {
+    if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
 }
 
 /// The names of some files, the first ones of many.
@@ -143,6 +172,7 @@ impl SessionError {
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
             | SessionError::Contradiction(_)
+            | SessionError::ContractChanged { .. }
             | SessionError::NoCommit(_) => ErrorKind::Damaged,
             _ => ErrorKind::CannotStart,
         }
@@ -176,12 +206,11 @@ impl SessionError {
                 )
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
-            SessionError::Drift { field, .. } => {
-                format!("leave the {field} out to continue, or start another session with --tag")
+            SessionError::Drift { drifts, .. } => {
+                let fields: Vec<_> = drifts.iter().map(|drift| drift.field).collect();
+                format!("leave the {} out to continue, or start another session with --tag", fields.join(", the "))
             }
-            SessionError::NoCommand { what, word } => {
-                format!("`command -v {word}` must find it in the repository's root; or name another {what}")
-            }
+            SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }
@@ -196,6 +225,7 @@ impl SessionError {
             SessionError::NoSession(_) => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
             SessionError::WhichSession(_) => "name one of them".into(),
             SessionError::NoExperiment { .. } => "`ar log` lists them".into(),
+            SessionError::NoIdea(_) => "`ar idea list` lists them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
                 "if the run only needs longer, allow it with --timeout, as in --timeout 1h; its log is {}",
                 shell_word(log)
@@ -208,6 +238,9 @@ impl SessionError {
             }
             SessionError::NewerRecord { .. } => "continue this session with the newer ar that wrote it".into(),
             SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),
+            SessionError::RepeatedDirection { .. } => {
+                "nothing was recorded; name another with --direction, or call it again as it is to try this one".into()
+            }
             SessionError::StillOpen(_) => "ar try --continue".into(),
             SessionError::OtherOpen { tag, .. } => format!("ar resume {tag}"),
             SessionError::TooLarge { path, .. } => {
@@ -236,6 +269,9 @@ impl SessionError {
             | SessionError::NoContract(_)
             | SessionError::Contradiction(_)
             | SessionError::NoCommit(_) => SEE_DOCTOR.into(),
+            SessionError::ContractChanged { .. } => {
+                "`ar doctor --repair` puts back what was approved and keeps this one beside it".into()
+            }
             SessionError::Io { .. } => return None,
         })
     }

@@ -90,9 +90,13 @@ impl Session<'_> {
         }
         self.watch = watch;
         self.watch_again(&self.folder.logs());
-        if let Some(kept) = self.ledger.move_odd_away()? {
+        if self.ledger.was_there()
+            && let Some(kept) = self.ledger.move_odd_away()?
+        {
             let detail = format!("results.tsv was no file any more; what stood in its place is {}", kept.display());
             self.emit(Event::Notice { detail })?;
+            self.put_memories_back()?;
+            self.put_ideas_back()?;
         }
         if self.ledger.is_missing() {
             self.put_rows_back()?;

@@ -11,10 +11,12 @@ use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
 use super::heal::rebuilt_journal;
 use super::interrupts::{Interrupt, Interrupts};
+use super::learning::Held;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
+use super::times::Times;
 use super::watch::Watch;
-use crate::agent::task_spec;
+use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
 use crate::exec;
@@ -46,12 +48,20 @@ pub struct Session<'a> {
     pub(super) environment: Environment,
     /// The untracked files as they were when the last experiment was settled, or the agent was called.
     pub(super) untracked: Option<Untracked>,
+    /// What the agent is told of earlier nights.
+    pub(super) memories: Memories,
+    /// What the files of lessons and ideas held when it was called.
+    pub(super) held: Held,
+    /// What was told to be wrong with them.
+    pub(super) trouble: Option<String>,
     /// Whether the opening of the session was taken back.
     pub(super) taken_back: bool,
     pub(super) lock: OwnerLock,
     pub(super) interrupts: Interrupts,
     /// What was there before the agent or the run that is at work.
     pub(super) watch: Option<Watch>,
+    /// When this call of the loop began; absent for `ar try`.
+    pub(super) times: Option<Times>,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
     observer: Observer<'a>,
@@ -118,10 +128,14 @@ impl<'a> Session<'a> {
             clock,
             environment,
             untracked,
+            memories: Memories::default(),
+            held: Held::default(),
+            trouble: None,
             taken_back: false,
             lock,
             interrupts,
             watch: None,
+            times: None,
             told: Interrupt::None,
             observer,
         };
@@ -144,6 +158,7 @@ impl<'a> Session<'a> {
         } else if session.journal.open.is_none() && session.ledger.is_torn()? {
             session.put_rows_back()?;
         }
+        session.put_ideas_back()?;
         for detail in notices {
             session.emit(Event::Notice { detail })?;
         }
@@ -244,9 +259,11 @@ impl<'a> Session<'a> {
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. } => (Level::Warn, false),
+            Event::Outage { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
             | Event::Directed { .. }
             | Event::Flagged { .. }
+            | Event::OutageOver { .. }
             | Event::SessionStopped { .. } => (Level::Info, true),
             _ => (Level::Info, false),
         };
@@ -303,6 +320,11 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        // Who starts it again has seen to it.
+        self.journal.outage = None;
+        if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
+            self.sum_up()?;
+        }
         self.journal.ended = reason.to_string().lines().next().map(str::to_owned);
         self.write_journal()?;
         crash::point("stop.journal_written");

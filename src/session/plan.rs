@@ -2,23 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use serde_json::Map;
 
 use super::error::SessionError;
-use super::reading::{find_session, is_session, session_of_head, session_tags, stored_contract};
-use crate::domain::{
-    Clock, CommitId, Contract, DEFAULT_GRACE, DEFAULT_TIMEOUT, Direction, FORMAT_VERSION, KeepLogs, Ladder,
-    LedgerDialect, MetricSource, MetricSpec, Tag,
-};
+use super::reading::{find_session, refuse_changed, session_of_head, session_tags, stored_contract};
+use super::terms::{Asked, continue_contract, new_contract};
+use crate::domain::{Clock, CommitId, Contract, Tag};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{FileTerms, gaps};
 use crate::state::{Journal, SessionFolder, refuse_held};
 
-/// The files that `ar` keeps in the repository's root and out of git.
+/// The files that `ar` and its agents keep in the repository's root and out of git.
 pub(super) const OWN_FILES: &[&str] = &[
     "/.autoresearch/",
     "/results.tsv",
@@ -26,35 +21,11 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/run.log",
     "/run.log.before*",
     "/autoresearch-lessons.md",
+    "/autoresearch-lessons.md.damaged*",
+    "/.aider.chat.history.md",
+    "/.aider.input.history",
+    "/.aider.tags.cache.v*/",
 ];
-
-/// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
-#[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
-pub struct Asked {
-    pub tag: Option<Tag>,
-    pub metric: Option<String>,
-    pub direction: Option<Direction>,
-    pub source: Option<MetricSource>,
-    pub command: Option<String>,
-    pub agent: Option<String>,
-    pub min_delta: Option<f64>,
-    pub goal: Option<f64>,
-    pub timeout: Option<Duration>,
-    pub grace: Option<Duration>,
-    pub max_experiments: Option<u32>,
-    pub budget: Option<Duration>,
-    pub ledger: Option<LedgerDialect>,
-    pub scope: Vec<String>,
-    pub protect: Vec<String>,
-    pub max_files: Option<u32>,
-    pub max_file_lines: Option<u32>,
-    pub allow_repeats: Option<bool>,
-    pub ladder: Option<Ladder>,
-    pub research: Option<bool>,
-    pub stop_when_flagged: Option<bool>,
-    pub keep_logs: Option<KeepLogs>,
-}
 
 /// Who makes the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +85,10 @@ impl Plan {
             refuse_gaps(&repo, tag)?;
         }
         let contract = match known {
-            Some(stored) => continue_contract(stored, asked)?,
+            Some(stored) => {
+                refuse_changed(&repo, &stored.tag, &stored)?;
+                continue_contract(stored, asked)?
+            }
             None if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
                 return Err(SessionError::NothingOpen);
             }
@@ -183,87 +157,6 @@ impl Plan {
     }
 }
 
-fn new_contract(
-    repo: &Repo,
-    tag: Option<Tag>,
-    asked: &Asked,
-    head: &Head,
-    clock: Clock,
-) -> Result<Contract, SessionError> {
-    let name = asked.metric.clone().ok_or(SessionError::Missing("--metric"))?;
-    let command = asked.command.clone().filter(|line| !line.trim().is_empty()).ok_or(SessionError::Missing("--cmd"))?;
-    let direction = match asked.direction {
-        Some(direction) => direction,
-        None if Direction::is_unclear_for(&name) => return Err(SessionError::DirectionUnclear(name)),
-        None => Direction::Lower,
-    };
-    let tag = match tag {
-        Some(tag) => tag,
-        None => {
-            let mut trouble = None;
-            let tag = Tag::for_day(clock.today(), |tag| {
-                is_taken(repo, tag).unwrap_or_else(|error| {
-                    trouble = Some(error);
-                    false
-                })
-            });
-            trouble.map_or(Ok(tag), Err)?
-        }
-    };
-    if repo.branch(&tag.branch_ref())?.is_some() {
-        return Err(SessionError::ForeignBranch(tag.branch()));
-    }
-    if let Some(blocking) = branch_in_the_way(repo, &tag)? {
-        return Err(SessionError::BranchInTheWay { blocking, branch: tag.branch() });
-    }
-    let (start, started_from) = match head {
-        Head::Branch { name, commit } => (commit.clone(), Some(name.clone())),
-        Head::Detached { commit } => (commit.clone(), None),
-        Head::Unborn { .. } => (repo.resolve("HEAD")?, None),
-    };
-    Ok(Contract {
-        version: FORMAT_VERSION,
-        tag,
-        metric: MetricSpec { name, direction, source: asked.source.clone().unwrap_or_default() },
-        command,
-        agent: asked.agent.clone(),
-        min_delta: asked.min_delta.unwrap_or(0.0),
-        goal: asked.goal,
-        timeout: asked.timeout.unwrap_or(DEFAULT_TIMEOUT),
-        grace: asked.grace.unwrap_or(DEFAULT_GRACE),
-        max_experiments: asked.max_experiments,
-        budget: asked.budget,
-        ledger: asked.ledger.unwrap_or_default(),
-        scope: asked.scope.clone(),
-        protect: asked.protect.clone(),
-        max_files: asked.max_files,
-        max_file_lines: asked.max_file_lines,
-        allow_repeats: asked.allow_repeats.unwrap_or(false),
-        ladder: asked.ladder.unwrap_or_default(),
-        research: asked.research.unwrap_or(false),
-        stop_when_flagged: asked.stop_when_flagged.unwrap_or(false),
-        keep_logs: asked.keep_logs.unwrap_or_default(),
-        start,
-        started_from,
-        created: clock.now(),
-        more: Map::new(),
-    })
-}
-
-fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
-    Ok(repo.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
-}
-
-/// A branch that keeps the session's from being made, as git stores a branch `a` as the file and `a/b` in the folder `a`.
-fn branch_in_the_way(repo: &Repo, tag: &Tag) -> Result<Option<String>, SessionError> {
-    const PARENT: &str = "autoresearch";
-    if repo.branch(&format!("refs/heads/{PARENT}"))?.is_some() {
-        return Ok(Some(PARENT.to_owned()));
-    }
-    let below = repo.refs_under(&tag.branch_ref())?;
-    Ok(below.first().map(|(name, _)| name.trim_start_matches("refs/heads/").to_owned()))
-}
-
 /// The only session there is; [`SessionError::WhichSession`] when there are several.
 fn only_session(repo: &Repo) -> Result<Option<Tag>, SessionError> {
     match find_session(repo, None) {
@@ -299,46 +192,6 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
         }
     }
     Ok(())
-}
-
-/// The stored terms with what is asked anew; what the numbers of a session rest on may not change.
-fn continue_contract(mut stored: Contract, asked: &Asked) -> Result<Contract, SessionError> {
-    let tag = stored.tag.to_string();
-    let same = |field: &'static str, stored: String, asked: Option<String>| match asked {
-        Some(asked) if asked != stored => Err(SessionError::Drift { tag: tag.clone(), field, stored, asked }),
-        _ => Ok(()),
-    };
-    same("metric", stored.metric.name.clone(), asked.metric.clone())?;
-    same("direction", stored.metric.direction.to_string(), asked.direction.map(|d| d.to_string()))?;
-    same("command", stored.command.clone(), asked.command.clone())?;
-    same("metric source", source_text(&stored.metric.source), asked.source.as_ref().map(source_text))?;
-    let list = |globs: &[String]| globs.join(", ");
-    let given = |globs: &[String]| (!globs.is_empty()).then(|| list(globs));
-    same("scope", list(&stored.scope), given(&asked.scope))?;
-    same("list of protected files", list(&stored.protect), given(&asked.protect))?;
-    stored.max_files = asked.max_files.or(stored.max_files);
-    stored.max_file_lines = asked.max_file_lines.or(stored.max_file_lines);
-    stored.allow_repeats = asked.allow_repeats.unwrap_or(stored.allow_repeats);
-    stored.ladder = asked.ladder.unwrap_or(stored.ladder);
-    stored.research = asked.research.unwrap_or(stored.research);
-    stored.stop_when_flagged = asked.stop_when_flagged.unwrap_or(stored.stop_when_flagged);
-    stored.agent = asked.agent.clone().or(stored.agent);
-    stored.min_delta = asked.min_delta.unwrap_or(stored.min_delta);
-    stored.goal = asked.goal.or(stored.goal);
-    stored.timeout = asked.timeout.unwrap_or(stored.timeout);
-    stored.grace = asked.grace.unwrap_or(stored.grace);
-    stored.max_experiments = asked.max_experiments.or(stored.max_experiments);
-    stored.budget = asked.budget.or(stored.budget);
-    stored.keep_logs = asked.keep_logs.unwrap_or(stored.keep_logs);
-    Ok(stored)
-}
-
-fn source_text(source: &MetricSource) -> String {
-    match source {
-        MetricSource::Log => "the log".into(),
-        MetricSource::Regex(pattern) => pattern.clone(),
-        MetricSource::File { path, pointer } => format!("{}:{pointer}", path.display()),
-    }
 }
 
 fn check_working_tree(changes: &Changes, drive: Drive, head: &Head, contract: &Contract) -> Result<(), SessionError> {

@@ -1,20 +1,14 @@
 //! From a working tree that somebody edited to a commit on the session's branch.
 
-use std::fs;
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep_until};
-
+use super::calling::{Left, Work};
 use super::error::SessionError;
-use super::interrupts::Interrupt;
-use super::open::{Session, remove_file};
-use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal, ROUND_CAP};
+use super::open::Session;
+use crate::agent::Call;
 use crate::crash;
 use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
-use crate::exec::{self, ExecError, Job};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
-use crate::rules::Turn;
-use crate::state::{Iteration, OpenExperiment, write_atomic};
+use crate::rules::{Turn, stall};
+use crate::state::{Iteration, OpenExperiment};
 
 /// What a call of the agent came to.
 pub(super) enum Proposed {
@@ -22,8 +16,6 @@ pub(super) enum Proposed {
     Change(Box<OpenExperiment>),
     /// Nothing changed.
     Nothing {
-        /// The agent's last words.
-        said: String,
         /// Its exit status, where it has one.
         exit: Option<i32>,
     },
@@ -31,43 +23,10 @@ pub(super) enum Proposed {
     Interrupted,
     /// This process is to leave at once; the agent ends with it.
     Detached,
+    /// The agent cannot work now; what it had done is saved, and the journal says why.
+    Outage,
     /// The agent's shim died under it; what the agent had done is saved.
     Lost,
-}
-
-/// What a call of the agent left in the working tree.
-enum Left {
-    /// It is over: whatever it changed, and what it said.
-    Work(Box<Work>),
-    /// It came to nothing that could be committed.
-    Nothing(Proposed),
-}
-
-/// What an agent left that is over.
-struct Work {
-    exit: exec::Exit,
-    proposal: Proposal,
-    /// Its last line of output.
-    said: Option<String>,
-}
-
-/// How one call of the agent ended.
-enum Called {
-    /// It exited, or was ended on request.
-    Over(exec::Exit),
-    /// This process is to leave at once; the agent ends with it.
-    Detached,
-    /// Its shim died under it.
-    Lost,
-}
-
-impl Called {
-    fn of(exit: Result<exec::Exit, ExecError>) -> Result<Called, SessionError> {
-        match exit {
-            Err(ExecError::Lost { .. }) => Ok(Called::Lost),
-            exit => Ok(Called::Over(exit?)),
-        }
-    }
 }
 
 impl Session<'_> {
@@ -78,8 +37,12 @@ impl Session<'_> {
         let base = self.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.now());
         self.remember_untracked()?;
+        if let Some(outage) = &mut self.journal.outage {
+            outage.until = None;
+        }
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
+        self.recall()?;
         let call = Call { folder: self.run_folder(id)? };
         let mut work = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
@@ -101,6 +64,7 @@ impl Session<'_> {
         let Work { exit, proposal, said } = work;
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
+        self.note_offer(&mut open);
         open.agent = self.agent_call(exit.seconds);
         // A call that was cut short is made again, and counts once.
         self.journal.iteration += 1;
@@ -113,6 +77,7 @@ impl Session<'_> {
             seconds: exit.seconds,
             changed: committed.is_some(),
             exit: exit.exit,
+            timed_out: exit.timed_out,
             said: said.clone().unwrap_or_default(),
         })?;
         match committed {
@@ -122,115 +87,11 @@ impl Session<'_> {
                 let before = self.journal.rung;
                 self.note_idle_call(&said, exit.exit)?;
                 self.note_findings(id, &proposal.findings)?;
+                self.learn_from_pivot(before)?;
+                self.add_ideas(id, &proposal.ideas)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;
-                Ok(Proposed::Nothing { said, exit: exit.exit })
-            }
-        }
-    }
-
-    /// Calls the agent for the open experiment and looks at what it left. `repeated` is the direction that it named before,
-    /// where it is asked once more.
-    async fn ask_agent(
-        &mut self,
-        call: &Call,
-        open: &OpenExperiment,
-        repeated: Option<&str>,
-    ) -> Result<Left, SessionError> {
-        let (id, base) = (open.id, &open.base);
-        let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
-        let called = self.call_agent(call, id, base, repeated).await?;
-        crash::point("proposing.agent_over");
-        if !matches!(called, Called::Detached) {
-            self.end_watch()?;
-            self.run_folder(id)?;
-            self.put_untracked_back()?;
-            self.put_records_back()?;
-        }
-        let exit = match called {
-            Called::Over(exit) => exit,
-            Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
-            Called::Lost => {
-                self.remove_left_locks(id)?;
-                self.reset_to(base, id)?;
-                self.enter_idle()?;
-                return Ok(Left::Nothing(Proposed::Lost));
-            }
-        };
-        if exit.stopped || exit.timed_out {
-            self.remove_left_locks(id)?;
-        }
-        if exit.stopped {
-            self.reset_to(base, id)?;
-            self.enter_idle()?;
-            return Ok(Left::Nothing(Proposed::Interrupted));
-        }
-        // The open experiment begins anew when there is room.
-        self.refuse_spoilt("the agent", exit.exit != Some(0))?;
-        let said = agent::last_line(&call.log(), log_from);
-        Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
-    }
-
-    /// Calls the agent and waits for it.
-    async fn call_agent(
-        &mut self,
-        call: &Call,
-        id: u32,
-        base: &CommitId,
-        repeated: Option<&str>,
-    ) -> Result<Called, SessionError> {
-        let contract = self.contract.clone();
-        let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
-        let root = self.repo.worktree().to_owned();
-        let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
-        let briefing = Briefing {
-            contract: &contract,
-            history: &self.history,
-            experiment: id,
-            idle_calls: self.journal.idle_calls,
-            directive: self.directive(),
-            repeated,
-        };
-        remove_file(&call.proposal())?;
-        write_atomic(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
-        let baseline = self.history.baseline().and_then(|record| record.metric.number());
-        let best = self.history.best().map(|(_, number)| number);
-        let env = agent::variables(
-            &contract,
-            id,
-            base.as_str(),
-            &self.folder.state(),
-            call,
-            baseline.as_ref(),
-            best.as_ref(),
-        );
-        self.emit(Event::AgentStarted { id })?;
-        self.begin_watch("the agent", id)?;
-        let mut job = exec::start(&Job {
-            name: "agent".into(),
-            command,
-            cwd: root,
-            folder: call.folder.clone(),
-            log: call.log(),
-            stdin: Some(call.prompt()),
-            env,
-            timeout: ROUND_CAP,
-            grace: contract.grace,
-            tied: true,
-        })?;
-        let mut listener = self.interrupts.listen();
-        loop {
-            match self.asked()? {
-                Interrupt::Now => {
-                    job.stop()?;
-                    return Called::of(job.wait().await);
-                }
-                Interrupt::Detach => return Ok(Called::Detached),
-                _ => {}
-            }
-            tokio::select! {
-                exit = job.wait() => return Called::of(exit),
-                () = listener.signal_or_look() => {}
+                Ok(Proposed::Nothing { exit: exit.exit })
             }
         }
     }
@@ -322,21 +183,8 @@ impl Session<'_> {
             outcome: None::<Outcome>,
             description: said,
             stale_count: self.journal.stale_count,
+            stall: stall(false, Some(said)),
         })?)
-    }
-
-    /// Waits before an agent that failed is called again; growing, at most a minute. Ends early on an interrupt.
-    pub(super) async fn pause(&mut self) -> Result<(), SessionError> {
-        let wait = Duration::from_millis(100 << self.journal.idle_calls.min(9)).min(Duration::from_secs(60));
-        let end = Instant::now() + wait;
-        let mut listener = self.interrupts.listen();
-        while self.asked()? == Interrupt::None {
-            tokio::select! {
-                () = sleep_until(end) => break,
-                () = listener.signal_or_look() => {}
-            }
-        }
-        Ok(())
     }
 }
 

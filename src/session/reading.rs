@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::domain::{Contract, FORMAT_VERSION, Record, Tag};
+use crate::domain::{Contract, Drift, FORMAT_VERSION, Record, Tag};
 use crate::git::{Head, Repo};
 use crate::measure::plain_text;
 use crate::rules::History;
@@ -134,6 +134,23 @@ pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
         Ok(None) => Err(SessionError::NoContract(folder.root().to_owned())),
         terms => terms.map_err(|source| SessionError::BadRecord { reference: baseline.name, source }),
     }
+}
+
+/// Refuses terms that somebody changed after they were approved: in the file, or both in it and in its hash.
+pub(super) fn refuse_changed(repo: &Repo, tag: &Tag, stored: &Contract) -> Result<(), SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let drifts = match repo.record(&tag.record_ref(0))? {
+        // One that cannot be read is refused where it is needed.
+        Some(baseline) => {
+            parse_record(&baseline.name, &baseline.message).ok().and_then(|it| recorded_terms(&it).ok()?)
+        }
+        None => None,
+    };
+    let drifts = drifts.map_or_else(Vec::new, |approved| Drift::all(&approved, stored));
+    if !drifts.is_empty() || folder.contract_was_changed()? {
+        return Err(SessionError::ContractChanged { path: folder.state().join("contract.json"), drifts });
+    }
+    Ok(())
 }
 
 /// The terms that the record of a baseline holds; `None` where it holds none.

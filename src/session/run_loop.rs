@@ -1,34 +1,31 @@
 //! `ar run`: the loop.
 
-use std::time::Instant;
-
 use serde_json::json;
 
 use super::attempt::Attempted;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::Session;
+use super::outage::Waited;
 use super::plan::Drive;
 use super::proposing::Proposed;
+use crate::agent::Proposal;
 use crate::domain::StopReason;
 use crate::rules::{LOST_RETRIES, stop_before_next};
 use crate::state::Level;
-
-/// Exit statuses of a shell that found no program, or one that it may not execute.
-const NOT_STARTED: [i32; 2] = [126, 127];
 
 impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
     /// until something ends the loop.
     pub async fn run(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
-        let began = Instant::now();
+        self.start_the_clock();
         let begun = self.begin(drive).await;
         let begun = match self.or_take_back(begun) {
             Err(error) if error.is_disk_full() && !self.taken_back => return Err(self.stopped_by(error)),
             begun => begun?,
         };
         let reason = match begun {
-            Attempted::Recorded => match self.turn(began).await {
+            Attempted::Recorded => match self.turn().await {
                 Ok(reason) => reason,
                 Err(error) => return Err(self.stopped_by(error)),
             },
@@ -49,7 +46,7 @@ impl Session<'_> {
             return Ok(attempted);
         }
         if drive == (Drive::Loop { adopt: true }) {
-            self.set_aside(None)?;
+            self.set_aside(Proposal::default())?;
         }
         if self.history.baseline().is_none() {
             let measured = self.measure_baseline(None).await?;
@@ -80,8 +77,9 @@ impl Session<'_> {
         SessionError::Stopped(Box::new(error))
     }
 
-    async fn turn(&mut self, began: Instant) -> Result<StopReason, SessionError> {
+    async fn turn(&mut self) -> Result<StopReason, SessionError> {
         let mut lost = 0;
+        let first = self.history.next_id();
         loop {
             match self.asked()? {
                 Interrupt::None => {}
@@ -92,8 +90,11 @@ impl Session<'_> {
                 return Ok(reason);
             }
             let idle = self.journal.idle_calls;
-            if let Some(reason) = stop_before_next(&self.contract, &self.history, began.elapsed(), idle) {
+            if let Some(reason) = stop_before_next(&self.contract, &self.history, first, idle) {
                 self.journal.idle_calls = 0;
+                return Ok(reason);
+            }
+            if let Some(reason) = self.no_time_for_experiment() {
                 return Ok(reason);
             }
             if self.contract.agent.is_none() {
@@ -108,11 +109,20 @@ impl Session<'_> {
                 Proposed::Detached => return Ok(StopReason::Detached),
                 Proposed::Lost if lost < LOST_RETRIES => lost += 1,
                 Proposed::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
-                Proposed::Nothing { said, exit: Some(code) } if NOT_STARTED.contains(&code) => {
-                    return Ok(StopReason::Agent { detail: format!("exit {code}: {said}") });
+                Proposed::Outage => {
+                    if let Waited::GivenUp(reason) = self.wait_out().await? {
+                        return Ok(reason);
+                    }
                 }
-                Proposed::Nothing { exit: Some(0), .. } => {}
+                Proposed::Nothing { exit: Some(0) } => {}
                 Proposed::Nothing { .. } => self.pause().await?,
+                Proposed::Change(open)
+                    if open.refused.is_none()
+                        && let Some(reason) = self.no_time_for_run() =>
+                {
+                    self.roll_back(&open, "came too late to be run")?;
+                    return Ok(reason);
+                }
                 Proposed::Change(open) => match self.attempt(*open, None).await? {
                     Attempted::Recorded => lost = 0,
                     Attempted::RolledBack => return Ok(StopReason::Interrupted),

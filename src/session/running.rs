@@ -36,7 +36,7 @@ pub(super) const RUN_FILES: [&str; 7] =
 pub(super) type Deadline = Option<Instant>;
 
 /// How often a sign of life is written.
-const HEARTBEAT: Duration = Duration::from_secs(60);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// How the waiting for a run ended.
 pub(super) enum Ended {

@@ -13,7 +13,7 @@ use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
 use crate::exec::{self, Started};
 use crate::git::Repo;
 use crate::measure::Scanner;
-use crate::report::{OpenStatus, SessionStatus};
+use crate::report::{OpenStatus, OutageStatus, SessionStatus};
 use crate::rules::{Activity, History, RunFound, Seen, activity};
 use crate::state::{Journal, OpenExperiment, SessionFolder, read_json, read_tail};
 
@@ -49,10 +49,14 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
     let contract = contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
 
     let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
+    let outage = journal.as_ref().and_then(|journal| journal.outage.clone());
+    let outage =
+        outage.and_then(|open| Some(OutageStatus { outage: open.outage, since: open.since, again: open.until? }));
     let seen = Seen {
         phase: journal.as_ref().map(|journal| journal.phase),
         owned: owner.is_some(),
         job: open.map_or(RunFound::Gone, |open| run_found(&folder.run(open.id))),
+        outage: outage.is_some(),
     };
     let activity = activity(seen);
     let metric = contract.as_ref().map(|contract| &contract.metric);
@@ -64,6 +68,7 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
         worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
         ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
         activity,
+        outage: outage.filter(|_| activity == Activity::Waiting),
         open,
         owner: owner.as_ref().map(|owner| owner.said.clone()),
         process: owner.as_ref().and_then(|owner| owner.process()),

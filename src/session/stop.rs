@@ -118,6 +118,6 @@ fn last_experiment(journal: &Journal) -> Option<u32> {
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: u32) -> bool {
-    let seen = Seen { phase: Some(phase), owned: false, job: run_found(&folder.run(id)) };
+    let seen = Seen { phase: Some(phase), owned: false, job: run_found(&folder.run(id)), outage: false };
     activity(seen) == Activity::RunningAlone
 }

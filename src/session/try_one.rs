@@ -9,6 +9,9 @@ use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
 use super::running::Deadline;
+use crate::agent::Proposal;
+use crate::domain::LastCall;
+use crate::rules::directions_tried;
 use crate::state::{OpenExperiment, Status};
 
 /// What became of one `ar try`.
@@ -23,14 +26,14 @@ pub enum Tried {
 }
 
 impl Session<'_> {
-    /// Makes the change in the working tree the next experiment; measures the baseline first if there is none. Waits for
-    /// at most `wait`.
-    pub async fn try_once(
-        &mut self,
-        description: Option<String>,
-        wait: Option<Duration>,
-    ) -> Result<Tried, SessionError> {
-        let tried = self.try_change(description, wait).await;
+    /// Makes the change in the working tree, which `proposal` tells of, the next experiment; measures the baseline first if
+    /// there is none. Waits for at most `wait`.
+    ///
+    /// # Errors
+    ///
+    /// Under a pivot a proposal that names a direction which was tried is refused once; nothing is recorded then.
+    pub async fn try_once(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
+        let tried = self.try_change(proposal, wait).await;
         self.or_stopped(tried)
     }
 
@@ -40,7 +43,7 @@ impl Session<'_> {
         self.or_stopped(tried)
     }
 
-    async fn try_change(&mut self, description: Option<String>, wait: Option<Duration>) -> Result<Tried, SessionError> {
+    async fn try_change(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         self.end_unseen().await?;
         if let Some(limit) = self.contract.max_experiments
@@ -49,10 +52,11 @@ impl Session<'_> {
             return self.or_take_back(Err(SessionError::AtCap(limit)));
         }
         let attempted = if self.history.baseline().is_some() {
-            let open = self.commit_working_tree(description)?;
+            self.refuse_repeated_direction(&proposal)?;
+            let open = self.commit_working_tree(proposal)?;
             self.attempt(open, deadline).await?
         } else {
-            let first = match self.set_aside(description) {
+            let first = match self.set_aside(proposal) {
                 Ok(()) => self.first_try(deadline).await,
                 Err(error) => Err(error),
             };
@@ -86,12 +90,29 @@ impl Session<'_> {
         self.attempt_aside(deadline).await
     }
 
+    /// Refuses a direction that was tried where a new one is wanted; of the same experiment only once, since a repeat costs
+    /// less than an agent that has no other.
+    fn refuse_repeated_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
+        let next = Some(self.history.next_id());
+        if self.journal.refused_direction_of == next {
+            return Ok(());
+        }
+        let Some(direction) = self.repeated_direction(proposal) else { return Ok(()) };
+        self.journal.refused_direction_of = next;
+        self.write_journal()?;
+        let tried = directions_tried(&self.history).into_iter().map(|tried| tried.direction).collect();
+        Err(SessionError::RepeatedDirection { direction, tried })
+    }
+
     /// Commits the change in the working tree as the next experiment.
-    fn commit_working_tree(&mut self, description: Option<String>) -> Result<OpenExperiment, SessionError> {
+    fn commit_working_tree(&mut self, proposal: Proposal) -> Result<OpenExperiment, SessionError> {
         let mut open = OpenExperiment::new(self.history.next_id(), self.tip(), self.now());
+        open.direction = proposal.direction.clone();
+        open.proposal = proposal.more();
         let known = self.known_untracked()?;
         self.journal.iteration += 1;
-        let texts = Texts { own: description, fallback: None };
+        self.journal.last_call = LastCall::default();
+        let texts = Texts { own: proposal.description, fallback: None };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(open)
     }

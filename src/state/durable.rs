@@ -29,7 +29,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     only_regular(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?)
 }
 
-fn only_regular(file: File) -> io::Result<File> {
+/// Refuses what is open and no regular file.
+pub(super) fn only_regular(file: File) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
@@ -46,7 +47,12 @@ pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 /// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. Who may read it stays as it is; for a
 /// new file the umask says it.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    replace_through(path.parent().unwrap_or(Path::new(".")), path, content)
+}
+
+/// Does what [`write_atomic`] does with the temporary file in another `folder` of the same file system: whoever looks at
+/// the folder of `path` sees no half of it, also when this process is killed.
+pub(super) fn replace_through(folder: &Path, path: &Path, content: &[u8]) -> Result<(), StateError> {
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new()
             .prefix(TEMPORARY)
@@ -60,7 +66,7 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
         crash::point("state.file_prepared");
         file.persist(path)?;
         crash::point("state.file_replaced");
-        File::open(folder)?.sync_all()
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(failed("write", path))
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use super::StateError;
 use super::durable::{create_folder, failed, open_regular, read_json, write_json};
@@ -21,12 +23,19 @@ const WORKTREE_LOCK: &str = "autoresearch-owner";
 /// The files of the state folder.
 pub const STATE_FILES: [&str; 7] =
     ["contract.json", "task_spec.md", PROGRESS, "untracked.json", FINDINGS, ITERATIONS, DIRECTIONS];
+/// The field of contract.json that holds the hash of the others.
+const HASH: &str = "hash";
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
 #[derive(Debug, Clone)]
 pub struct SessionFolder {
     root: PathBuf,
     tag: Tag,
+}
+
+/// The SHA-256 of a JSON document without white space, its fields in their order.
+fn hash_of(document: &Value) -> String {
+    Sha256::digest(document.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl SessionFolder {
@@ -78,12 +87,29 @@ impl SessionFolder {
 
     /// Reads the contract; `None` when the session has none.
     pub fn contract(&self) -> Result<Option<Contract>, StateError> {
-        read_json(&self.contract_path())
+        let contract: Option<Contract> = read_json(&self.contract_path())?;
+        Ok(contract.map(|mut contract| {
+            contract.more.remove(HASH);
+            contract
+        }))
     }
 
-    /// Stores the contract, and the task in prose beside it.
+    /// Whether the contract is no longer what was stored: its hash is that of another one. One that was stored without
+    /// a hash is taken as it is.
+    pub fn contract_was_changed(&self) -> Result<bool, StateError> {
+        let terms: Option<Map<String, Value>> = read_json(&self.contract_path())?;
+        let Some(mut terms) = terms else { return Ok(false) };
+        let stored = terms.remove(HASH);
+        Ok(stored.is_some_and(|stored| stored != hash_of(&Value::Object(terms))))
+    }
+
+    /// Stores the contract with a hash of what was approved, and the task in prose beside it.
     pub fn store_contract(&self, contract: &Contract, task: &str) -> Result<(), StateError> {
-        write_json(&self.contract_path(), contract)?;
+        let path = self.contract_path();
+        let mut terms =
+            serde_json::to_value(contract).map_err(|source| StateError::Json { path: path.clone(), source })?;
+        terms[HASH] = hash_of(&terms).into();
+        write_json(&path, &terms)?;
         super::write_atomic(&self.state().join("task_spec.md"), task.as_bytes())
     }
 

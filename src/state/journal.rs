@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::StateError;
 use super::durable::{read_json, write_json};
-use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, Phase, Rung};
+use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Rung};
 
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";
@@ -91,14 +91,35 @@ impl OpenExperiment {
 }
 
 /// A change that was taken out of the working tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Aside {
     /// Its commit.
     pub commit: CommitId,
     /// What it tries.
     pub description: String,
+    /// The strategy that it belongs to.
+    #[serde(default)]
+    pub direction: Option<String>,
+    /// What was said about it beside description and direction.
+    #[serde(default)]
+    pub proposal: Map<String, Value>,
     /// The ref that keeps it meanwhile.
     pub reference: String,
+}
+
+/// An outage of the agent that is not over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenOutage {
+    /// When the first call failed.
+    pub since: Timestamp,
+    /// How long it has lasted with somebody at work, in seconds.
+    pub seconds: f64,
+    /// How often it was waited out.
+    pub waits: u32,
+    /// What the last call came to.
+    pub outage: Outage,
+    /// Until when it is waited out; absent while the agent is called.
+    pub until: Option<Timestamp>,
 }
 
 /// `state/progress.json`.
@@ -126,6 +147,18 @@ pub struct Journal {
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
+    /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
+    #[serde(default)]
+    pub refused_direction_of: Option<u32>,
+    /// What the next call of the agent is told about the last one.
+    #[serde(default)]
+    pub last_call: LastCall,
+    /// The outage that keeps the agent from its work.
+    #[serde(default)]
+    pub outage: Option<OpenOutage>,
+    /// The last experiment that the summary of a loop tells of, in the lessons.
+    #[serde(default)]
+    pub summed_up: u32,
     /// Why the last loop ended, as it was told; absent while one is at work.
     #[serde(default)]
     pub ended: Option<String>,
@@ -162,6 +195,10 @@ impl Journal {
             flagged: Vec::new(),
             stops_for_flag: false,
             idle_calls: 0,
+            refused_direction_of: None,
+            last_call: LastCall::default(),
+            outage: None,
+            summed_up: 0,
             ended: None,
             unseen: false,
             worktree: worktree.to_owned(),

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::StateError;
 use super::durable::{append_line, read_json, read_tail, write_json};
-use crate::domain::{FORMAT_VERSION, Outcome, Record};
+use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall};
+use crate::rules::same_direction;
 
 /// What was found.
 pub const FINDINGS: &str = "findings.jsonl";
@@ -32,6 +33,9 @@ pub struct Iteration<'a> {
     pub description: &'a str,
     /// Iterations since the last keep, after it.
     pub stale_count: u32,
+    /// How the call of the agent stalled, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
 }
 
 impl<'a> Iteration<'a> {
@@ -44,6 +48,7 @@ impl<'a> Iteration<'a> {
             outcome: Some(record.outcome),
             description: &record.description,
             stale_count,
+            stall: None,
         }
     }
 }
@@ -67,7 +72,7 @@ struct DirectionTried {
 impl Directions {
     /// Notes that an experiment belongs to a direction; whether that is new.
     fn add(&mut self, direction: &str, experiment: u32) -> bool {
-        match self.directions.iter_mut().find(|known| known.direction == direction) {
+        match self.directions.iter_mut().find(|known| same_direction(&known.direction, direction)) {
             Some(known) if known.experiments.contains(&experiment) => return false,
             Some(known) => known.experiments.push(experiment),
             None => self.directions.push(DirectionTried {
@@ -197,6 +202,7 @@ mod tests {
             outcome: None,
             description: "what now?",
             stale_count: 1,
+            stall: None,
         };
         let experiment = Iteration { experiment: Some(1), ..idle.clone() };
         for iteration in [&idle, &idle, &experiment, &experiment] {
@@ -207,7 +213,7 @@ mod tests {
         memory.add_findings(Timestamp::UNIX_EPOCH, 1, &found).unwrap();
         memory.add_findings(Timestamp::UNIX_EPOCH, 2, &found[..1]).unwrap();
         memory.add_direction("warmup", 1).unwrap();
-        memory.add_direction("warmup", 1).unwrap();
+        memory.add_direction("Warm-up", 1).unwrap();
         let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(text("iteration_log.jsonl").lines().count(), 2);
         assert_eq!(text("findings.jsonl").lines().count(), 3);

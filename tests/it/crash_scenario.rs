@@ -20,6 +20,8 @@ pub(crate) enum Scenario {
     Deletes(&'static str),
     /// The same, stopped at once in its second run and then resumed.
     Stop(&'static str),
+    /// The same with an agent whose first call is cut short by a limit.
+    Outage(&'static str),
     /// The loop on the structural ladder, with a direction that is named again when a new one is asked for.
     Pivot,
     /// The loop with a change that is made the first experiment.
@@ -55,13 +57,14 @@ pub(crate) type Trace = BTreeMap<&'static str, usize>;
 
 impl Scenario {
     /// All that are played.
-    pub(crate) const ALL: [Scenario; 10] = [
+    pub(crate) const ALL: [Scenario; 11] = [
         Scenario::Loop("new-better commit-worse"),
         Scenario::Loop("crash rename-better"),
         Scenario::Loop("commit-better delete-worse"),
         Scenario::Hands("space-worse better"),
         Scenario::Deletes("new-worse better"),
         Scenario::Stop("new-worse better"),
+        Scenario::Outage("worse better"),
         Scenario::Pivot,
         Scenario::Adopt,
         Scenario::AdoptInVain,
@@ -70,7 +73,11 @@ impl Scenario {
 
     fn steps(self) -> &'static str {
         match self {
-            Scenario::Loop(steps) | Scenario::Hands(steps) | Scenario::Deletes(steps) | Scenario::Stop(steps) => steps,
+            Scenario::Loop(steps)
+            | Scenario::Hands(steps)
+            | Scenario::Deletes(steps)
+            | Scenario::Stop(steps)
+            | Scenario::Outage(steps) => steps,
             Scenario::Pivot => "silent nan silent",
             Scenario::Adopt | Scenario::AdoptInVain => "- new-worse",
             Scenario::Try => "- -",
@@ -212,10 +219,14 @@ impl Session {
             _ => train,
         };
         let steps = agent(self.scenario.steps());
-        let learn = "sed -i 's/}$/, \"findings\": [\"one of them\"]}/' \"$AR_PROPOSAL\"";
+        let learn = "sed -i \"s/}$/, \\\"findings\\\": [\\\"one of them\\\"], \\\"ideas\\\": [\\\"after $AR_EXPERIMENT\\\"]}/\" \"$AR_PROPOSAL\"";
         let before = match self.scenario {
-            Scenario::Deletes(_) => "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ",
-            _ => "",
+            Scenario::Deletes(_) => "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ".to_owned(),
+            Scenario::Outage(_) => format!(
+                "if mkdir {outside}/limited 2>/dev/null; then touch half.txt; \
+                 echo 'rate limit exceeded, try again in 0.02 seconds'; exit 1; fi; "
+            ),
+            _ => String::new(),
         };
         let mut agent = format!("{before}{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
         if self.scenario == Scenario::Pivot {

@@ -269,3 +269,29 @@ fn the_answer_of_a_try_ends_with_what_to_do_next() {
     assert!(fourth.stderr.contains("flagged for a person after experiment 4"), "{fourth:#?}");
     assert!(fourth.stdout.contains("      next: Fresh start. "), "{fourth:#?}");
 }
+
+#[test]
+fn a_direction_that_was_tried_is_refused_once_at_a_pivot_also_from_an_agent_that_drives() {
+    let repo = training_repo();
+    let attempt = |n: u32, more: &[&str]| {
+        repo.write("train.sh", format!("{}# {n}\n", repo.read("train.sh")));
+        ar(&repo, [&["try"], more].concat())
+    };
+    let terms = ["--metric", "val_bpb", "--cmd", "sh train.sh", "--ladder", "structural", "--tag", "t"];
+    let named = ["-m", "a change", "--direction", "warmup"];
+    attempt(1, &[&named[..], &terms].concat()).ok();
+    // With a finding it does not count as stale, and a flag comes before the file.
+    fs::write(repo.outside().join("said"), r#"{"direction": "x", "findings": ["found"], "description": "y"}"#).unwrap();
+    let second = attempt(2, &[&named[..], &["--proposal", "../said", "--format", "json"]].concat()).ok().json();
+    assert_eq!((&second["direction"], &second["next"]), (&"warmup".into(), &Value::Null), "{second}");
+    assert_eq!(second["proposal"]["findings"], serde_json::json!(["found"]));
+    attempt(3, &named).ok();
+    let refused = attempt(4, &["--direction", "Warm-Up"]).exits(1);
+    let words = "the direction \"Warm-Up\" was tried before, and a new one is wanted; tried: warmup";
+    assert!(refused.stderr.contains(words) && refused.stderr.contains("--direction"), "{refused:#?}");
+    assert!(repo.read("train.sh").ends_with("# 4\n"), "the change stays where it is");
+    let again = ar(&repo, ["try", "--direction", "Warm-Up", "--format", "json"]).ok().json();
+    assert_eq!((&again["id"], &again["direction"]), (&4.into(), &"Warm-Up".into()));
+    let wrong = attempt(5, &["--proposal", "../nowhere"]).exits(2);
+    assert!(wrong.stderr.contains("cannot take the proposal from ../nowhere"), "{wrong:#?}");
+}

@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod adopt;
+mod agent_calls;
 mod archiver;
 mod bad_input;
+mod budgets;
 mod check;
 mod cli;
 #[cfg(feature = "crash-points")]
+mod contract;
 mod crash;
 #[cfg(feature = "crash-points")]
 mod crash_scenario;
@@ -20,13 +23,17 @@ mod exec;
 mod git;
 mod hostile;
 mod hostile_agent;
+mod ideas;
 mod interrupt;
 mod keep_logs;
 mod kill;
 mod ladder;
 mod ledger;
+mod lessons;
 mod measure;
+mod outage;
 mod outcome;
+mod presets;
 mod recovery;
 mod run_loop;
 mod settings;

@@ -49,6 +49,8 @@ pub(crate) fn results(repo: &TestRepo) -> String {
     for file in ["progress.json", "directions_tried.json", "iteration_log.jsonl", "findings.jsonl"] {
         text += &timeless(&read(repo, &format!(".autoresearch/t/state/{file}")));
     }
+    text += &read(repo, "autoresearch-lessons.md");
+    text += &timeless(&read(repo, ".autoresearch/ideas.jsonl"));
     text += &names(&repo.file(".autoresearch/t/state"), |_| true);
     text += &names(&repo.file(".autoresearch/t"), |_| true);
     text += &names(&repo.file(".git"), |name| name.starts_with("ar-") || name.ends_with(".lock"));

@@ -55,6 +55,14 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--max-files", "5", "max-files = 5"),
         ("--max-file-lines", "200", "max-file-lines = 200"),
         ("--ladder", "structural", "ladder = \"structural\""),
+        ("--guard", "sh tests.sh a::b", "guard = [\"sh tests.sh a::b\"]"),
+        ("--limit", "memory_gb <= 40", "limit = [\"memory_gb<=40\"]"),
+        ("--simpler-wins", "0.001", "simpler-wins = 0.001"),
+        ("--agent-timeout", "20m", "agent-timeout = \"20m\""),
+        ("--outage-limit", "6h", "outage-limit = \"6h\""),
+        ("--until", "7:00", "until = \"07:00\""),
+        ("--max-crashes", "5", "max-crashes = 5"),
+        ("--on-event", "./notify.sh", "on-event = \"./notify.sh\""),
     ];
     let repo = training_repo();
     let flags = ["init", "--higher", "--research", "--stop-when-flagged"];
@@ -74,4 +82,29 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
     for line in ["metric-file = \"out/m.json:/a/b\"", "for = \"1h30m\"", "timeout = \"500ms\""] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
+}
+
+#[test]
+fn init_knows_the_layout_of_a_script_with_its_evaluation_beside_it() {
+    let repo = training_repo();
+    for file in ["train.py", "prepare.py", "uv.lock"] {
+        repo.write(file, "\n");
+    }
+    ar(&repo, ["init"]).ok();
+    let text = repo.read("ar.toml");
+    for line in ["metric = \"val_bpb\"", "cmd = \"uv run train.py\"", "scope = [\"train.py\"]"] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn guards_and_limits_stand_on_lines_of_their_own_in_a_variable() {
+    let repo = training_repo();
+    let mut command =
+        ar_command(&repo, &repo.path(), ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]);
+    command.env("AR_GUARD", "test 1 = 1 # a::b\ntrue").env("AR_SCOPE", "train.sh:docs/**");
+    Called::from(command.output().unwrap()).ok();
+    let contract: serde_json::Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
+    assert_eq!(contract["guards"], serde_json::json!(["test 1 = 1 # a::b", "true"]));
+    assert_eq!(contract["scope"], serde_json::json!(["train.sh", "docs/**"]));
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::facts::{Facts, known_tags};
-use super::{host, ledger, records, refs, repository, state};
+use super::{host, ledger, records, refs, repository, shared, state};
 use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
-use crate::session::plan::Asked;
 use crate::session::reading::session_of_head;
+use crate::session::terms::Asked;
 use crate::state::SEE_DOCTOR;
 
 /// What `ar doctor --repair` is called, as a hint.
@@ -75,6 +75,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         }
     }
     findings.extend(ledger::look(&repo, &patients));
+    findings.extend(shared::look(&repo));
     findings.extend(host::look(&repo, &patients.meant, asked));
     findings.sort_by_key(|finding| finding.area);
     // One thing that is wrong may stop several looks.

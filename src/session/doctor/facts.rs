@@ -39,6 +39,8 @@ pub(super) struct Facts {
     pub(super) broken: Vec<BrokenRef>,
     /// The contract of its folder.
     pub(super) contract: Result<Option<Contract>, StateError>,
+    /// Whether it was changed after it was approved, as its hash tells.
+    pub(super) is_changed: bool,
     pub(super) journal: Result<Option<Journal>, StateError>,
     /// Who is at work on it.
     pub(super) holder: Option<String>,
@@ -80,8 +82,10 @@ impl Facts {
         broken.extend(repo.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch));
         let holder = folder.owner(repo.git_dir()).ok().flatten().map(|owner| owner.said);
         let contract = folder.contract();
+        // One that cannot be read is told of as such.
+        let is_changed = folder.contract_was_changed().unwrap_or(false);
         let journal = Journal::read(&folder.state());
-        Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, journal, holder })
+        Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, is_changed, journal, holder })
     }
 
     /// Whether it is no session any more: there are neither terms nor records, nor anybody at work.

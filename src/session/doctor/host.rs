@@ -6,25 +6,28 @@ use std::path::Path;
 
 use super::examine::finding_of;
 use super::facts::Facts;
+use crate::agent::{PRESETS, agent_terms};
 use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::judge_space;
-use crate::session::plan::{Asked, check_command};
+use crate::session::plan::check_command;
+use crate::session::terms::Asked;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
+    let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
     let mut commands: Vec<(Area, &'static str, String)> = Vec::new();
     let mut add = |command: Option<String>, agent: Option<String>| {
         commands.extend(command.map(|line| (Area::Command, "command", line)));
         commands.extend(agent.map(|line| (Area::Agent, "agent", line)));
     };
     if sessions.is_empty() {
-        add(asked.command.clone(), asked.agent.clone());
+        add(asked.command.clone(), asked_agent.clone());
     }
     for terms in sessions.iter().filter_map(Facts::terms) {
-        add(Some(terms.command), asked.agent.clone().or(terms.agent));
+        add(Some(terms.command), asked_agent.clone().or(terms.agent));
     }
     commands.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
     commands.dedup();
@@ -34,7 +37,19 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
             Err(error) => finding_of(area, &error),
         });
     }
+    found.push(presets(repo));
     found
+}
+
+/// Which of the agents that are known by name are installed.
+fn presets(repo: &Repo) -> Finding {
+    let (there, not_there): (Vec<&str>, Vec<&str>) = PRESETS
+        .map(|preset| preset.name)
+        .into_iter()
+        .partition(|name| check_command("agent", name, repo.worktree()).is_ok());
+    let names = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let what = format!("presets installed: {}; not installed: {}", names(&there), names(&not_there));
+    Finding::ok(Area::Agent, what)
 }
 
 fn disks(repo: &Repo) -> Vec<Finding> {

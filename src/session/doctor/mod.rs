@@ -11,6 +11,7 @@ mod records;
 mod refs;
 mod repair;
 mod repository;
+mod shared;
 mod state;
 
 pub use examine::{Examination, examine};

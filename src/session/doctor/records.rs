@@ -3,18 +3,10 @@
 use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef};
 use super::repository;
-use crate::domain::{Area, Contract, Finding, count_of, with_causes};
+use crate::domain::{Area, Contract, Drift, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::session::error::SessionError;
 use crate::state::StateError;
-
-/// A term that contract and record do not agree on.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Drift {
-    field: &'static str,
-    file: String,
-    record: String,
-}
 
 /// Looks at the terms and the records of a session.
 pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
@@ -63,10 +55,23 @@ fn contract(facts: &Facts) -> Option<Finding> {
     let error = |what: String| Some(Finding::error(Area::Session, what).hint(REPAIR));
     match (&facts.contract, &recorded) {
         (Ok(Some(stored)), Some(recorded)) => {
-            let Drift { field, file, record } = drift(stored, recorded)?;
-            error(format!("contract.json has the {field} `{file}`, and the baseline's record `{record}`"))
+            let term = |Drift { field, approved, found }: &Drift| {
+                format!("the {field} `{found}`, and the baseline's record `{approved}`")
+            };
+            let drifts: Vec<_> = Drift::all(recorded, stored).iter().map(term).collect();
+            if drifts.is_empty() {
+                facts.is_changed.then(|| {
+                    Finding::error(Area::Session, "contract.json was changed after it was approved").hint(REPAIR)
+                })
+            } else {
+                error(format!("contract.json has {}", drifts.join("; ")))
+            }
         }
-        (Ok(Some(_)), None) => None,
+        (Ok(Some(_)), None) => facts.is_changed.then(|| {
+            let what = format!("{} was changed, and no record holds what was approved", path.display());
+            Finding::damaged(Area::Session, what)
+                .hint("begin anew in a session of its own: `ar run --tag NEW --metric NAME --cmd COMMAND`")
+        }),
         (Ok(None), Some(_)) => error(format!("{} is not there", path.display())),
         (Err(StateError::Json { .. }), Some(_)) => error(format!("{} cannot be understood", path.display())),
         (Err(error), recorded) if recorded.is_some() || !matches!(error, StateError::Json { .. }) => {
@@ -83,24 +88,6 @@ fn contract(facts: &Facts) -> Option<Finding> {
             )))
         }
     }
-}
-
-/// The first of the terms that never change which contract and record do not agree on.
-pub(super) fn drift(file: &Contract, record: &Contract) -> Option<Drift> {
-    let terms = |contract: &Contract| {
-        [
-            ("session", contract.tag.to_string()),
-            ("metric", contract.metric.name.clone()),
-            ("direction", contract.metric.direction.to_string()),
-            ("metric source", format!("{:?}", contract.metric.source)),
-            ("command", contract.command.clone()),
-            ("scope", contract.scope.join(", ")),
-            ("list of protected files", contract.protect.join(", ")),
-            ("start", contract.start.to_string()),
-        ]
-    };
-    let differs = terms(file).into_iter().zip(terms(record)).find(|(file, record)| file != record);
-    differs.map(|((field, file), (_, record))| Drift { field, file, record })
 }
 
 /// The terms with those that never change as the baseline's record has them.

@@ -6,18 +6,20 @@ use std::path::{Path, PathBuf};
 use super::examine::{Examination, Patients, examine};
 use super::facts::Facts;
 use super::ledger::Books;
-use super::records::{drift, mended};
+use super::records::mended;
 use super::refs::value_of;
 use super::repository::in_the_way;
+use super::shared;
 use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
-use crate::domain::{Clock, Phase, Record, Tag, count_of};
+use crate::domain::{Clock, Drift, Phase, Record, Tag, count_of};
 use crate::exec;
 use crate::git::{LockOwner, Repo};
 use crate::rules::Tip;
 use crate::session::error::SessionError;
 use crate::session::heal::rebuilt_journal;
-use crate::session::plan::{Asked, OWN_FILES};
+use crate::session::plan::OWN_FILES;
+use crate::session::terms::Asked;
 use crate::state::{
     ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, refuse_held,
     write_atomic,
@@ -58,6 +60,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
         journal(&repo, facts, clock, &mut done)?;
     }
     ledger(&repo, &Patients::find(&repo, tag)?.sessions(), clock, &mut done)?;
+    shared::mend(&repo, &mut done)?;
     if !done.is_empty() {
         repo.exclude(OWN_FILES)?;
     }
@@ -102,7 +105,7 @@ fn contract(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     let Some(recorded) = facts.recorded_terms() else { return Ok(()) };
     let path = facts.folder.state().join("contract.json");
     let terms = match &facts.contract {
-        Ok(Some(stored)) if drift(stored, &recorded).is_none() => return Ok(()),
+        Ok(Some(stored)) if !facts.is_changed && Drift::all(&recorded, stored).is_empty() => return Ok(()),
         Ok(Some(stored)) => {
             let bytes = read(&path)?;
             let copy = copy_beside(&path, &bytes, ".before-repair")?;

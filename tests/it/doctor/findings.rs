@@ -16,9 +16,12 @@ use crate::support::{Called, TestRepo, ar, ar_command, until};
 fn shown(repo: &TestRepo, said: &str) -> String {
     let root = repo.path();
     let text = said.replace(root.to_str().unwrap(), "/repo").replace(env!("CARGO_MANIFEST_DIR"), "/ar");
-    let disk =
-        text.lines().map(|line| if line.contains(" disk ") { "(disk)\n".to_owned() } else { format!("{line}\n") });
-    disk.filter(|line| !line.trim_start().starts_with("hint: df ")).collect()
+    let lines = text.lines().map(|line| match line {
+        line if line.contains(" disk ") => "(disk)\n".to_owned(),
+        line if line.contains(" presets installed: ") => "(presets)\n".to_owned(),
+        line => format!("{line}\n"),
+    });
+    lines.filter(|line| !line.trim_start().starts_with("hint: df ")).collect()
 }
 
 #[test]
@@ -33,7 +36,7 @@ fn a_session_that_is_in_order_is_said_to_be() {
     );
     let areas: Vec<&str> =
         json["findings"].as_array().unwrap().iter().filter_map(|finding| finding["area"].as_str()).collect();
-    assert_eq!(areas, ["repository", "refs", "session", "ledger", "journal", "disk", "command", "agent"]);
+    assert_eq!(areas, ["repository", "refs", "session", "ledger", "journal", "disk", "command", "agent", "agent"]);
     assert!(
         doctor(&repo, &["--format", "csv"], 0).starts_with("area,session,level,what,hint\nrepository,,ok,HEAD is on")
     );

@@ -1,0 +1,101 @@
+//! Agent programs that are known by name.
+
+/// A known agent program, and how it is called with nobody there: it takes the prompt, edits files without asking, and
+/// exits.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// What `--agent` and the program are called.
+    pub name: &'static str,
+    /// The command line, for `sh -c`.
+    pub command: &'static str,
+    /// The command that installs it.
+    pub install: &'static str,
+    /// What it must find to work: a login or a key.
+    pub needs: &'static str,
+}
+
+/// All presets, in the order of their names. The options are those of aider 0.86, claude 2.1, codex 0.169, gemini 0.61 and
+/// opencode 1.18; `tests/real_agent/run` calls each of them.
+pub const PRESETS: [Preset; 5] = [
+    Preset {
+        name: "aider",
+        // Whatever would wait for a person, fetch the URLs of a prompt or write beside the change is turned off, and the
+        // call of the model that sums up a conversation which nobody continues. Its history of the call goes to the
+        // experiment's other files. It commits, as the subject says what the change is.
+        command: "aider --yes-always --message-file \"$AR_PROMPT\" --no-dirty-commits --no-gitignore --no-detect-urls \
+                  --no-suggest-shell-commands --no-check-update --no-show-release-notes --no-show-model-warnings \
+                  --no-analytics --no-stream --no-pretty --max-chat-history-tokens 100000 \
+                  --chat-history-file \"$AR_RUN_DIR/aider.md\" --input-history-file \"$AR_RUN_DIR/aider.input\"",
+        install: "python3 -m pip install aider-chat",
+        needs: "a model and its key, such as AIDER_MODEL and OPENAI_API_KEY",
+    },
+    Preset {
+        name: "claude",
+        command: "claude -p --dangerously-skip-permissions",
+        install: "npm install -g @anthropic-ai/claude-code",
+        needs: "a login, made by calling `claude` once, or ANTHROPIC_API_KEY; as root also IS_SANDBOX=1",
+    },
+    Preset {
+        name: "codex",
+        // The sandbox lets it write in the working tree; its proposal is elsewhere where that is a linked one.
+        command: "codex exec --sandbox workspace-write --add-dir \"$AR_RUN_DIR\" --skip-git-repo-check -",
+        install: "npm install -g @openai/codex",
+        needs: "a login, made with `codex login`, or CODEX_API_KEY",
+    },
+    Preset {
+        name: "gemini",
+        command: "gemini --approval-mode yolo --skip-trust",
+        install: "npm install -g @google/gemini-cli",
+        needs: "a login, made by calling `gemini` once, or GEMINI_API_KEY",
+    },
+    Preset {
+        name: "opencode",
+        command: "opencode run --auto",
+        install: "npm install -g opencode-ai",
+        needs: "a login, made with `opencode auth login`, or the key of a provider, and a model in opencode.json",
+    },
+];
+
+impl Preset {
+    /// The preset of this name: one word, standing alone.
+    pub fn named(name: &str) -> Option<&'static Preset> {
+        PRESETS.iter().find(|preset| preset.name == name.trim())
+    }
+}
+
+/// What `--agent` says, as a contract has it: the command line, and the name of the preset that it is.
+pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
+    match Preset::named(asked) {
+        Some(preset) => (Some(preset.command.to_owned()), Some(preset.name.to_owned())),
+        None => (Some(asked.to_owned()), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_bare_name_is_a_preset() {
+        for (text, name) in [
+            ("claude", Some("claude")),
+            (" opencode\n", Some("opencode")),
+            ("./claude", None),
+            ("claude -p", None),
+            ("Claude", None),
+            ("", None),
+        ] {
+            assert_eq!(Preset::named(text).map(|preset| preset.name), name, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_preset_calls_its_program_by_a_line_that_is_no_preset() {
+        for preset in &PRESETS {
+            assert_eq!(preset.command.split(' ').next(), Some(preset.name));
+            assert_eq!(Preset::named(preset.command), None);
+            assert!(!preset.command.contains("  ") && !preset.install.is_empty() && !preset.needs.is_empty());
+        }
+        assert!(PRESETS.is_sorted_by_key(|preset| preset.name));
+    }
+}

@@ -1,0 +1,37 @@
+//! What the agent is told about a call that brought nothing on.
+
+use std::time::Duration;
+
+use crate::domain::{LastCall, count_of, cut, duration_text};
+
+/// How many characters of a question are shown.
+const QUESTION: usize = 160;
+
+/// The last calls in words, where they stalled or were cut short. `idle_calls` is how many of them in a row changed no file.
+pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
+    let mut text = String::new();
+    if let Some(seconds) = last.ended_after {
+        let cap = duration_text(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        text += &format!("\nThe last call was ended after {cap}, which is all that a call may take. ");
+        text += match idle_calls {
+            0 => "What it had changed by then was measured. ",
+            _ => "",
+        };
+        text += "Make a change that is done in time.\n";
+    }
+    if let Some(question) = &last.question {
+        text += &format!("\nThe last call asked: \"{}\" ", cut(question, QUESTION));
+        text += match idle_calls {
+            0 => "Its change was measured all the same. ",
+            _ => "",
+        };
+        text += "Nobody answers: do not ask, decide yourself; log the reason.\n";
+    }
+    if idle_calls > 0 {
+        let calls = count_of(idle_calls, "call");
+        text += &format!(
+            "\nThe last {calls} changed no file. Nobody is there to answer a question: decide yourself and edit.\n"
+        );
+    }
+    text
+}

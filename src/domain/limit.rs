@@ -1,0 +1,135 @@
+//! A bound that a number of the log must keep to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How a number is compared with a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    More,
+    /// `>=`
+    AtLeast,
+}
+
+impl Comparison {
+    /// Whether `value` keeps to `bound`; nothing does that is not a number.
+    pub fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Comparison::Less => value < bound,
+            Comparison::AtMost => value <= bound,
+            Comparison::More => value > bound,
+            Comparison::AtLeast => value >= bound,
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Comparison::Less => "<",
+            Comparison::AtMost => "<=",
+            Comparison::More => ">",
+            Comparison::AtLeast => ">=",
+        })
+    }
+}
+
+/// A bound that an experiment must keep to, written `memory_gb<=40`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Limit {
+    /// The name that the log prints the number under, or `memory_gb`.
+    pub name: String,
+    /// How the number is compared with the bound.
+    pub comparison: Comparison,
+    /// The bound, finite.
+    pub bound: f64,
+}
+
+/// A text that is no [`Limit`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a limit; write it like memory_gb<=40, with one of < <= > >=")]
+pub struct LimitError(String);
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let trouble = || LimitError(text.to_owned());
+        let at = text.find(['<', '>']).ok_or_else(trouble)?;
+        let (name, rest) = (text[..at].trim(), &text[at..]);
+        let signs =
+            [(">=", Comparison::AtLeast), ("<=", Comparison::AtMost), (">", Comparison::More), ("<", Comparison::Less)];
+        let found = signs.into_iter().find_map(|(sign, comparison)| Some((rest.strip_prefix(sign)?, comparison)));
+        let (bound, comparison) = found.ok_or_else(trouble)?;
+        match bound.trim().parse::<f64>() {
+            Ok(bound) if bound.is_finite() && !name.is_empty() && !name.contains(['=', ' ']) => {
+                Ok(Limit { name: name.to_owned(), comparison, bound })
+            }
+            _ => Err(trouble()),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.name, self.comparison, self.bound)
+    }
+}
+
+impl TryFrom<String> for Limit {
+    type Error = LimitError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Limit> for String {
+    fn from(limit: Limit) -> Self {
+        limit.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_reads_as_it_is_written() {
+        for (text, back) in [
+            ("memory_gb<=40", "memory_gb<=40"),
+            (" mfu >= 0.35 ", "mfu>=0.35"),
+            ("loss/val< 1e-3", "loss/val<0.001"),
+            ("x>-2", "x>-2"),
+        ] {
+            let limit: Limit = text.parse().unwrap();
+            assert_eq!(limit.to_string(), back);
+            assert_eq!(serde_json::from_str::<Limit>(&serde_json::to_string(&limit).unwrap()).unwrap(), limit);
+        }
+        for text in ["", "memory_gb", "memory_gb=40", "<=40", "m<=", "m<=x", "m<=inf", "m=<4", "m<=1<=2"] {
+            assert!(text.parse::<Limit>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bound_is_kept_or_not() {
+        for (text, value, holds) in [
+            ("m<=4", 4.0, true),
+            ("m<4", 4.0, false),
+            ("m>=4", 4.0, true),
+            ("m>4", 4.0, false),
+            ("m>4", f64::NAN, false),
+        ] {
+            let limit: Limit = text.parse().unwrap();
+            assert_eq!(limit.comparison.holds(value, limit.bound), holds, "{text}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! An agent that cannot work for reasons that are not in its idea.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What keeps an agent from its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutageKind {
+    /// Its program, or the shell that starts it, cannot be executed.
+    NotStarted,
+    /// It may not ask its model for a while.
+    RateLimit,
+    /// Its account has no credit.
+    Credit,
+    /// It is not logged in, or its key is not valid.
+    Login,
+    /// Its model's service has too much to do, or is down.
+    Overloaded,
+    /// It does not reach its model's service.
+    Offline,
+}
+
+impl OutageKind {
+    /// What a person can do about it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            OutageKind::NotStarted => "see to it that its command line works",
+            OutageKind::RateLimit => "wait for the limit to be lifted, or name another agent with --agent",
+            OutageKind::Credit => "buy credit, or name another agent with --agent",
+            OutageKind::Login => "log it in",
+            OutageKind::Overloaded => "wait, or name another agent with --agent",
+            OutageKind::Offline => "see to the network",
+        }
+    }
+}
+
+impl fmt::Display for OutageKind {
+    /// A clause about the agent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OutageKind::NotStarted => "the agent does not start",
+            OutageKind::RateLimit => "the agent's rate limit",
+            OutageKind::Credit => "the agent is out of credit",
+            OutageKind::Login => "the agent is not logged in",
+            OutageKind::Overloaded => "the agent's service is overloaded",
+            OutageKind::Offline => "the agent is offline",
+        })
+    }
+}
+
+/// A call of the agent that came to nothing for such a reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// The reason.
+    pub kind: OutageKind,
+    /// The line of its output that says so.
+    pub said: String,
+    /// When it is over, where the agent names that; never in the past when it was read.
+    pub until: Option<Timestamp>,
+}

@@ -1,0 +1,23 @@
+//! Calls of the agent that bring nothing on.
+
+use serde::{Deserialize, Serialize};
+
+/// How a call of the agent stalled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stall {
+    /// It changed no file.
+    NoChange,
+    /// It ended in a question.
+    Question,
+}
+
+/// What the next call of the agent is told about the last one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LastCall {
+    /// The question that it ended in.
+    pub question: Option<String>,
+    /// After how many seconds it was ended, if its time was over.
+    pub ended_after: Option<f64>,
+}

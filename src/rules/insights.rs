@@ -1,0 +1,132 @@
+//! What a session learns: from a kept experiment, from a strategy that is left, and from a loop that ends.
+
+use std::collections::BTreeMap;
+
+use super::{History, directions_tried, same_direction};
+use crate::domain::{KEPT, Lesson, LessonId, Outcome, Record, Tag, count_of};
+
+/// What is said where an agent names no direction.
+const NO_DIRECTION: &str = "no direction named";
+
+/// The lesson of a kept experiment: what the agent says later sessions should know, else why it was kept.
+pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
+    let before = history.records().iter().rev().find(|known| known.id < record.id && known.outcome == Outcome::Keep);
+    Lesson {
+        id: point(&record.tag, record.id.to_string()),
+        strategy: record.direction.clone().unwrap_or_else(|| NO_DIRECTION.into()),
+        outcome: KEPT.into(),
+        insight: match record.lesson() {
+            Some(lesson) => lesson.to_owned(),
+            None => format!("{}: {}", record.description, record.reason),
+        },
+        context: context(record, before, Some(record)),
+        experiment: record.id.to_string(),
+        time: record.finished,
+    }
+}
+
+/// What the strategy taught that is left at the pivot of number `turn`; nothing in a session without experiments.
+pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
+    let last = history.records().iter().rev().find(|record| record.id != 0)?;
+    let named = history.records().iter().rev().find_map(|record| record.direction.as_deref());
+    let is_member = |record: &&Record| match (named, &record.direction) {
+        (Some(named), Some(direction)) => same_direction(named, direction),
+        (Some(_), None) => false,
+        (None, _) => record.id != 0,
+    };
+    let members: Vec<&Record> = history.records().iter().filter(is_member).collect();
+    let kept = members.iter().filter(|record| record.outcome == Outcome::Keep).count();
+    let best = best_of(members.iter().copied());
+    let number = |record: &Record| record.metric.number().map_or("-".into(), |number| number.raw);
+    let made_of_numbers = || {
+        let best = best.map_or("none with a number".into(), |best| {
+            format!("best {} ({}: {})", number(best), best.id, best.description)
+        });
+        format!("left after {}, {kept} kept, {best}", experiments(members.len()))
+    };
+    let said = members.iter().rev().find_map(|record| record.lesson());
+    Some(Lesson {
+        id: point(&last.tag, format!("pivot-{turn}")),
+        strategy: named.unwrap_or(NO_DIRECTION).to_owned(),
+        outcome: format!("pivot: {}, {kept} kept", experiments(members.len())),
+        insight: said.map_or_else(made_of_numbers, str::to_owned),
+        context: context(last, history.incumbent(), best),
+        experiment: range(&members),
+        time: last.finished,
+    })
+}
+
+/// What the experiments behind that of number `after` came to; nothing where there are none.
+pub fn summary_lesson(history: &History, after: u32) -> Option<Lesson> {
+    let new: Vec<&Record> = history.records().iter().filter(|record| record.id > after).collect();
+    let last = new.last()?;
+    let kept = new.iter().filter(|record| record.outcome == Outcome::Keep).count();
+    let mut insight = format!("{}, {kept} kept", experiments(new.len()));
+    if let Some(best) = history.incumbent() {
+        let number = best.metric.number().map_or("-".into(), |number| number.raw);
+        insight += &format!("; best {number} (experiment {}: {})", best.id, best.description);
+    }
+    let tried = directions_tried(&History::new(new.iter().copied().cloned().collect()));
+    let vain = tried.iter().filter(|known| known.kept == 0).map(|known| known.direction.as_str());
+    let mut failures: BTreeMap<String, u32> = BTreeMap::new();
+    for failure in new.iter().filter_map(|record| record.failure.as_ref()) {
+        *failures.entry(failure.class.to_string()).or_default() += 1;
+    }
+    let failures = failures.iter().map(|(class, count)| format!("{class} {count}"));
+    for (what, names) in
+        [("in vain", vain.collect::<Vec<_>>().join(", ")), ("failed", failures.collect::<Vec<_>>().join(", "))]
+    {
+        if !names.is_empty() {
+            insight += &format!("; {what}: {names}");
+        }
+    }
+    let before = history.records().iter().rev().find(|record| record.id <= after && record.outcome == Outcome::Keep);
+    Some(Lesson {
+        id: point(&last.tag, format!("summary-{}", last.id)),
+        strategy: "the session as a whole".into(),
+        outcome: "summary".into(),
+        insight,
+        context: context(last, before, history.incumbent()),
+        experiment: range(&new),
+        time: last.finished,
+    })
+}
+
+fn point(tag: &Tag, point: String) -> LessonId {
+    LessonId::Point { session: tag.to_string(), point }
+}
+
+fn experiments(count: usize) -> String {
+    count_of(u32::try_from(count).unwrap_or(u32::MAX), "experiment")
+}
+
+/// The record with the best number.
+fn best_of<'a>(records: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
+    let mut best: Option<&Record> = None;
+    for record in records {
+        let (Some(value), known) = (record.metric.value, best.and_then(|best| best.metric.value)) else { continue };
+        if known.is_none_or(|known| record.metric.direction.better(value, known)) {
+            best = Some(record);
+        }
+    }
+    best
+}
+
+/// The session, the metric, and from which number to which.
+fn context(of: &Record, from: Option<&Record>, to: Option<&Record>) -> String {
+    let number = |record: Option<&Record>| record.and_then(|record| record.metric.number()).map(|number| number.raw);
+    let mut text = format!("{}, {}", of.tag, of.metric.name);
+    if let (Some(from), Some(to)) = (number(from), number(to)) {
+        text += &format!(" {from} → {to}");
+    }
+    text
+}
+
+/// The numbers of some experiments, first and last.
+fn range(records: &[&Record]) -> String {
+    match records {
+        [] => String::new(),
+        [only] => only.id.to_string(),
+        [first, .., last] => format!("{} to {}", first.id, last.id),
+    }
+}

@@ -1,0 +1,287 @@
+//! Whether a call of the agent failed for reasons that are not in its idea, and how long to wait then.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, Zoned};
+
+use super::reset::reset_time;
+use crate::domain::{Outage, OutageKind, one_line};
+
+/// How many of the log's last lines may tell of an outage: agents print the errors of their service as JSON over many
+/// lines, and a stack trace after it.
+const LINES: usize = 50;
+
+/// The same for an agent that changed something: it has worked, and what it tells of errors may be about its work.
+const LINES_OF_WORK: usize = 10;
+
+/// How many bytes of a line are looked at, and how many characters of it are kept.
+const LINE: usize = 4096;
+const SAID: usize = 300;
+
+/// Exit statuses of a shell that may not execute a program, or finds none.
+const NOT_STARTED: [i32; 2] = [126, 127];
+
+/// The first pause, and the longest one: an hourly limit is noticed soon after it is lifted, and nobody is pestered.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
+
+/// How a call of the agent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallEnd {
+    /// Its exit status; absent when a signal ended it.
+    pub exit: Option<i32>,
+    /// Whether it was ended because its time was over.
+    pub timed_out: bool,
+    /// Whether it left a change in the working tree.
+    pub changed: bool,
+}
+
+/// The outage that kept the agent from its work, if that is why it failed. `log` is the end of its output, without escape
+/// sequences; `now` brings the zone that a time of day without one is in.
+///
+/// What an agent that ended well says is never one, nor is the end of one that has worked until its time was over.
+pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
+    if end.exit == Some(0) || (end.timed_out && end.changed) {
+        return None;
+    }
+    let newest_first = log.lines().rev().map(head).filter(|line| !line.trim().is_empty());
+    let lines: Vec<&str> = newest_first.take(if end.changed { LINES_OF_WORK } else { LINES }).collect();
+    let told = lines.iter().find_map(|line| kind_of(line).map(|kind| (kind, *line)));
+    let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
+    let (kind, line) = match told {
+        Some(told) => told,
+        None if not_started => (OutageKind::NotStarted, lines.first().copied().unwrap_or_default()),
+        None => return None,
+    };
+    let until = reset_time(line, now).or_else(|| lines.iter().find_map(|line| reset_time(line, now)));
+    Some(Outage { kind, said: one_line(line).chars().take(SAID).collect(), until })
+}
+
+/// How an outage goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// The agent is called again after this time.
+    Wait(Duration),
+    /// It has lasted, or will last, longer than it may.
+    GiveUp,
+}
+
+/// How long to wait in an outage that was waited out `waits` times and has lasted for `lasted`; it may last for `limit`.
+/// Until the time that the agent names, else for a pause that doubles. An agent that names a time that is soon, again and
+/// again, is not called more often than one that names none.
+pub fn patience(until: Option<Timestamp>, waits: u32, lasted: Duration, limit: Duration, now: Timestamp) -> Patience {
+    let Some(left) = limit.checked_sub(lasted).filter(|left| !left.is_zero()) else { return Patience::GiveUp };
+    let pause = |step: u32| FIRST_PAUSE.saturating_mul(1 << step.min(10)).min(LONGEST_PAUSE);
+    match until.and_then(|until| Duration::try_from(until.duration_since(now)).ok()) {
+        Some(named) if named > left => Patience::GiveUp,
+        Some(named) => Patience::Wait(named.max(waits.checked_sub(1).map_or(Duration::ZERO, pause)).min(left)),
+        None => Patience::Wait(pause(waits).min(left)),
+    }
+}
+
+/// The first bytes of a line.
+fn head(line: &str) -> &str {
+    let end = (0..=LINE.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+    &line[..end]
+}
+
+/// What a line tells of, by words that stand in it as they are. The first that is found counts: a line about a limit often
+/// names the connection that ended by it as well.
+fn kind_of(line: &str) -> Option<OutageKind> {
+    let words = words_of(line);
+    let has = |phrase: &str| words.contains(&format!(" {phrase} "));
+    let says = |code: &str| CODES.iter().any(|before| has(&format!("{before} {code}")));
+    WORDINGS
+        .iter()
+        .find(|(_, codes, phrases)| phrases.iter().any(|phrase| has(phrase)) || codes.iter().any(|code| says(code)))
+        .map(|(kind, ..)| *kind)
+        .or_else(|| hit_your_limit(&words).then_some(OutageKind::RateLimit))
+}
+
+/// The words of a line in lower case, each between two spaces; whatever is no letter and no digit stands between words.
+fn words_of(line: &str) -> String {
+    let mut words = String::from(" ");
+    for word in line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        words.extend(word.chars().flat_map(char::to_lowercase));
+        words.push(' ');
+    }
+    words
+}
+
+/// Whether it says "hit your limit", with up to four words that say which.
+fn hit_your_limit(words: &str) -> bool {
+    let after = words.split(" hit your ").skip(1);
+    after.into_iter().any(|rest| rest.split(' ').take(5).any(|word| matches!(word, "limit" | "limits")))
+}
+
+/// What stands before a status of HTTP.
+const CODES: &[&str] =
+    &["http", "http 1 1", "http 2", "status", "status code", "statuscode", "error", "error code", "api error", "code"];
+
+/// The wordings of claude, codex, gemini, opencode and aider, of the services behind them and of the network, as
+/// [`words_of`] gives them; with the statuses of HTTP that mean the same. Each is one of an error: the mere mention of a
+/// rate limit is none.
+const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
+    (
+        OutageKind::Credit,
+        &["402"],
+        &[
+            "credit balance is too low",
+            "credit balance too low",
+            "insufficient quota",
+            "insufficient balance",
+            "insufficient credits",
+            "insufficient credit",
+            "insufficient funds",
+            "out of credits",
+            "no credits left",
+            "requires more credits",
+            "402 payment required",
+            "payment required",
+            "no payment method",
+            "billing hard limit has been reached",
+            "budget has been exceeded",
+            "insufficientquotaerror",
+            "creditserror",
+        ],
+    ),
+    (
+        OutageKind::RateLimit,
+        &["429"],
+        &[
+            "usage limit reached",
+            "usage limit has been reached",
+            "usage limit exceeded",
+            "hour limit reached",
+            "weekly limit reached",
+            "session limit reached",
+            "limit will reset",
+            "limits will reset",
+            "limit reached resets",
+            "rate limit error",
+            "rate limit exceeded",
+            "rate limit is exceeded",
+            "rate limit has been exceeded",
+            "rate limit reached",
+            "rate limits exceeded",
+            "ratelimiterror",
+            "ratelimitexceeded",
+            "ratelimit exceeded",
+            "usagelimiterror",
+            "freeusagelimiterror",
+            "rate limited you",
+            "been rate limited",
+            "being rate limited",
+            "exceed your account s rate limit",
+            "exceeded your rate limit",
+            "too many requests",
+            "resource exhausted",
+            "resource has been exhausted",
+            "resourceexhausted",
+            "quota exceeded",
+            "quota will reset",
+            "exceeded your current quota",
+            "exhausted your capacity",
+            "exhausted your daily quota",
+            "reached your quota limit",
+        ],
+    ),
+    (
+        OutageKind::Login,
+        &["401"],
+        &[
+            "please run login",
+            "invalid api key",
+            "incorrect api key",
+            "api key not valid",
+            "api key is missing",
+            "api key not found",
+            "no api key",
+            "missing api key",
+            "invalid x api key",
+            "not logged in",
+            "please log in",
+            "please login",
+            "please sign in again",
+            "authentication error",
+            "authenticationerror",
+            "authentication failed",
+            "failed to authenticate",
+            "invalid authentication credentials",
+            "401 unauthorized",
+            "oauth token has expired",
+            "oauth session expired",
+            "access token could not be refreshed",
+            "token refresh failed",
+            "please set an auth method",
+            "providerautherror",
+            "loadapikeyerror",
+        ],
+    ),
+    (
+        OutageKind::Overloaded,
+        &["500", "502", "503", "504", "529"],
+        &[
+            "overloaded error",
+            "overloadederror",
+            "model is overloaded",
+            "server is overloaded",
+            "servers are overloaded",
+            "service is overloaded",
+            "currently overloaded",
+            "service unavailable",
+            "serviceunavailableerror",
+            "500 internal server error",
+            "internalservererror",
+            "bad gateway",
+            "gateway timeout",
+            "gateway time out",
+            "is at capacity",
+            "experiencing high demand",
+            "inference is temporarily unavailable",
+            "service is temporarily unavailable",
+        ],
+    ),
+    (
+        OutageKind::Offline,
+        &[],
+        &[
+            "enotfound",
+            "econnrefused",
+            "econnreset",
+            "etimedout",
+            "enetunreach",
+            "enetdown",
+            "ehostunreach",
+            "eai again",
+            "could not resolve host",
+            "couldn t resolve host",
+            "name or service not known",
+            "name does not resolve",
+            "no address associated with hostname",
+            "temporary failure in name resolution",
+            "nodename nor servname provided",
+            "failed to lookup address information",
+            "network is unreachable",
+            "network is down",
+            "no route to host",
+            "connection refused",
+            "connection reset by peer",
+            "connection timed out",
+            "connection error",
+            "apiconnectionerror",
+            "unable to connect to api",
+            "unable to connect",
+            "stream disconnected before completion",
+            "error sending request for url",
+            "typeerror fetch failed",
+            "fetch failed",
+            "cannot connect to host",
+            "max retries exceeded with url",
+        ],
+    ),
+];
+
+#[cfg(test)]
+#[path = "outage_tests.rs"]
+mod tests;

@@ -1,0 +1,198 @@
+use jiff::ToSpan;
+use proptest::prelude::*;
+
+use super::*;
+
+const FAILED: CallEnd = CallEnd { exit: Some(1), timed_out: false, changed: false };
+
+/// Friday evening, on a clock of a person in Berlin.
+fn now() -> Zoned {
+    "2026-11-20T22:00:00+01:00[Europe/Berlin]".parse().unwrap()
+}
+
+fn found(log: &str) -> Option<OutageKind> {
+    outage(log, FAILED, &now()).map(|outage| outage.kind)
+}
+
+fn until(log: &str) -> Option<String> {
+    outage(log, FAILED, &now()).and_then(|outage| outage.until).map(|until| until.to_string())
+}
+
+#[test]
+fn the_wordings_of_agents_and_services_are_known() {
+    use OutageKind::{Credit, Login, Offline, Overloaded, RateLimit};
+    for (line, kind) in [
+        ("Claude AI usage limit reached|1760000000", RateLimit),
+        ("You've hit your limit · resets 3pm (Europe/Berlin)", RateLimit),
+        ("You’ve hit your session limit · resets 12:50am (America/Los_Angeles)", RateLimit),
+        ("5-hour limit reached ∙ resets 10pm", RateLimit),
+        ("Claude usage limit reached. Your limit will reset at 3pm (America/Santiago).", RateLimit),
+        ("API Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}", Overloaded),
+        ("API Error: 500 {\"type\":\"error\"}", Overloaded),
+        ("Credit balance is too low", Credit),
+        ("Invalid API key · Please run /login", Login),
+        ("Failed to authenticate: OAuth session expired and could not be refreshed", Login),
+        ("API Error (Connection error.)", Offline),
+        ("You've hit your usage limit. Upgrade to Pro (https://x.y) or try again in 3 hours 22 minutes.", RateLimit),
+        ("ERROR: exceeded retry limit, last status: 429 Too Many Requests, request id: 9a5", RateLimit),
+        ("exceeded retry limit, last status: 401 Unauthorized, request id: 9a5793", Login),
+        ("stream disconnected before completion: Rate limit is exceeded. Try again in 17 seconds.", RateLimit),
+        ("stream disconnected before completion: error sending request for url (https://x.y)", Offline),
+        ("Selected model is at capacity. Please try a different model.", Overloaded),
+        ("    \"status\": \"RESOURCE_EXHAUSTED\",", RateLimit),
+        ("Quota exceeded for quota metric 'Gemini 2.5 Pro Requests'", RateLimit),
+        ("You have exhausted your capacity on this model. Your quota will reset after 5s.", RateLimit),
+        ("      \"code\": 429,", RateLimit),
+        ("The model is overloaded. Please try again later.", Overloaded),
+        ("AI_APICallError: No payment method", Credit),
+        ("Error: 402 Insufficient Balance", Credit),
+        ("HTTP 503: Inference is temporarily unavailable", Overloaded),
+        ("The usage limit has been reached", RateLimit),
+        ("litellm.RateLimitError: RateLimitError: OpenAIException - Error code: 429", RateLimit),
+        ("openai.RateLimitError: Error code: 429 - {'error': {'code': 'insufficient_quota'}}", Credit),
+        ("litellm.AuthenticationError: AuthenticationError: invalid x-api-key", Login),
+        ("litellm.ServiceUnavailableError: AnthropicException", Overloaded),
+        ("getaddrinfo ENOTFOUND api.anthropic.com", Offline),
+        ("connect ECONNREFUSED 127.0.0.1:8080", Offline),
+        ("curl: (6) Could not resolve host: api.openai.com", Offline),
+        ("urllib3: [Errno -3] Temporary failure in name resolution", Offline),
+        ("OSError: [Errno 101] Network is unreachable", Offline),
+    ] {
+        assert_eq!(found(line), Some(kind), "{line}");
+        assert_eq!(found(&format!("before\n\n{line}\n    at x (y.js:429:500)\n\n")), Some(kind), "{line}");
+    }
+}
+
+#[test]
+fn what_only_speaks_of_limits_is_no_outage() {
+    for line in [
+        "",
+        "I added a rate limit to the data loader",
+        "the learning rate limit is now 0.1; quota handling is unchanged",
+        "error: no matching overloaded function",
+        "fork: Resource temporarily unavailable",
+        "line 429: syntax error",
+        "val_bpb 1.503 after 429 steps",
+        "unlimited patience, generated 1429 tokens",
+    ] {
+        assert_eq!(found(line), None, "{line}");
+    }
+    let limited = "You've hit your limit · resets 3pm";
+    let end = |exit, timed_out, changed| outage(limited, CallEnd { exit, timed_out, changed }, &now()).is_some();
+    assert!(!end(Some(0), false, false) && !end(Some(0), false, true), "it ended well");
+    assert!(end(Some(1), false, true) && end(None, false, false) && end(None, true, false));
+    assert!(!end(None, true, true), "it worked until its time was over");
+}
+
+#[test]
+fn only_the_last_lines_count_and_fewer_of_an_agent_that_has_worked() {
+    let log = |after: usize| format!("overloaded_error\n{}", "and then this\n".repeat(after));
+    let changed = |after: usize| outage(&log(after), CallEnd { changed: true, ..FAILED }, &now()).is_some();
+    assert_eq!((found(&log(49)).is_some(), found(&log(50)).is_some()), (true, false));
+    assert_eq!((changed(9), changed(10)), (true, false));
+    let newest = outage("Credit balance is too low\nNetwork is unreachable\n", FAILED, &now()).unwrap();
+    assert_eq!((newest.kind, newest.said.as_str()), (OutageKind::Offline, "Network is unreachable"));
+}
+
+#[test]
+fn an_agent_that_cannot_be_executed_is_one_unless_it_changed_something() {
+    for status in [126, 127] {
+        let end = CallEnd { exit: Some(status), ..FAILED };
+        let found = outage("sh: 1: claude: not found\n", end, &now()).unwrap();
+        assert_eq!((found.kind, found.said.as_str()), (OutageKind::NotStarted, "sh: 1: claude: not found"));
+        assert_eq!(outage("", end, &now()).unwrap().said, "");
+        assert_eq!(outage("sh: 1: notify: not found\n", CallEnd { changed: true, ..end }, &now()), None);
+    }
+}
+
+#[test]
+fn the_time_of_the_reset_is_read_as_agents_write_it() {
+    let limited = |words: &str| until(&format!("usage limit reached {words}"));
+    for (words, expected) in [
+        ("|1763697600", None),
+        ("|1795233600", Some("2026-11-21T04:00:00Z")),
+        ("\"resets_at\":1795233600000,", Some("2026-11-21T04:00:00Z")),
+        ("\"resets_in_seconds\": 3600}", Some("2026-11-20T22:00:00Z")),
+        ("Retry-After: 120", Some("2026-11-20T21:02:00Z")),
+        ("retry-after-ms: 1500", Some("2026-11-20T21:00:01.5Z")),
+        ("\"retryDelay\": \"34s\"", Some("2026-11-20T21:00:34Z")),
+        ("retry after 30 s", Some("2026-11-20T21:00:30Z")),
+        ("Please try again in 21.509s. Visit https://x.y", Some("2026-11-20T21:00:21.509Z")),
+        ("or try again in 3 hours 22 minutes.", Some("2026-11-21T00:22:00Z")),
+        ("try again in 5 days 22 hours 11 minutes", Some("2026-11-26T19:11:00Z")),
+        ("Your quota will reset after 4h22m10s.", Some("2026-11-21T01:22:10Z")),
+        ("resets in 1 hour and 5 minutes", Some("2026-11-20T22:05:00Z")),
+        ("resets 3am", Some("2026-11-21T02:00:00Z")),
+        ("· resets 1:30am (Asia/Dhaka)", None),
+        ("· resets 5:30am (Asia/Dhaka)", Some("2026-11-20T23:30:00Z")),
+        ("resets 12am", Some("2026-11-20T23:00:00Z")),
+        ("Your limit will reset at 3pm (America/Santiago).", None),
+        ("Your limit will reset at 11pm (Europe/London).", Some("2026-11-20T23:00:00Z")),
+        ("try again at 10:13 PM.", Some("2026-11-20T21:13:00Z")),
+        ("resets at 23:30", Some("2026-11-20T22:30:00Z")),
+        ("resets at 23:30 UTC", Some("2026-11-20T23:30:00Z")),
+        ("resets 9pm", None),
+        ("resets 3pm", Some("2026-11-21T14:00:00Z")),
+        ("resets Nov 23, 11:30am (Asia/Calcutta)", Some("2026-11-23T06:00:00Z")),
+        ("resets Jan 5 at 9pm (America/New_York)", Some("2027-01-06T02:00:00Z")),
+        ("or try again at Dec 5th, 2026 8:19 PM.", Some("2026-12-05T19:19:00Z")),
+        ("try again at 5 December 2026, 20:19", Some("2026-12-05T19:19:00Z")),
+        ("resets tomorrow at 3am", Some("2026-11-21T02:00:00Z")),
+        ("until 2026-11-21T03:00:00Z", Some("2026-11-21T03:00:00Z")),
+        ("until 2026-11-21T03:00:00+02:00.", Some("2026-11-21T01:00:00Z")),
+        ("resets 2026-11-21 03:00", Some("2026-11-21T02:00:00Z")),
+        ("reset at 2026-11-21", Some("2026-11-20T23:00:00Z")),
+        ("resets Nov 19, 11am", None),
+        ("resets 11pm (Mars/Olympus)", None),
+        ("resets 25:00 or 13pm or 99 potatoes", None),
+        ("resets in 99999999999999999999 hours", None),
+        ("please try again later", None),
+    ] {
+        assert_eq!(limited(words).as_deref(), expected, "{words}");
+    }
+    let log = "{\n  \"status\": \"RESOURCE_EXHAUSTED\",\n  \"details\": [{\n    \"retryDelay\": \"34.5s\"\n  }]\n}\n";
+    assert_eq!(until(log).as_deref(), Some("2026-11-20T21:00:34.5Z"), "it may stand on another line");
+}
+
+#[test]
+fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
+    let now = now().timestamp();
+    let limit = Duration::from_secs(8 * 3600);
+    let wait = |until, waits, lasted| patience(until, waits, Duration::from_secs(lasted), limit, now);
+    let secs = |seconds| Patience::Wait(Duration::from_secs(seconds));
+    let pauses: Vec<_> = (0..12).map(|waits| wait(None, waits, 0)).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600].map(secs));
+    assert_eq!(wait(None, u32::MAX, 0), secs(600));
+    assert_eq!(wait(None, 20, 8 * 3600 - 5), secs(5), "it is called once more at the end");
+    assert_eq!(wait(None, 20, 8 * 3600), Patience::GiveUp);
+    let named = |hours: i64| Some(now + hours.hours());
+    assert_eq!(wait(named(5), 0, 0), secs(5 * 3600));
+    assert_eq!(wait(named(9), 0, 0), Patience::GiveUp, "a reset beyond the limit");
+    assert_eq!(wait(named(5), 3, 4 * 3600), Patience::GiveUp);
+    let soon = Some(now + 2.seconds());
+    assert_eq!([wait(soon, 0, 0), wait(soon, 6, 0)], [secs(2), secs(32)]);
+    assert_eq!(wait(named(-1), 3, 0), secs(8), "a reset in the past says nothing");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_output_makes_it_panic(log in "\\PC{0,200}", exit in any::<Option<i32>>(), changed: bool, timed_out: bool) {
+        outage(&log, CallEnd { exit, timed_out, changed }, &now());
+    }
+
+    #[test]
+    fn what_looks_like_a_time_makes_it_no_more(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "usage limit reached|", "resets", "at", "in", "try again", "retry-after:", "9999999999", "1760000000", "3pm",
+            "25:61:00", "12:30", "am", "PM", "Jan", "31", "29th", "February", "2026", "0000", "-1", "1e308", "9999-12-31",
+            "2026-02-30T99", "99999999999999999999d", "9999999999999", "weeks", "h", "ms", "4h22m", "..", ":", "5.5.5s",
+            "(Europe/Berlin)", "(Etc/GMT+5)", "UTC", "tomorrow", "é", "１２", "·", "\"retryDelay\":\"", "s\"", "\n",
+        ]), 0..12),
+        glue in prop::sample::select(vec!["", " "]),
+    ) {
+        let found = outage(&words.join(glue), FAILED, &now());
+        prop_assert!(found.is_none_or(|outage| outage.until.is_none_or(|until| until > now().timestamp())));
+    }
+}

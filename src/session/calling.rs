@@ -1,0 +1,197 @@
+//! One call of the agent: started, waited for, and what it left in the working tree.
+
+use std::fs;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::open::{Session, remove_file};
+use super::proposing::Proposed;
+use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal};
+use crate::crash;
+use crate::domain::{CommitId, Event, LastCall};
+use crate::exec::{self, ExecError, Job};
+use crate::rules::question;
+use crate::state::{OpenExperiment, write_atomic};
+
+/// What a call of the agent left in the working tree.
+pub(super) enum Left {
+    /// It is over: whatever it changed, and what it said.
+    Work(Box<Work>),
+    /// It came to nothing that could be committed.
+    Nothing(Proposed),
+}
+
+/// What an agent left that is over.
+pub(super) struct Work {
+    /// How it ended.
+    pub(super) exit: exec::Exit,
+    /// What it says about its change.
+    pub(super) proposal: Proposal,
+    /// Its last line of output.
+    pub(super) said: Option<String>,
+}
+
+/// How one call of the agent ended.
+enum Called {
+    /// It exited, or was ended on request.
+    Over(exec::Exit),
+    /// This process is to leave at once; the agent ends with it.
+    Detached,
+    /// Its shim died under it.
+    Lost,
+    /// It could not be started: why.
+    NotStarted(String),
+}
+
+impl Called {
+    fn of(exit: Result<exec::Exit, ExecError>) -> Result<Called, SessionError> {
+        match exit {
+            Err(ExecError::Lost { .. }) => Ok(Called::Lost),
+            Err(ExecError::Command { detail, .. }) => Ok(Called::NotStarted(detail)),
+            exit => Ok(Called::Over(exit?)),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Calls the agent for the open experiment and looks at what it left. `repeated` is the direction that it named before,
+    /// where it is asked once more.
+    pub(super) async fn ask_agent(
+        &mut self,
+        call: &Call,
+        open: &OpenExperiment,
+        repeated: Option<&str>,
+    ) -> Result<Left, SessionError> {
+        let (id, base) = (open.id, &open.base);
+        let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
+        let called = self.call_agent(call, id, base, repeated).await?;
+        crash::point("proposing.agent_over");
+        if !matches!(called, Called::Detached) {
+            self.end_watch()?;
+            self.run_folder(id)?;
+            self.put_untracked_back()?;
+            self.put_records_back()?;
+            self.put_memories_back()?;
+        }
+        let exit = match called {
+            Called::Over(exit) => exit,
+            Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
+            Called::Lost => {
+                self.remove_left_locks(id)?;
+                self.reset_to(base, id)?;
+                self.enter_idle()?;
+                return Ok(Left::Nothing(Proposed::Lost));
+            }
+            Called::NotStarted(detail) => {
+                self.enter_outage(id, base, Self::not_started(&detail), 0.0)?;
+                return Ok(Left::Nothing(Proposed::Outage));
+            }
+        };
+        if exit.stopped || exit.timed_out {
+            self.remove_left_locks(id)?;
+        }
+        if exit.stopped {
+            self.reset_to(base, id)?;
+            self.enter_idle()?;
+            return Ok(Left::Nothing(Proposed::Interrupted));
+        }
+        // The open experiment begins anew when there is room.
+        self.refuse_spoilt("the agent", exit.exit != Some(0))?;
+        let words = agent::last_words(&call.log(), log_from);
+        if let Some(outage) = self.outage_of(&exit, &words, base)? {
+            self.enter_outage(id, base, outage, exit.seconds)?;
+            return Ok(Left::Nothing(Proposed::Outage));
+        }
+        self.end_outage(id)?;
+        let said = agent::last_line(&words);
+        self.journal.last_call = LastCall {
+            question: said.as_deref().and_then(question).map(str::to_owned),
+            ended_after: exit.timed_out.then(|| self.contract.agent_timeout.as_secs_f64()),
+        };
+        Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
+    }
+
+    /// Calls the agent and waits for it.
+    async fn call_agent(
+        &mut self,
+        call: &Call,
+        id: u32,
+        base: &CommitId,
+        repeated: Option<&str>,
+    ) -> Result<Called, SessionError> {
+        let contract = self.contract.clone();
+        let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
+        let root = self.repo.worktree().to_owned();
+        let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
+        let briefing = Briefing {
+            contract: &contract,
+            history: &self.history,
+            experiment: id,
+            idle_calls: self.journal.idle_calls,
+            last_call: &self.journal.last_call,
+            memories: &self.memories,
+            directive: self.directive(),
+            repeated,
+        };
+        remove_file(&call.proposal())?;
+        write_atomic(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
+        let baseline = self.history.baseline().and_then(|record| record.metric.number());
+        let best = self.history.best().map(|(_, number)| number);
+        let env = agent::variables(
+            &contract,
+            id,
+            base.as_str(),
+            &self.folder.state(),
+            call,
+            baseline.as_ref(),
+            best.as_ref(),
+        );
+        self.emit(Event::AgentStarted { id })?;
+        self.begin_watch("the agent", id)?;
+        let mut job = exec::start(&Job {
+            name: "agent".into(),
+            command,
+            cwd: root,
+            folder: call.folder.clone(),
+            log: call.log(),
+            stdin: Some(call.prompt()),
+            env,
+            // What it has not done by the end of the loop's time would not be run.
+            timeout: self.end().map_or(contract.agent_timeout, |end| end.left.min(contract.agent_timeout)),
+            grace: contract.grace,
+            tied: true,
+        })?;
+        let mut listener = self.interrupts.listen();
+        loop {
+            match self.asked()? {
+                Interrupt::Now => {
+                    job.stop()?;
+                    return Called::of(job.wait().await);
+                }
+                Interrupt::Detach => return Ok(Called::Detached),
+                _ => {}
+            }
+            tokio::select! {
+                exit = job.wait() => return Called::of(exit),
+                () = listener.signal_or_look() => {}
+            }
+        }
+    }
+
+    /// Waits before an agent that failed is called again; growing, at most a minute. Ends early on an interrupt.
+    pub(super) async fn pause(&mut self) -> Result<(), SessionError> {
+        let wait = Duration::from_millis(100 << self.journal.idle_calls.min(9)).min(Duration::from_secs(60));
+        let end = Instant::now() + wait;
+        let mut listener = self.interrupts.listen();
+        while self.asked()? == Interrupt::None {
+            tokio::select! {
+                () = sleep_until(end) => break,
+                () = listener.signal_or_look() => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! What all sessions of a repository share beside results.tsv: lessons and the backlog of ideas.
+
+use super::examine::REPAIR;
+use crate::domain::{Area, Finding, count_of, with_causes};
+use crate::git::Repo;
+use crate::session::error::SessionError;
+use crate::state::{IdeaFile, LessonFile, LessonsError};
+
+/// Looks at both files. A session goes on without them, so that nothing here is worse than a warning.
+pub(super) fn look(repo: &Repo) -> Vec<Finding> {
+    let root = repo.main_worktree();
+    let warning = |what: String| Finding::warning(Area::Journal, what);
+    let lessons = match LessonFile::new(&root).read() {
+        Ok(_) => None,
+        Err(error @ LessonsError::Damaged { .. }) => Some(warning(with_causes(&error)).hint(REPAIR)),
+        Err(error) => Some(warning(with_causes(&error))),
+    };
+    let file = IdeaFile::new(&root);
+    let ideas = match file.read() {
+        Ok(backlog) if backlog.damaged == 0 => None,
+        Ok(backlog) => {
+            let lines = count_of(u32::try_from(backlog.damaged).unwrap_or(u32::MAX), "line");
+            let what = format!("{lines} of {} cannot be understood", file.path().display());
+            Some(warning(what).hint(REPAIR))
+        }
+        Err(error) => Some(Finding { hint: error.hint(), ..warning(with_causes(&error)) }),
+    };
+    lessons.into_iter().chain(ideas).collect()
+}
+
+/// Sets aside what is damaged.
+pub(super) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
+    let root = repo.main_worktree();
+    let file = LessonFile::new(&root);
+    if matches!(file.read(), Err(LessonsError::Damaged { .. }))
+        && let Some(aside) = file.set_aside_damaged()?
+    {
+        done.push(format!("the damaged {} is now {}", file.path().display(), aside.display()));
+    }
+    let file = IdeaFile::new(&root);
+    if file.read().is_ok_and(|backlog| backlog.damaged > 0) {
+        let copy = file.drop_damaged()?;
+        done.push(format!("dropped damaged lines of {}; {} has them", file.path().display(), copy.display()));
+    }
+    Ok(())
+}

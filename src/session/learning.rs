@@ -1,0 +1,234 @@
+//! What outlives a session: its lessons, and the backlog of ideas of its repository.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::error::SessionError;
+use super::open::Session;
+use super::plan::OWN_FILES;
+use super::reading::{SessionView, session_tags};
+use crate::agent::Memories;
+use crate::crash;
+use crate::domain::{
+    Event, Idea, IdeaState, Lesson, NewIdea, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes,
+};
+use crate::git::Repo;
+use crate::rules::{
+    History, directions_tried, draw, heaviest_first, keep_lesson, pivot_lesson, same_idea, summary_lesson,
+};
+use crate::state::{IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError};
+
+/// What the files held when the agent was called.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    lessons: Vec<u8>,
+    ideas: Vec<u8>,
+}
+
+impl Session<'_> {
+    /// Looks up what the agent is told of earlier nights. What the files hold is kept until the agent is over.
+    pub(super) fn recall(&mut self) -> Result<(), SessionError> {
+        let root = self.repo.main_worktree();
+        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
+        self.held = Held { lessons: lessons.content().unwrap_or_default(), ideas: ideas.content().unwrap_or_default() };
+        let lessons = match lessons.read() {
+            Ok(lessons) => lessons,
+            Err(error @ LessonsError::Damaged { .. }) => {
+                self.tell_trouble(format!("{}; the next lesson sets it aside", with_causes(&error)))?;
+                Vec::new()
+            }
+            Err(LessonsError::State(error)) => {
+                self.tell_trouble(format!("lessons cannot be read: {}", with_causes(&error)))?;
+                Vec::new()
+            }
+        };
+        let backlog = match ideas.read() {
+            Ok(backlog) => backlog.ideas,
+            Err(error) => {
+                self.tell_trouble(format!("ideas cannot be read: {}", with_causes(&error)))?;
+                Vec::new()
+            }
+        };
+        let new_direction = self.directive().wants_new_direction();
+        self.memories = memories(&self.contract.tag, &self.history, new_direction, (lessons, &backlog), self.now());
+        Ok(())
+    }
+
+    /// Puts back what the agent deleted or emptied.
+    pub(super) fn put_memories_back(&mut self) -> Result<(), SessionError> {
+        let root = self.repo.main_worktree();
+        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
+        let state = self.folder.state();
+        for (back, path) in [
+            (lessons.put_back(&self.held.lessons, &state), lessons.path()),
+            (ideas.put_back(&self.held.ideas), ideas.path()),
+        ] {
+            if self.or_told(back)?.unwrap_or_default() {
+                let detail = format!("{} was deleted while the agent was at work, put back", path.display());
+                self.emit(Event::Notice { detail })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the idea that the agent is offered with the open experiment.
+    pub(super) fn note_offer(&self, open: &mut OpenExperiment) {
+        if let Some(idea) = &self.memories.idea {
+            open.proposal.insert(OFFERED_IDEA.into(), idea.idea.text.as_str().into());
+        }
+    }
+
+    /// Keeps what an experiment that is over taught, and its ideas. `before` is the rung that the session was on.
+    pub(super) fn learn_from(&mut self, record: &Record, before: Rung) -> Result<(), SessionError> {
+        if record.id == 0 {
+            return Ok(());
+        }
+        if record.outcome == Outcome::Keep {
+            self.add_lesson(keep_lesson(&self.history, record))?;
+        }
+        self.learn_from_pivot(before)?;
+        crash::point("settling.lesson_added");
+        self.note_ideas(record)?;
+        crash::point("settling.ideas_noted");
+        Ok(())
+    }
+
+    /// Adds the ideas of an experiment to the backlog, and says there that the one is drawn that it was offered.
+    fn note_ideas(&mut self, record: &Record) -> Result<(), SessionError> {
+        self.add_ideas(record.id, &record.ideas())?;
+        if let Some(text) = record.offered_idea() {
+            let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
+            let offered = |idea: &Idea| same_idea(&idea.idea.text, text);
+            let file = IdeaFile::new(&self.repo.main_worktree());
+            let marked = file.mark(offered, IdeaState::Drawn, &by, self.now());
+            self.or_told(marked)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
+    pub(super) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
+        if !IdeaFile::new(&self.repo.main_worktree()).path().exists() {
+            for record in self.history.records().to_vec() {
+                self.note_ideas(&record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
+    pub(super) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
+        let turns = self.journal.rung.turns;
+        match (turns > before.turns).then(|| pivot_lesson(&self.history, turns)).flatten() {
+            Some(lesson) => self.add_lesson(lesson),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps what the experiments came to that are in no summary yet; the journal that is written next says that they are.
+    pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
+        let Some(lesson) = summary_lesson(&self.history, self.journal.summed_up) else { return Ok(()) };
+        self.add_lesson(lesson)?;
+        crash::point("stop.lesson_added");
+        self.journal.summed_up = self.history.next_id().saturating_sub(1);
+        Ok(())
+    }
+
+    /// Adds the ideas of a proposal to the backlog.
+    pub(super) fn add_ideas(&mut self, experiment: u32, ideas: &[NewIdea]) -> Result<(), SessionError> {
+        let file = IdeaFile::new(&self.repo.main_worktree());
+        let by = agent_name(self.contract.tag.as_str(), &experiment.to_string());
+        for idea in ideas {
+            let added = file.add(idea, &by, self.now());
+            self.or_told(added)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.
+    fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
+        if self.repo.is_tracked(Path::new(LESSONS))? {
+            return self.tell_trouble(format!("{LESSONS} is tracked by git; lessons are not kept"));
+        }
+        let open = self.open_sessions()?;
+        let file = LessonFile::new(&self.repo.main_worktree());
+        let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
+        let added = file.add(lesson, spared, self.now(), &self.folder.state());
+        match self.or_told(added)?.flatten() {
+            Some(aside) => {
+                let detail = format!("{} was damaged; it is now {}", file.path().display(), aside.display());
+                self.emit(Event::Notice { detail })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// This session, and those that have an experiment open: an entry of such a one may be looked for again.
+    fn open_sessions(&self) -> Result<Vec<Tag>, SessionError> {
+        let root = self.repo.main_worktree();
+        let mut tags = session_tags(&self.repo)?;
+        tags.retain(|tag| {
+            let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
+            *tag == self.contract.tag || !matches!(journal(), Ok(Some(Journal { open: None, .. })))
+        });
+        Ok(tags)
+    }
+
+    /// What came of a write that the night does not depend on. For want of room it is done again later, with the rest of
+    /// its step.
+    fn or_told<T>(&mut self, result: Result<T, StateError>) -> Result<Option<T>, SessionError> {
+        match result.map_err(SessionError::from) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.is_disk_full() => Err(error),
+            Err(error) => {
+                self.tell_trouble(format!("lessons or ideas are not kept: {}", with_causes(&error)))?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Tells what is wrong with the files, once and not before each experiment.
+    fn tell_trouble(&mut self, detail: String) -> Result<(), SessionError> {
+        if self.trouble.as_ref() == Some(&detail) {
+            return Ok(());
+        }
+        self.trouble = Some(detail.clone());
+        self.emit(Event::Notice { detail })
+    }
+}
+
+impl SessionView {
+    /// What is remembered beside the experiments of this session, as far as it can be read.
+    pub(super) fn memories(&self, new_direction: bool, now: Timestamp) -> Memories {
+        let root = self.repo.main_worktree();
+        let lessons = LessonFile::new(&root).read().unwrap_or_default();
+        let ideas = IdeaFile::new(&root).read().unwrap_or_default().ideas;
+        memories(&self.tag, &self.history, new_direction, (lessons, &ideas), now)
+    }
+}
+
+/// What is told of the lessons and the ideas that there are. The idea is the same one when the agent of an experiment is
+/// called again.
+fn memories(
+    tag: &Tag,
+    history: &History,
+    new_direction: bool,
+    (lessons, ideas): (Vec<Lesson>, &[Idea]),
+    now: Timestamp,
+) -> Memories {
+    let tried = if new_direction { directions_tried(history) } else { Vec::new() };
+    let seed = format!("{tag}/{}", history.next_id());
+    Memories { lessons: heaviest_first(lessons, now), idea: draw(ideas, &seed, &tried).cloned() }
+}
+
+/// The backlog of the repository that `dir` is in, kept out of git.
+///
+/// # Errors
+///
+/// There is no repository, or its exclude file cannot be written.
+pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
+    let repo = Repo::discover(dir)?;
+    repo.exclude(OWN_FILES)?;
+    Ok(IdeaFile::new(&repo.main_worktree()))
+}

@@ -1,0 +1,133 @@
+//! Waiting out an outage of the agent.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp, Zoned};
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::open::Session;
+use super::running::HEARTBEAT;
+use crate::agent;
+use crate::crash;
+use crate::domain::{CommitId, Event, Outage, OutageKind, StopReason};
+use crate::exec::Exit;
+use crate::rules::{CallEnd, Patience, outage, patience};
+use crate::state::OpenOutage;
+
+/// How a wait for the end of an outage ended.
+pub(super) enum Waited {
+    /// The agent can be called again, or somebody asked to stop.
+    Over,
+    /// The outage takes too long.
+    GivenUp(StopReason),
+}
+
+impl Session<'_> {
+    /// The outage that kept the agent from its work, if that is why its call failed. `words` is the end of its output.
+    pub(super) fn outage_of(
+        &mut self,
+        exit: &Exit,
+        words: &str,
+        base: &CommitId,
+    ) -> Result<Option<Outage>, SessionError> {
+        if exit.exit == Some(0) {
+            return Ok(None);
+        }
+        self.reclaim_branch(base)?;
+        let change = self.repo.propose(base, &self.known_untracked()?)?;
+        let changed = !change.is_empty() || !change.too_large().is_empty();
+        // The times that an agent names are those of the real clock.
+        Ok(outage(words, CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed }, &Zoned::now()))
+    }
+
+    /// What an agent is kept by that could not even be started.
+    pub(super) fn not_started(detail: &str) -> Outage {
+        Outage { kind: OutageKind::NotStarted, said: agent::last_line(detail).unwrap_or_default(), until: None }
+    }
+
+    /// Puts back what a call changed that an outage cut short, and notes the outage. The call took so many seconds.
+    pub(super) fn enter_outage(
+        &mut self,
+        id: u32,
+        base: &CommitId,
+        outage: Outage,
+        seconds: f64,
+    ) -> Result<(), SessionError> {
+        self.reset_to(base, id)?;
+        crash::point("outage.put_back");
+        let before = self.journal.outage.take();
+        self.journal.outage = Some(OpenOutage {
+            since: before.as_ref().map_or_else(Timestamp::now, |before| before.since),
+            seconds: before.as_ref().map_or(0.0, |before| before.seconds) + seconds,
+            waits: before.map_or(0, |before| before.waits),
+            outage,
+            until: None,
+        });
+        self.enter_idle()
+    }
+
+    /// Notes that the agent works again, if it did not.
+    pub(super) fn end_outage(&mut self, id: u32) -> Result<(), SessionError> {
+        match self.journal.outage.take() {
+            Some(over) => self.emit(Event::OutageOver { id, seconds: over.seconds }),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the agent is to be called again, at most until the end of this call of the loop. Whatever somebody asks
+    /// for ends it at once.
+    pub(super) async fn wait_out(&mut self) -> Result<Waited, SessionError> {
+        let Some(open) = self.journal.outage.clone() else { return Ok(Waited::Over) };
+        let lasted = Duration::try_from_secs_f64(open.seconds).unwrap_or_default();
+        let now = Timestamp::now();
+        let pause = match patience(open.outage.until, open.waits, lasted, self.contract.outage_limit, now) {
+            Patience::Wait(pause) => pause,
+            Patience::GiveUp => {
+                let Outage { kind, said, until } = open.outage;
+                return Ok(Waited::GivenUp(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
+            }
+        };
+        let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
+        let again = until.unwrap_or(Timestamp::MAX);
+        let (id, waits, seconds) = (self.history.next_id(), open.waits, open.seconds);
+        self.journal.outage = Some(OpenOutage { waits: waits.saturating_add(1), until, ..open.clone() });
+        self.write_journal()?;
+        crash::point("outage.noted");
+        self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
+
+        let began = Instant::now();
+        let left = self.end().map_or(pause, |end| end.left.min(pause));
+        let due = began.checked_add(left).unwrap_or(began);
+        let mut last_beat = began;
+        let mut listener = self.interrupts.listen();
+        while self.asked()? == Interrupt::None {
+            self.note_waited(seconds + began.elapsed().as_secs_f64());
+            // A machine that slept meanwhile does not wait on.
+            if Instant::now() >= due || Timestamp::now() >= again {
+                break;
+            }
+            if last_beat.elapsed() >= HEARTBEAT {
+                last_beat = Instant::now();
+                self.log.heartbeat(self.now(), &json!({"experiment": id, "waiting_until": until}))?;
+                self.write_journal()?;
+            }
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = listener.signal_or_look() => {}
+            }
+        }
+        self.note_waited(seconds + began.elapsed().as_secs_f64());
+        crash::point("outage.waited");
+        Ok(Waited::Over)
+    }
+
+    /// Notes how long the outage has lasted, in the journal that is written next.
+    fn note_waited(&mut self, seconds: f64) {
+        if let Some(open) = &mut self.journal.outage {
+            open.seconds = seconds;
+        }
+    }
+}

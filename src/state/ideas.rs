@@ -1,0 +1,268 @@
+//! The backlog of ideas, `.autoresearch/ideas.jsonl`: a line for each idea and for each thing that became of one. Lines are
+//! only ever added, by the user and by the agents of all sessions at the same time.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::StateError;
+use super::durable::{append_line, copy_beside, create_folder, failed, read_regular, write_atomic};
+use super::lock::open_locked;
+use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
+use crate::rules::same_idea;
+
+/// One line: an idea, or what became of the one with this number.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    version: u32,
+    id: u32,
+    ts: Timestamp,
+    by: String,
+    state: IdeaState,
+    #[serde(flatten)]
+    idea: Option<NewIdea>,
+}
+
+/// What stands in the file.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    /// The ideas, in the order of their numbers.
+    pub ideas: Vec<Idea>,
+    /// How many lines cannot be understood.
+    pub damaged: usize,
+}
+
+impl Backlog {
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, StateError> {
+        let mut backlog = Backlog::default();
+        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            let Some(line) = understand(path, line)? else {
+                backlog.damaged += 1;
+                continue;
+            };
+            match (backlog.ideas.iter_mut().find(|idea| idea.id == line.id), line.idea) {
+                (Some(known), _) => known.state = line.state,
+                (None, Some(idea)) => {
+                    backlog.ideas.push(Idea { id: line.id, idea, by: line.by, time: line.ts, state: line.state });
+                }
+                (None, None) => backlog.damaged += 1,
+            }
+        }
+        backlog.ideas.sort_by_key(|idea| idea.id);
+        Ok(backlog)
+    }
+}
+
+/// A line of the file; nothing where it is torn.
+fn understand(path: &Path, line: &[u8]) -> Result<Option<Line>, StateError> {
+    let Ok(value) = serde_json::from_slice::<Value>(line) else { return Ok(None) };
+    match value.get("version").and_then(Value::as_u64) {
+        Some(found) if found > u64::from(FORMAT_VERSION) => Err(StateError::Newer { path: path.to_owned(), found }),
+        _ => Ok(serde_json::from_value(value).ok()),
+    }
+}
+
+/// What became of an idea that was to be added.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Added {
+    /// It has this number.
+    New(u32),
+    /// There is the same one.
+    Known(Idea),
+}
+
+/// The file.
+#[derive(Debug, Clone)]
+pub struct IdeaFile {
+    path: PathBuf,
+}
+
+impl IdeaFile {
+    /// Names the file of a repository, by its main worktree.
+    pub fn new(main_worktree: &Path) -> Self {
+        IdeaFile { path: main_worktree.join(".autoresearch").join("ideas.jsonl") }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What stands in it; nothing where there is no file. A torn line is counted and passed over.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or a newer program wrote it.
+    pub fn read(&self) -> Result<Backlog, StateError> {
+        Backlog::parse(&self.path, &self.content()?)
+    }
+
+    /// The file's bytes; none where there is no file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn content(&self) -> Result<Vec<u8>, StateError> {
+        match read_regular(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read.map_err(failed("read", &self.path)),
+        }
+    }
+
+    /// Adds an idea, unless there is one with the same text, in whatever state. It is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written, is of a newer program, or is locked by another process for too long.
+    pub fn add(&self, idea: &NewIdea, by: &str, now: Timestamp) -> Result<Added, StateError> {
+        self.locked(|backlog| {
+            if let Some(known) = backlog.ideas.iter().find(|known| same_idea(&known.idea.text, &idea.text)) {
+                return Ok(Added::Known(known.clone()));
+            }
+            let id = backlog.ideas.last().map_or(1, |last| last.id.saturating_add(1));
+            self.append(id, IdeaState::Open, by, now, Some(idea.clone()))?;
+            Ok(Added::New(id))
+        })
+    }
+
+    /// Notes what became of the first idea that is `meant`; the idea as it was before, or nothing where there is none.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn mark(
+        &self,
+        meant: impl Fn(&Idea) -> bool,
+        state: IdeaState,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Idea>, StateError> {
+        self.locked(|backlog| {
+            let Some(idea) = backlog.ideas.iter().find(|idea| meant(idea)) else { return Ok(None) };
+            // What somebody dropped stays dropped, although it was offered before.
+            if idea.state != state && idea.state != IdeaState::Dropped {
+                self.append(idea.id, state, by, now, None)?;
+            }
+            Ok(Some(idea.clone()))
+        })
+    }
+
+    /// Puts `content` back if the file was deleted or emptied meanwhile; whether it was.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn put_back(&self, content: &[u8]) -> Result<bool, StateError> {
+        if content.is_empty() || !self.content()?.is_empty() {
+            return Ok(false);
+        }
+        self.locked(|_| write_atomic(&self.path, content))?;
+        Ok(true)
+    }
+
+    /// Writes the lines anew that can be understood. What the file was is kept beside it; gives its name.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn drop_damaged(&self) -> Result<PathBuf, StateError> {
+        self.locked(|_| {
+            let bytes = self.content()?;
+            let copy = copy_beside(&self.path, &bytes, ".damaged")?;
+            let mut whole = Vec::new();
+            for line in bytes.split(|byte| *byte == b'\n') {
+                if understand(&self.path, line)?.is_some() {
+                    whole.extend_from_slice(line);
+                    whole.push(b'\n');
+                }
+            }
+            write_atomic(&self.path, &whole)?;
+            Ok(copy)
+        })
+    }
+
+    /// Does something while no other process does.
+    fn locked<T>(&self, act: impl FnOnce(&Backlog) -> Result<T, StateError>) -> Result<T, StateError> {
+        if let Some(folder) = self.path.parent() {
+            create_folder(folder)?;
+        }
+        let Some((_file, _)) = open_locked(&self.path).map_err(failed("write", &self.path))? else {
+            return Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into()));
+        };
+        act(&self.read()?)
+    }
+
+    fn append(
+        &self,
+        id: u32,
+        state: IdeaState,
+        by: &str,
+        ts: Timestamp,
+        idea: Option<NewIdea>,
+    ) -> Result<(), StateError> {
+        let line = Line { version: FORMAT_VERSION, id, ts, by: by.to_owned(), state, idea };
+        let text =
+            serde_json::to_string(&line).map_err(|source| StateError::Json { path: self.path.clone(), source })?;
+        append_line(&self.path, &text)?;
+        // The name of a new file has to survive as well.
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idea(text: &str) -> NewIdea {
+        NewIdea { text: text.into(), direction: None, score: None }
+    }
+
+    #[test]
+    fn a_torn_line_is_passed_over_and_the_same_text_is_added_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = IdeaFile::new(folder.path());
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(file.add(&idea("half the rate"), "user", now).unwrap(), Added::New(1));
+        assert!(
+            matches!(file.add(&idea("Half the  rate"), "user", now).unwrap(), Added::Known(known) if known.id == 1)
+        );
+        let mut bytes = fs::read(file.path()).unwrap();
+        bytes.extend_from_slice(b"{\"version\":1,\"id\":2,\"ts\":\"20");
+        fs::write(file.path(), &bytes).unwrap();
+        assert_eq!(
+            file.add(&NewIdea { score: Some(0.5), ..idea("depth") }, "agent of t/1", now).unwrap(),
+            Added::New(2)
+        );
+        assert_eq!(
+            file.mark(|idea| idea.id == 1, IdeaState::Dropped, "user", now).unwrap().unwrap().state,
+            IdeaState::Open
+        );
+        file.mark(|idea| idea.id == 1, IdeaState::Drawn, "t/1", now).unwrap();
+        assert_eq!(file.mark(|idea| idea.id == 9, IdeaState::Dropped, "user", now).unwrap(), None);
+        let backlog = file.read().unwrap();
+        assert_eq!((backlog.ideas.len(), backlog.damaged), (2, 1));
+        assert_eq!(
+            backlog.ideas.iter().map(|idea| idea.state).collect::<Vec<_>>(),
+            [IdeaState::Dropped, IdeaState::Open]
+        );
+        assert_eq!(backlog.ideas[1].idea.score, Some(0.5));
+        let copy = file.drop_damaged().unwrap();
+        assert!(copy.ends_with("ideas.jsonl.damaged") && file.read().unwrap().damaged == 0);
+        assert_eq!(file.read().unwrap().ideas, backlog.ideas);
+    }
+
+    #[test]
+    fn a_newer_backlog_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = IdeaFile::new(folder.path());
+        fs::create_dir(folder.path().join(".autoresearch")).unwrap();
+        fs::write(file.path(), "{\"version\":2}\n").unwrap();
+        let error = file.add(&idea("x"), "user", Timestamp::UNIX_EPOCH).unwrap_err();
+        assert!(matches!(error, StateError::Newer { found: 2, .. }), "{error}");
+    }
+}

@@ -1,0 +1,333 @@
+//! `autoresearch-lessons.md` as text: entries between whatever people write.
+//!
+//! An entry is a comment that names it and the fields below that. All other text is somebody's and stays as it is, byte
+//! for byte, and so does an entry that nothing is changed about.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+
+use crate::domain::{FORMAT_VERSION, Lesson, LessonId, cut, one_line};
+use crate::rules::Fold;
+
+/// How a line starts that names the format's version.
+const VERSION: &str = "<!-- autoresearch-lessons version ";
+/// How the line starts that names an entry.
+const MARKER: &str = "<!-- lesson ";
+/// How both end.
+const END: &str = " -->";
+
+/// How many characters of a text an entry keeps.
+const LONGEST: usize = 400;
+
+/// Why a file is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LessonDamage {
+    /// It is no UTF-8.
+    #[error("it is not UTF-8 text")]
+    Encoding,
+    /// A newer program wrote it.
+    #[error("it has format version {0}, and this program knows version {FORMAT_VERSION}")]
+    Newer(u32),
+    /// What stands where an entry should be is none.
+    #[error("line {line} begins an entry {problem}")]
+    Entry {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with the entry.
+        problem: &'static str,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum Piece {
+    /// Text that is no entry.
+    Text(String),
+    /// An entry, with the text that it stands in the file with.
+    Entry { lesson: Lesson, text: String },
+}
+
+/// What stands in the file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LessonText {
+    pieces: Vec<Piece>,
+    has_version: bool,
+}
+
+impl LessonText {
+    /// Takes a file's content apart.
+    ///
+    /// # Errors
+    ///
+    /// It is no text, of a newer format, or has an entry that cannot be understood.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, LessonDamage> {
+        let text = std::str::from_utf8(bytes).map_err(|_| LessonDamage::Encoding)?;
+        let mut parsed = LessonText::default();
+        let mut foreign = String::new();
+        let mut lines = (1..).zip(text.split_inclusive('\n')).peekable();
+        while let Some((number, line)) = lines.next() {
+            if let Some(version) = between(line, VERSION) {
+                let version: u32 = version.parse().map_err(|_| LessonDamage::Newer(u32::MAX))?;
+                if version > FORMAT_VERSION {
+                    return Err(LessonDamage::Newer(version));
+                }
+                parsed.has_version = true;
+            }
+            if !line.starts_with(MARKER) {
+                foreign += line;
+                continue;
+            }
+            let damaged = |problem| LessonDamage::Entry { line: number, problem };
+            let id = between(line, MARKER).and_then(|id| id.parse::<LessonId>().ok());
+            let id = id.ok_or_else(|| damaged("that has no name"))?;
+            let mut entry = line.to_owned();
+            let mut fields: Vec<(&str, String)> = Vec::new();
+            while let Some((_, line)) = lines.next_if(|(_, line)| field(line).is_some() || continues(line, &fields)) {
+                entry += line;
+                match (field(line), fields.last_mut()) {
+                    (Some((name, value)), _) => fields.push((name, value.trim().to_owned())),
+                    (None, Some((_, value))) => {
+                        value.push(' ');
+                        value.push_str(line.trim());
+                    }
+                    (None, None) => {}
+                }
+            }
+            if let Some((_, blank)) = lines.next_if(|(_, line)| line.trim().is_empty()) {
+                entry += blank;
+            }
+            let said = |name: &str| fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+            let time = said("time").and_then(|time| time.parse::<Timestamp>().ok());
+            let lesson = Lesson {
+                id,
+                strategy: said("strategy").ok_or_else(|| damaged("without a strategy"))?,
+                outcome: said("outcome").unwrap_or_default(),
+                insight: said("insight").ok_or_else(|| damaged("without an insight"))?,
+                context: said("context").unwrap_or_default(),
+                experiment: said("experiment").unwrap_or_default(),
+                time: time.ok_or_else(|| damaged("without a time"))?,
+            };
+            parsed.take_foreign(&mut foreign);
+            parsed.pieces.push(Piece::Entry { lesson, text: entry });
+        }
+        parsed.take_foreign(&mut foreign);
+        Ok(parsed)
+    }
+
+    fn take_foreign(&mut self, foreign: &mut String) {
+        if !foreign.is_empty() {
+            self.pieces.push(Piece::Text(std::mem::take(foreign)));
+        }
+    }
+
+    /// The entries, in their order.
+    pub(super) fn lessons(&self) -> Vec<&Lesson> {
+        let entries = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Entry { lesson, .. } => Some(lesson),
+            Piece::Text(_) => None,
+        });
+        entries.collect()
+    }
+
+    /// Adds an entry at the end.
+    pub(super) fn add(&mut self, lesson: Lesson) {
+        if self.pieces.is_empty() {
+            let head = format!("{VERSION}{FORMAT_VERSION}{END}\n# Lessons\n\n");
+            self.pieces.push(Piece::Text(head));
+            self.has_version = true;
+        }
+        if !self.has_version {
+            self.pieces.insert(0, Piece::Text(format!("{VERSION}{FORMAT_VERSION}{END}\n")));
+            self.has_version = true;
+        }
+        let gap = match self.pieces.last() {
+            Some(Piece::Text(text) | Piece::Entry { text, .. }) if text.ends_with("\n\n") || text == "\n" => "",
+            Some(Piece::Text(text) | Piece::Entry { text, .. }) if text.ends_with('\n') => "\n",
+            _ => "\n\n",
+        };
+        if !gap.is_empty() {
+            self.pieces.push(Piece::Text(gap.to_owned()));
+        }
+        self.pieces.push(entry(lesson));
+    }
+
+    /// Puts lines that stand for several entries in their place, each where the first of them was.
+    pub(super) fn fold(&mut self, folds: Vec<Fold>) {
+        let mut index = 0;
+        let mut pieces = Vec::new();
+        for piece in self.pieces.drain(..) {
+            if matches!(piece, Piece::Text(_)) {
+                pieces.push(piece);
+                continue;
+            }
+            match folds.iter().find(|fold| fold.members.contains(&index)) {
+                None => pieces.push(piece),
+                Some(fold) if fold.members.first() == Some(&index) => pieces.push(entry(fold.line.clone())),
+                Some(_) => {}
+            }
+            index += 1;
+        }
+        self.pieces = pieces;
+    }
+
+    /// The whole file.
+    pub(super) fn text(&self) -> String {
+        let texts = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) | Piece::Entry { text, .. } => text.as_str(),
+        });
+        texts.collect()
+    }
+}
+
+/// An entry as it is written. Its texts may be those of an agent or of a log: one line each, cut, and nothing in them that
+/// could begin a comment or another element, or a block of code.
+fn entry(lesson: Lesson) -> Piece {
+    let mut text = format!("{MARKER}{}{END}\n", lesson.id);
+    let time = lesson.time.to_string();
+    for (name, value) in [
+        ("strategy", &lesson.strategy),
+        ("outcome", &lesson.outcome),
+        ("insight", &lesson.insight),
+        ("context", &lesson.context),
+        ("experiment", &lesson.experiment),
+        ("time", &time),
+    ] {
+        if !value.is_empty() || matches!(name, "strategy" | "insight") {
+            let _ = writeln!(text, "- **{name}**: {}", harmless(&cut(value, LONGEST)));
+        }
+    }
+    text.push('\n');
+    Piece::Entry { lesson, text }
+}
+
+/// A line of text without what Markdown would take for the beginning of something else.
+fn harmless(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let begins = chars.peek().is_some_and(|next| next.is_alphabetic() || matches!(next, '!' | '/' | '?'));
+        line.push(match c {
+            '<' if begins => '‹',
+            '`' => '\'',
+            c => c,
+        });
+    }
+    one_line(&line)
+}
+
+/// What stands between `start` and the end of a comment on a line of its own.
+fn between<'a>(line: &'a str, start: &str) -> Option<&'a str> {
+    Some(line.strip_prefix(start)?.trim_end().strip_suffix(END)?.trim())
+}
+
+/// The name and the value of a field.
+fn field(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("- **")?.split_once("**:")
+}
+
+/// Whether a line goes on with the field before it, as Markdown does.
+fn continues(line: &str, fields: &[(&str, String)]) -> bool {
+    !fields.is_empty() && line.starts_with("  ") && !line.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lesson(point: &str, insight: &str) -> Lesson {
+        Lesson {
+            id: LessonId::Point { session: "t".into(), point: point.into() },
+            strategy: "warm-up".into(),
+            outcome: "keep".into(),
+            insight: insight.into(),
+            context: "t, val_bpb 2.0 → 1.9".into(),
+            experiment: point.into(),
+            time: "2026-11-20T22:00:00Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn an_entry_reads_as_a_person_would_write_it() {
+        let mut file = LessonText::default();
+        file.add(lesson("3", "short schedules\nneed <!-- no --> `long` warm-up, a < b"));
+        let expected = "<!-- autoresearch-lessons version 1 -->\n# Lessons\n\n<!-- lesson t/3 -->\n- **strategy**: warm-up\n\
+                        - **outcome**: keep\n- **insight**: short schedules need ‹!-- no --> 'long' warm-up, a < b\n\
+                        - **context**: t, val_bpb 2.0 → 1.9\n- **experiment**: 3\n- **time**: 2026-11-20T22:00:00Z\n\n";
+        assert_eq!(file.text(), expected);
+        let read = LessonText::parse(expected.as_bytes()).unwrap();
+        assert_eq!(read.lessons()[0].context, "t, val_bpb 2.0 → 1.9");
+        assert_eq!(read.text(), expected);
+    }
+
+    #[test]
+    fn what_people_write_between_stays_and_what_they_edit_is_read() {
+        let text = "my notes\r\n\r\n<!-- lesson t/1 -->\r\n- **strategy**: depth\r\n- **insight**: deeper is\r\n  not better\r\n\
+                    - **mine**: x\r\n- **time**: 2026-11-20T22:00:00Z\r\n* more\nno end";
+        let mut file = LessonText::parse(text.as_bytes()).unwrap();
+        assert_eq!(file.lessons()[0].insight, "deeper is not better");
+        file.add(lesson("2", "x"));
+        let written = file.text();
+        let (_, rest) = written.split_once("version 1 -->\n").unwrap();
+        assert!(rest.starts_with(&format!("{text}\n\n<!-- lesson t/2 -->\n")), "{written}");
+        assert_eq!(LessonText::parse(written.as_bytes()).unwrap().lessons().len(), 2);
+    }
+
+    #[test]
+    fn what_is_damaged_is_said() {
+        let damage = |text: &[u8]| LessonText::parse(text).unwrap_err().to_string();
+        assert_eq!(damage(b"\xff\n"), "it is not UTF-8 text");
+        assert!(damage(b"<!-- autoresearch-lessons version 2 -->\n").contains("format version 2"));
+        assert_eq!(damage(b"a\n<!-- lesson -->\n"), "line 2 begins an entry that has no name");
+        assert_eq!(damage(b"<!-- lesson t/1 -->\n- **strategy**: x\n"), "line 1 begins an entry without an insight");
+        assert_eq!(LessonText::parse(b"<!-- lessons of mine -->\n").unwrap().lessons().len(), 0);
+    }
+
+    /// Pieces of files, in any order: notes, entries, markers, torn ones.
+    fn any_text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            any::<String>(),
+            Just("\n".to_owned()),
+            Just("# Notes of mine\r\n\r\n- **insight**: not an entry\n".to_owned()),
+            Just("<!-- lesson ".to_owned()),
+            Just(VERSION.to_owned()),
+            "[a-z]{1,9}".prop_map(|point| entry(lesson(&point, "an insight")).into_text()),
+        ];
+        prop::collection::vec(piece, 0..9).prop_map(|pieces| pieces.concat())
+    }
+
+    impl Piece {
+        fn into_text(self) -> String {
+            match self {
+                Piece::Text(text) | Piece::Entry { text, .. } => text,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_lost_and_none_makes_it_panic(text in any_text(), said in any::<String>()) {
+            let Ok(mut file) = LessonText::parse(text.as_bytes()) else { return Ok(()) };
+            prop_assert_eq!(file.text(), text.as_str());
+            let foreign = |file: &LessonText| {
+                let texts = file.pieces.iter().filter_map(|piece| match piece {
+                    Piece::Text(text) => Some(text.as_str()),
+                    Piece::Entry { .. } => None,
+                });
+                texts.collect::<String>()
+            };
+            let before = foreign(&file);
+            let all: Vec<usize> = (0..file.lessons().len()).collect();
+            file.add(lesson("new", &said));
+            if !all.is_empty() {
+                let line = Lesson { id: LessonId::Folded { lessons: 9, kept: 1 }, ..lesson("x", &said) };
+                file.fold(vec![Fold { members: all, line }]);
+            }
+            let again = LessonText::parse(file.text().as_bytes()).unwrap();
+            prop_assert!(foreign(&again).contains(before.trim_end_matches(['\r', '\n'])));
+            prop_assert_eq!(again.lessons().len(), file.lessons().len());
+            prop_assert_eq!(&again.lessons().last().unwrap().insight, &harmless(&cut(&said, LONGEST)));
+        }
+    }
+}

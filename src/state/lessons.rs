@@ -1,0 +1,169 @@
+//! `autoresearch-lessons.md`: what all sessions of a repository learned. People read it and edit it, and sessions in
+//! several working trees write to it.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::StateError;
+use super::durable::{failed, free_name, replace_through};
+use super::lesson_text::{LessonDamage, LessonText};
+use super::lock::open_locked;
+use crate::crash;
+use crate::domain::Lesson;
+use crate::rules::fold;
+
+/// The file's name, in the repository's root.
+pub const LESSONS: &str = "autoresearch-lessons.md";
+
+/// How large the file may be, in bytes: fifty entries have some thirty thousand, and the rest is for notes.
+const LARGEST: u64 = 1 << 20;
+
+/// Why the lessons cannot be read or added to.
+#[derive(Debug, thiserror::Error)]
+pub enum LessonsError {
+    /// The file system said no.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// It does not hold what it should.
+    #[error("{} is damaged", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: LessonDamage,
+    },
+}
+
+/// The file.
+#[derive(Debug, Clone)]
+pub struct LessonFile {
+    path: PathBuf,
+}
+
+impl LessonFile {
+    /// Names the file of a repository, by its main worktree.
+    pub fn new(main_worktree: &Path) -> Self {
+        LessonFile { path: main_worktree.join(LESSONS) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The entries, in their order; none where there is no file.
+    ///
+    /// # Errors
+    ///
+    /// It is damaged, no regular file, larger than 1 MiB, or cannot be read.
+    pub fn read(&self) -> Result<Vec<Lesson>, LessonsError> {
+        Ok(self.parse(&self.content()?)?.lessons().into_iter().cloned().collect())
+    }
+
+    /// The file's bytes; none where there is no file. See [`read`](Self::read).
+    pub fn content(&self) -> Result<Vec<u8>, StateError> {
+        match self.refuse_odd()? {
+            true => File::open(&self.path).and_then(|mut file| bytes_of(&mut file)).map_err(failed("read", &self.path)),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Adds an entry, unless it is there, and folds old ones, though none of a session that is `spared`. A damaged file is
+    /// moved aside first and a new one begun; gives its new name then. Temporary files are in `folder`. All is on disk
+    /// when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The file is no regular file, read-only, cannot be written, or is locked by another process for too long.
+    pub fn add(
+        &self,
+        lesson: Lesson,
+        spared: impl Fn(&str) -> bool,
+        now: Timestamp,
+        folder: &Path,
+    ) -> Result<Option<PathBuf>, StateError> {
+        let mut file = self.open_locked()?;
+        crash::point("lessons.locked");
+        let bytes = bytes_of(&mut file).map_err(failed("read", &self.path))?;
+        let (mut text, aside) = match LessonText::parse(&bytes) {
+            Ok(text) => (text, None),
+            Err(_) => (LessonText::default(), Some(self.set_aside()?)),
+        };
+        if text.lessons().iter().any(|known| known.id == lesson.id) {
+            return Ok(aside);
+        }
+        text.add(lesson);
+        let folds = fold(&text.lessons(), spared, now);
+        text.fold(folds);
+        replace_through(folder, &self.path, text.text().as_bytes())?;
+        Ok(aside)
+    }
+
+    /// Puts `content` back if the file was deleted or emptied meanwhile; whether it was.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn put_back(&self, content: &[u8], folder: &Path) -> Result<bool, StateError> {
+        if content.trim_ascii().is_empty() || !self.content()?.trim_ascii().is_empty() {
+            return Ok(false);
+        }
+        let _file = self.open_locked()?;
+        replace_through(folder, &self.path, content)?;
+        Ok(true)
+    }
+
+    /// Moves the file aside if it is damaged; gives its new name then.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn set_aside_damaged(&self) -> Result<Option<PathBuf>, StateError> {
+        let mut file = self.open_locked()?;
+        let bytes = bytes_of(&mut file).map_err(failed("read", &self.path))?;
+        LessonText::parse(&bytes).is_err().then(|| self.set_aside()).transpose()
+    }
+
+    /// Moves the file aside, to a name of its own beside it.
+    fn set_aside(&self) -> Result<PathBuf, StateError> {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".damaged");
+        let aside = free_name(Path::new(&name));
+        fs::rename(&self.path, &aside).map_err(failed("move", &self.path))?;
+        Ok(aside)
+    }
+
+    fn parse(&self, bytes: &[u8]) -> Result<LessonText, LessonsError> {
+        LessonText::parse(bytes).map_err(|source| LessonsError::Damaged { path: self.path.clone(), source })
+    }
+
+    fn open_locked(&self) -> Result<File, StateError> {
+        self.refuse_odd()?;
+        match open_locked(&self.path).map_err(failed("write", &self.path))? {
+            Some((file, _)) => Ok(file),
+            None => Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    /// Refuses what is no plain file that can be written; whether there is one. A link could lead anywhere.
+    fn refuse_odd(&self) -> Result<bool, StateError> {
+        let refuse = |why: &str| Err(failed("use", &self.path)(io::Error::other(why)));
+        match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("read", &self.path)(error)),
+            Ok(meta) if !meta.is_file() => refuse("it is no regular file"),
+            Ok(meta) if meta.len() > LARGEST => refuse("it has more than 1 MiB"),
+            Ok(meta) if meta.permissions().readonly() => refuse("it is read-only"),
+            Ok(_) => Ok(true),
+        }
+    }
+}
+
+fn bytes_of(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

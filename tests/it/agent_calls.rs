@@ -1,0 +1,93 @@
+//! Calls of the agent that bring nothing on: questions, no change, too long; and what the next call is told of them.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar};
+
+/// Calls `ar run` with an agent that does these steps, call for call, and keeps the prompts of all its calls.
+fn run(repo: &TestRepo, steps: &[&str], experiments: u32, more: &[&str]) -> Called {
+    let cases: String = (1..).zip(steps).map(|(call, step)| format!("{call}) {step} ;; ")).collect();
+    let agent = format!(
+        "call=$(ls .. | grep -c prompt-); call=$((call + 1)); cp \"$AR_PROMPT\" ../prompt-$call; \
+         change() {{ echo \"# $call\" >> train.sh; }}; case $call in {cases} esac"
+    );
+    let experiments = experiments.to_string();
+    let mut args = vec!["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    args.extend(["--agent", &agent, "--max-experiments", &experiments]);
+    args.extend(more);
+    ar(repo, args)
+}
+
+/// What the agent was told in a call, from the place on where the session stands.
+fn told(repo: &TestRepo, call: usize) -> String {
+    let prompt = fs::read_to_string(repo.outside().join(format!("prompt-{call}"))).unwrap();
+    prompt.split_once("## Where the session stands").unwrap().1.to_owned()
+}
+
+/// The iterations with how each of them stalled.
+fn stalls(repo: &TestRepo) -> Vec<String> {
+    let log = repo.read(".autoresearch/t/state/iteration_log.jsonl");
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.map(|line| format!("{} {}", line["experiment"], line["stall"].as_str().unwrap_or("-"))).collect()
+}
+
+#[test]
+fn a_question_is_answered_by_the_next_prompt_and_so_is_no_change() {
+    let repo = training_repo();
+    let steps = [
+        "echo 'I looked around. Should I raise the **learning rate**?'",
+        "change; echo '续费吗？我改了一处，可以吗？'",
+        "echo 'nothing to do'",
+        "change; echo 'raised the rate'",
+        "change; echo 'lowered it'",
+    ];
+    run(&repo, &steps, 3, &[]).ok();
+    let nobody = "Nobody answers: do not ask, decide yourself; log the reason.";
+    assert!(!told(&repo, 1).contains("Nobody"), "{}", told(&repo, 1));
+    let asked = format!("The last call asked: \"Should I raise the **learning rate**?\" {nobody}");
+    assert!(told(&repo, 2).contains(&asked) && told(&repo, 2).contains("The last 1 call changed no file."));
+    let measured = "The last call asked: \"我改了一处，可以吗？\" Its change was measured all the same. Nobody answers";
+    assert!(told(&repo, 3).contains(measured) && !told(&repo, 3).contains("changed no file"), "{}", told(&repo, 3));
+    assert!(told(&repo, 4).contains("The last 1 call changed no file.") && !told(&repo, 4).contains("asked"));
+    assert!(!told(&repo, 5).contains("The last"), "{}", told(&repo, 5));
+    assert_eq!(stalls(&repo), ["null question", "1 question", "null no_change", "2 -", "3 -"]);
+    assert_eq!(repo.read("results.tsv").lines().count(), 5);
+}
+
+#[test]
+fn what_was_asked_survives_the_end_of_the_loop() {
+    let repo = training_repo();
+    run(&repo, &["change; echo 'May I go on?'"], 1, &[]).ok();
+    let brief = ar(&repo, ["brief"]).ok().stdout;
+    assert!(brief.contains("The last call asked: \"May I go on?\""), "{brief}");
+    run(&repo, &["", "change"], 2, &[]).ok();
+    assert!(told(&repo, 2).contains("The last call asked: \"May I go on?\""), "{}", told(&repo, 2));
+    let brief = ar(&repo, ["brief"]).ok().stdout;
+    assert!(!brief.contains("The last call"), "{brief}");
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_is_measured() {
+    let repo = training_repo();
+    let stubborn = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ >> ../stubborn; sleep 60' & sleep 60; sleep 60";
+    let steps = [format!("change; {stubborn}"), stubborn.to_owned(), "change".to_owned()];
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let called = run(&repo, &steps, 2, &["--agent-timeout", "700ms", "--grace", "100ms"]).ok();
+    assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+    let idle = "   2  -        the agent was ended when its time was over and changed nothing\n";
+    assert!(called.stdout.contains(idle), "{called:#?}");
+    let ended = "The last call was ended after 700ms, which is all that a call may take. ";
+    let measured = format!("{ended}What it had changed by then was measured. Make a change that is done in time.");
+    assert!(told(&repo, 2).contains(&measured), "{}", told(&repo, 2));
+    assert!(told(&repo, 3).contains(&format!("{ended}Make a change")), "{}", told(&repo, 3));
+    assert!(told(&repo, 3).contains("The last 1 call changed no file."), "{}", told(&repo, 3));
+    for pid in fs::read_to_string(repo.outside().join("stubborn")).unwrap().lines() {
+        assert!(!Path::new("/proc").join(pid).exists(), "{pid} goes on");
+    }
+    let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
+    assert_eq!(contract["agent_timeout"], 0.7);
+}

@@ -1,0 +1,95 @@
+//! When a loop ends, and the criterion of simplicity.
+
+use serde_json::Value;
+
+use crate::run_loop::{agent, training_repo};
+use crate::support::{Called, TestRepo, ar};
+
+/// Calls `ar run` with a command and an agent.
+fn run(repo: &TestRepo, command: &str, agent: &str, more: &[&str]) -> Called {
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", command, "--agent", agent];
+    ar(repo, args.into_iter().chain(more.iter().copied()))
+}
+
+fn records(repo: &TestRepo) -> Vec<Value> {
+    let text = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/0*"]);
+    text.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn no_experiment_is_started_that_cannot_end_in_time() {
+    let repo = training_repo();
+    let called = run(&repo, "sleep 0.6; sh train.sh", "echo called > ../called", &["--for", "1s"]).ok();
+    assert!(called.stdout.contains(" left of 1s, and 1s needed\n"), "{called:#?}");
+    assert!(!repo.outside().join("called").exists(), "{called:#?}");
+    assert_eq!(records(&repo).len(), 1);
+}
+
+#[test]
+fn a_change_that_comes_too_late_is_kept_and_not_run() {
+    let repo = training_repo();
+    let agent = "echo $AR_EXPERIMENT > new.txt; sleep 60";
+    let called = run(&repo, "echo run >> ../runs; sleep 0.5; sh train.sh", agent, &["--for", "3s"]).ok();
+    let kept = "experiment 1 came too late to be run; its change is in refs/autoresearch/t/saved/00000";
+    assert!(called.stderr.contains(kept), "{called:#?}");
+    assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:new.txt"]), "1");
+    assert_eq!(std::fs::read_to_string(repo.outside().join("runs")).unwrap(), "run\n");
+    assert_eq!((records(&repo).len(), repo.status().as_str()), (1, ""));
+    // The next call makes the experiment.
+    let called =
+        ar(&repo, ["resume", "t", "--for", "8h", "--max-experiments", "1", "--agent", "echo 2 > new.txt"]).ok();
+    assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+}
+
+#[test]
+fn a_call_ends_at_the_time_of_day_that_it_is_given() {
+    let repo = training_repo();
+    // The tests begin at ten in the evening.
+    let called = run(&repo, "sh train.sh", "echo $AR_EXPERIMENT > new.txt", &["--until", "22:00:02"]).ok();
+    let last = called.stdout.lines().last().unwrap();
+    assert!(last.ends_with("it is 22:00:02") || last.contains(" left before 22:00:02, and "), "{called:#?}");
+    assert!(records(&repo).len() > 2, "{called:#?}");
+    let status = ar(&repo, ["status"]).ok().stdout;
+    assert!(status.contains("until 22:00:02"), "{status}");
+}
+
+#[test]
+fn crashes_in_a_row_stop_the_loop_and_who_starts_it_again_has_seen_them() {
+    let repo = training_repo();
+    let agent = agent("crash silent better crash syntax crash better");
+    let called = run(&repo, "sh train.sh", &agent, &["--max-crashes", "3"]).exits(4);
+    assert!(called.stdout.ends_with("stopped: 3 crashes in a row\n"), "{called:#?}");
+    assert_eq!(records(&repo).len(), 7, "{called:#?}");
+    let called = ar(&repo, ["resume", "--max-experiments", "7"]).ok();
+    assert!(called.stdout.contains("   7  keep"), "{called:#?}");
+}
+
+#[test]
+fn the_simpler_program_wins_where_the_numbers_are_about_the_same() {
+    let repo = training_repo();
+    repo.write("train.sh", "# a\n# b\n# c\n# d\n# e\necho val_bpb: 1.800\n");
+    repo.commit_all("a program with parts that nobody needs");
+    let program = |lines: &str, number: &str| format!("printf '{lines}echo val_bpb: {number}\\n' > train.sh");
+    let edits = [
+        program("# a\\n# b\\n# c\\n", "1.804"),
+        program("# a\\n# b\\n# c\\n# more\\n# and more\\n", "1.799"),
+        program("# a\\n", "1.812"),
+        program("# a\\n", "1.806"),
+        program("# a\\n# new\\n", "1.7"),
+    ];
+    let cases: String = (1..).zip(&edits).map(|(n, edit)| format!("{n}) {edit};; ")).collect();
+    let agent = format!("case $AR_EXPERIMENT in {cases} esac; echo \"number $AR_EXPERIMENT\"");
+    let called = run(&repo, "sh train.sh", &agent, &["--simpler-wins", "0.01", "--max-experiments", "5"]).ok();
+    let lines: Vec<_> = called.stdout.lines().filter(|line| line.contains("number ")).collect();
+    let expected = [
+        "   1  keep     number 1: simplification: val_bpb 1.804 is within 0.01 of 1.800 of experiment 0, with +1 -3 lines",
+        "   2  discard  number 2: val_bpb 1.799 is within 0.01 of 1.804 of experiment 1, which is not worth +3 -1 lines",
+        "   3  discard  number 3: val_bpb 1.812 is within 0.01 of 1.804 of experiment 1, but 0.012 behind the best, 1.800, \
+         which is more than a simplification may cost",
+        "   4  keep     number 4: simplification: val_bpb 1.806 is within 0.01 of 1.804 of experiment 1, with +1 -3 lines",
+        "   5  keep     number 5: val_bpb 1.7 is better than 1.806 of experiment 4 by 0.106 (5.9 %)",
+    ];
+    assert_eq!(lines[1..6], expected, "{called:#?}");
+    let report = ar(&repo, ["report", "--format", "json"]).ok().json();
+    assert_eq!((&report["best"]["id"], &report["counts"]["keep"]), (&5.into(), &4.into()), "{report}");
+}

@@ -1,0 +1,153 @@
+//! An agent that cannot work for a while: waited out, counted for nothing, given up in the end.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::interrupt::signal;
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar, ar_command, until};
+
+/// An agent that does what `first` says, with the number of the call in `$call`, and then changes something else each time.
+fn agent(first: &str) -> String {
+    format!(
+        "echo call >> ../calls; call=$(grep -c call ../calls); {first}; echo \"# $call\" >> train.sh; echo change $call"
+    )
+}
+
+fn args<'a>(agent: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    [&args[..], more].concat()
+}
+
+fn run(repo: &TestRepo, first: &str, more: &[&str]) -> Called {
+    ar(repo, args(&agent(first), more))
+}
+
+fn calls(repo: &TestRepo) -> usize {
+    fs::read_to_string(repo.outside().join("calls")).map_or(0, |text| text.lines().count())
+}
+
+fn journal(repo: &TestRepo) -> Value {
+    serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap()
+}
+
+#[test]
+fn an_outage_is_waited_out_and_counts_for_nothing() {
+    let repo = training_repo();
+    let first = "case $call in \
+                 1) echo 'API Error: 529 overloaded_error'; exit 1 ;; \
+                 3) touch half.txt; echo 'Rate limit is exceeded. Try again in 0.3 seconds.'; exit 1 ;; \
+                 5) echo 'sh: 1: model: not found'; exit 127 ;; \
+                 7) echo \"# $call\" >> train.sh; echo 'You have hit your limit, resets 3pm'; exit 0 ;; \
+                 8) echo \"# $call\" >> train.sh; echo 'cleaned up after a KeyError'; exit 1 ;; esac";
+    let called = run(&repo, first, &["--max-experiments", "5", "--format", "json"]).ok();
+    let events = called.json_lines();
+    let named = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+    let outages = named("outage");
+    let kinds: Vec<_> = outages.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["overloaded", "rate_limit", "not_started"], "{called:#?}");
+    assert_eq!(outages[0]["said"], "API Error: 529 overloaded_error");
+    assert!(outages[0]["until"].is_null(), "{outages:#?}");
+    assert_eq!(outages[1]["until"], outages[1]["again"], "it is called again when it said");
+    let ids: Vec<_> = outages.iter().map(|event| event["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [1, 2, 3], "it is called again for the same experiment");
+    let over = named("outage_over");
+    assert_eq!(over.len(), 3);
+    assert!(over[0]["seconds"].as_f64().unwrap() >= 1.0, "{over:#?}");
+    // Eight calls: three came to nothing, and five to an experiment each, also that which failed after it had worked.
+    assert_eq!((calls(&repo), named("experiment_finished").len(), named("agent_finished").len()), (8, 6, 5));
+    assert_eq!((&journal(&repo)["iteration"], &journal(&repo)["outage"]), (&5.into(), &Value::Null));
+    assert_eq!(repo.read(".autoresearch/t/state/iteration_log.jsonl").lines().count(), 5);
+    let record: Value = serde_json::from_str(
+        &repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).lines().last().unwrap().to_owned(),
+    )
+    .unwrap();
+    assert!(record["agent"]["seconds"].as_f64().unwrap() < 1.0, "the wait is no work: {record}");
+    // What the second one had begun is kept, and no part of an experiment.
+    assert!(!repo.exists("half.txt"));
+    let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
+    assert!(saved.lines().any(|kept| repo.git(["ls-tree", "--name-only", kept]).contains("half.txt")), "{saved}");
+    let decisions = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
+    assert_eq!((decisions.matches("\"outage\"").count(), decisions.matches("\"outage_over\"").count()), (3, 3));
+}
+
+#[test]
+fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
+    let repo = training_repo();
+    let first = "[ -e ../paid ] || { echo 'Credit balance is too low'; exit 1; }";
+    let called = run(&repo, first, &["--outage-limit", "300ms", "--max-experiments", "1"]).exits(4);
+    for words in [
+        "   1  -        the agent is out of credit: Credit balance is too low\n      waiting until ",
+        "stopped: the agent is out of credit, for 0s; it said: Credit balance is too low\n      buy credit",
+        "then `ar resume` goes on\n",
+    ] {
+        assert!(called.stdout.contains(words), "{words}: {called:#?}");
+    }
+    assert_eq!(calls(&repo), 2, "once more at the end of the limit");
+    let status = ar(&repo, ["status"]).ok().stdout;
+    assert!(status.contains("the agent is out of credit, for 0s"), "{status}");
+
+    let first = "[ $call != 3 ] || { echo 'limit reached ∙ resets in 9 hours'; exit 1; }";
+    let limited = agent(first);
+    let called = ar(&repo, ["resume", "--agent", &limited, "--outage-limit", "8h"]).exits(4);
+    assert_eq!(calls(&repo), 3, "a reset beyond the limit is not waited for");
+    assert!(called.stdout.contains("stopped: the agent's rate limit, for 0s, until "), "{called:#?}");
+    let called = ar(&repo, ["resume"]).ok();
+    assert!(called.stdout.contains("   1  discard"), "who starts it again has seen to it: {called:#?}");
+}
+
+/// A loop whose agent is out until the file `back` is there, beside the repository.
+fn waiting(repo: &TestRepo, first_call: bool) -> Child {
+    let limited = agent("[ -e ../back ] || { echo \"You've hit your usage limit. Try again in 2 hours.\"; exit 1; }");
+    let args = if first_call { args(&limited, &["--max-experiments", "1"]) } else { vec!["resume"] };
+    let before = calls(repo);
+    let child = ar_command(repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the wait", || (calls(repo) > before && !journal(repo)["outage"]["until"].is_null()).then_some(()));
+    child
+}
+
+#[test]
+fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
+    let repo = training_repo();
+    let mut child = waiting(&repo, true);
+    let status = ar(&repo, ["status"]).ok().stdout;
+    let doing = status.lines().find(|line| line.starts_with("doing")).unwrap();
+    assert!(doing.contains("waiting: the agent's rate limit, until "), "{status}");
+    assert!(status.contains("You've hit your usage limit."), "{status}");
+    let seen = ar(&repo, ["status", "--format", "json"]).ok().json();
+    let session = &seen["sessions"][0];
+    assert_eq!((&session["activity"], &session["outage"]["kind"]), (&"waiting".into(), &"rate_limit".into()));
+    let since = journal(&repo)["outage"]["since"].clone();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let status = ar(&repo, ["status"]).ok().stdout;
+    assert!(status.contains("nobody is at work"), "{status}");
+
+    let child = waiting(&repo, false);
+    let outage = &journal(&repo)["outage"];
+    assert_eq!((&outage["since"], &outage["waits"]), (&since, &2.into()), "the same outage goes on");
+    let began = std::time::Instant::now();
+    ar(&repo, ["stop"]).ok();
+    Called::from(child.wait_with_output().unwrap()).exits(130);
+    assert_eq!(journal(&repo)["outage"], Value::Null);
+
+    for name in ["-INT", "-TERM"] {
+        let child = waiting(&repo, false);
+        signal(&child, name);
+        Called::from(child.wait_with_output().unwrap()).exits(130);
+    }
+    assert!(began.elapsed().as_secs() < 20, "none of them waited");
+    fs::write(repo.outside().join("back"), "").unwrap();
+    ar(&repo, ["resume"]).ok();
+    assert_eq!((repo.read("results.tsv").lines().count(), &journal(&repo)["iteration"]), (3, &1.into()));
+}
+
+#[test]
+fn a_budget_ends_the_wait() {
+    let repo = training_repo();
+    let called = run(&repo, "echo 'Network is unreachable'; exit 1", &["--for", "700ms"]).ok();
+    assert!(called.stdout.contains("the agent is offline: Network is unreachable"), "{called:#?}");
+    assert!(called.stdout.ends_with("stopped: 700ms are over\n"), "{called:#?}");
+}
