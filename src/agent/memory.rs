@@ -4,13 +4,22 @@ use std::fmt::Write;
 
 use crate::domain::{Idea, Lesson, cut};
 
-/// How many bytes of lessons the prompt has, and how many [`brief`](super::brief) has.
-pub(super) const PROMPT_LESSONS: usize = 6000;
-pub(super) const BRIEF_LESSONS: usize = 700;
+/// How much room there is for memories.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// How many bytes all lessons may have.
+    bytes: usize,
+    /// How many characters of one insight or idea are shown.
+    chars: usize,
+}
 
-/// How many characters of a text are shown.
-const INSIGHT: usize = 300;
-const NAME: usize = 60;
+/// The room in the prompt: that of about twenty lessons.
+pub(super) const IN_PROMPT: Room = Room { bytes: 6000, chars: 300 };
+/// The room in [`brief`](super::brief), which stays below 8 KB.
+pub(super) const IN_BRIEF: Room = Room { bytes: 600, chars: 90 };
+
+/// How many characters of a name are shown.
+const NAME: usize = 40;
 
 /// What is remembered beside the experiments of the session.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +30,8 @@ pub struct Memories {
     pub idea: Option<Idea>,
 }
 
-/// The memories as a part of the prompt, with at most `bytes` of lessons.
-pub(super) fn memories_text(memories: &Memories, bytes: usize) -> String {
+/// The memories as a part of the prompt.
+pub(super) fn memories_text(memories: &Memories, room: Room) -> String {
     let mut text = String::new();
     let mut rows = String::new();
     for lesson in &memories.lessons {
@@ -30,8 +39,8 @@ pub(super) fn memories_text(memories: &Memories, bytes: usize) -> String {
         if !lesson.context.is_empty() {
             let _ = write!(row, "; {}", cut(&lesson.context, NAME));
         }
-        let _ = writeln!(row, "): {}", cut(&lesson.insight, INSIGHT));
-        if rows.len() + row.len() > bytes {
+        let _ = writeln!(row, "): {}", cut(&lesson.insight, room.chars));
+        if rows.len() + row.len() > room.bytes {
             break;
         }
         rows += &row;
@@ -48,7 +57,7 @@ pub(super) fn memories_text(memories: &Memories, bytes: usize) -> String {
             text,
             "\n## An idea from the backlog, take it or leave it\n\n- idea {id}{}: {}",
             direction.unwrap_or_default(),
-            cut(&idea.text, INSIGHT)
+            cut(&idea.text, room.chars)
         );
     }
     text

@@ -3,6 +3,7 @@
 //! An agent is any program that edits files. Nothing here touches git or decides on a result.
 
 mod directive;
+mod failure;
 mod launch;
 mod memory;
 mod preset;
@@ -11,6 +12,7 @@ mod proposal;
 mod stall;
 
 pub use directive::directive_text;
+pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use launch::{Call, variables};
 pub use memory::Memories;
 pub use preset::{PRESETS, Preset, agent_terms};

@@ -21,11 +21,13 @@ pub const PRESETS: [Preset; 5] = [
         name: "aider",
         // Whatever would wait for a person, fetch the URLs of a prompt or write beside the change is turned off, and the
         // call of the model that sums up a conversation which nobody continues. Its history of the call goes to the
-        // experiment's other files. It commits, as the subject says what the change is.
+        // experiment's other files; where that ends in an error of the service, aider has given up and exited with 0. It
+        // commits, as the subject says what the change is.
         command: "aider --yes-always --message-file \"$AR_PROMPT\" --no-dirty-commits --no-gitignore --no-detect-urls \
                   --no-suggest-shell-commands --no-check-update --no-show-release-notes --no-show-model-warnings \
                   --no-analytics --no-stream --no-pretty --max-chat-history-tokens 100000 \
-                  --chat-history-file \"$AR_RUN_DIR/aider.md\" --input-history-file \"$AR_RUN_DIR/aider.input\"",
+                  --chat-history-file \"$AR_RUN_DIR/aider.md\" --input-history-file \"$AR_RUN_DIR/aider.input\" \
+                  && ! tail -n 2 \"$AR_RUN_DIR/aider.md\" | grep -q '^> litellm\\.'",
         install: "python3 -m pip install aider-chat",
         needs: "a model and its key, such as AIDER_MODEL and OPENAI_API_KEY",
     },

@@ -127,6 +127,18 @@ impl Progress {
                 self.draw(Some(0.0), None);
             }
             Event::RunProgress { elapsed, last, .. } => self.draw(Some(*elapsed), last.as_ref()),
+            Event::GuardStarted { id, command, timeout } => {
+                self.doing = format!("experiment {id}: guard {command}");
+                self.deadline = Some(*timeout);
+                self.draw(None, None);
+            }
+            Event::GuardFinished { .. } => {}
+            Event::CalledAgain { id, reason, time, limit } => {
+                self.print_fitting(&format!(
+                    "{id:>4}  {:<8} {reason}; the agent is called again, {time} of {limit}",
+                    "-"
+                ));
+            }
             Event::ExperimentFinished { record, incumbent } => {
                 self.incumbent = incumbent.as_ref().map(|(_, number)| number.clone());
                 self.clear();

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::agent::{Proposal, directive_text};
+use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, one_line};
 use autoresearch::git::Repo;
 use autoresearch::rules::History;
@@ -41,6 +41,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             // The answer is given; what cannot be done now is done the next time.
             let _ = session.keep_logs();
         }
+        session.finish_alerts().await;
         Ok(ExitCode::from(code.unwrap_or(0)))
     });
     printer.finish();
@@ -92,7 +93,7 @@ fn answer(history: &History, tried: Tried, directive: Directive, format: AnswerF
             let Some(record) = history.get(id) else { return };
             match format {
                 AnswerFormat::Table => print_outcome(history, record, directive),
-                AnswerFormat::Json => output::json_line(&with_next(json!(record), history, directive)),
+                AnswerFormat::Json => output::json_line(&with_next(record, history, directive)),
             }
         }
         Tried::StillRunning(id) => match format {
@@ -114,14 +115,17 @@ fn answer(history: &History, tried: Tried, directive: Directive, format: AnswerF
     }
 }
 
-/// A record with what the next attempt is told: the directive's fields, and in words.
-fn with_next(mut record: Value, history: &History, directive: Directive) -> Value {
+/// A record with what the next attempt is told: the directive's fields and words, and what the failure means for it.
+fn with_next(record: &Record, history: &History, directive: Directive) -> Value {
+    let mut answer = json!(record);
     if let Some(words) = directive_text(directive, history) {
-        let mut next = json!(directive);
-        next["words"] = words.into();
-        record["next"] = next;
+        answer["next"] = json!(directive);
+        answer["next"]["words"] = words.into();
     }
-    record
+    if let Some(words) = failure_text(record) {
+        answer["next"]["after_failure"] = words.into();
+    }
+    answer
 }
 
 fn print_outcome(history: &History, record: &Record, directive: Directive) {
@@ -139,7 +143,7 @@ fn print_outcome(history: &History, record: &Record, directive: Directive) {
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
     output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` has this one", record.id));
-    if let Some(words) = directive_text(directive, history) {
+    for words in failure_text(record).into_iter().chain(directive_text(directive, history)) {
         output::line(&format!("      next: {words}"));
     }
 }

@@ -9,8 +9,8 @@ use jiff::civil::Time;
 use serde::Serialize;
 
 use super::{
-    CommitId, Directive, Number, Outage, OutageKind, Record, Tag, TriedDirection, clock_time, count_of, duration_text,
-    experiment_name, moment_text, time_of_day_text,
+    CommitId, Directive, GuardRun, Number, Outage, OutageKind, Record, Tag, TriedDirection, clock_time, count_of,
+    duration_text, experiment_name, moment_text, time_of_day_text,
 };
 
 /// Why the loop ended.
@@ -244,6 +244,33 @@ pub enum Event {
         /// The last number of the metric in its log.
         last: Option<Number>,
     },
+    /// A guard of an experiment whose number would be kept was started.
+    GuardStarted {
+        /// The experiment.
+        id: u32,
+        /// The guard's command line.
+        command: String,
+        /// Its deadline, in seconds from now.
+        timeout: f64,
+    },
+    /// A guard is over.
+    GuardFinished {
+        /// The experiment.
+        id: u32,
+        /// What it said.
+        guard: GuardRun,
+    },
+    /// The agent is about to be called again for the same experiment.
+    CalledAgain {
+        /// The experiment.
+        id: u32,
+        /// What is wrong with its change.
+        reason: String,
+        /// The how-manieth further call for that it is, from 1 on.
+        time: u32,
+        /// How many of them there may be.
+        limit: u32,
+    },
     /// An experiment is over and recorded.
     ExperimentFinished {
         /// Its record.
@@ -287,6 +314,9 @@ impl Event {
             Event::OutageOver { .. } => "outage_over",
             Event::RunStarted { .. } => "run_started",
             Event::RunProgress { .. } => "run_progress",
+            Event::GuardStarted { .. } => "guard_started",
+            Event::GuardFinished { .. } => "guard_finished",
+            Event::CalledAgain { .. } => "called_again",
             Event::ExperimentFinished { .. } => "experiment_finished",
             Event::Flagged { .. } => "flagged",
             Event::Directed { .. } => "directed",

@@ -2,11 +2,13 @@
 //!
 //! Nothing here knows of git, files, processes or terminals.
 
+mod alert;
 mod clock;
 mod contract;
 mod directive;
 mod event;
 mod finding;
+mod guard;
 mod idea;
 mod keep_logs;
 mod lesson;
@@ -21,6 +23,7 @@ mod stall;
 mod tag;
 mod text;
 
+pub use alert::{Alert, AlertKind};
 pub use clock::{Clock, moment_text};
 pub use contract::{
     Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
@@ -29,6 +32,7 @@ pub use contract::{
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
+pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
@@ -44,6 +48,6 @@ pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, clock_time, count_of, cut, duration_text, experiment_name, one_line, shell_word, time_of_day_text,
-    with_causes,
+    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, shell_word,
+    time_of_day_text, with_causes,
 };

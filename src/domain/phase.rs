@@ -14,6 +14,8 @@ pub enum Phase {
     Committing,
     /// The measuring command runs, or is about to.
     Running,
+    /// The run is measured, and its number would be kept: the guards run.
+    Guarding,
     /// The verdict is reached and becomes a record.
     Recording,
     /// The record stands; row, branch and working tree follow.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Direction, Failure, NewIdea, Number, Outcome, Tag};
+use super::{Direction, Failure, GuardRun, NewIdea, Number, Outcome, Tag, Version};
 
 /// The version of the on-disk formats that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -166,11 +166,14 @@ pub struct Record {
     pub metrics: Map<String, Value>,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
-    /// The executions of the measuring command, in order; empty when it never ran.
+    /// The executions of the measuring command, in order, those of earlier versions first; empty when it never ran.
     pub runs: Vec<Run>,
-    /// What the guard commands said.
+    /// What the guard commands said, in order; empty when none ran.
     #[serde(default)]
-    pub guards: Vec<Value>,
+    pub guards: Vec<GuardRun>,
+    /// The versions of the change that were run before this one, in order. Their runs are the first of `runs`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<Version>,
     /// The size of the change.
     pub diff: DiffStat,
     /// What tells whether another change is the same; absent for the baseline.

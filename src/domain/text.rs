@@ -92,6 +92,17 @@ pub fn clock_time(seconds: f64) -> String {
     }
 }
 
+/// How a command ended that took so many seconds: `exit 1 after 0.3 s`.
+pub fn ended_text(exit: Option<i32>, signal: Option<i32>, timed_out: bool, seconds: f64) -> String {
+    let after = format!("after {seconds:.1} s");
+    match (timed_out, signal, exit) {
+        (true, _, _) => format!("ended by ar {after}"),
+        (false, Some(signal), _) => format!("signal {signal} {after}"),
+        (false, None, Some(code)) => format!("exit {code} {after}"),
+        (false, None, None) => after,
+    }
+}
+
 /// An error with its causes, on one line. A cause that is said already is not repeated.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut said = error.to_string();

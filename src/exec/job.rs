@@ -25,6 +25,9 @@ pub struct Job {
     pub folder: PathBuf,
     /// Standard output and standard error are appended to this file.
     pub log: PathBuf,
+    /// How many bytes of the output the log takes, when not all of it: the rest is read and dropped.
+    #[serde(default)]
+    pub log_limit: Option<u64>,
     /// Standard input; nothing when absent.
     pub stdin: Option<PathBuf>,
     /// Variables that the command gets beside those of `ar`.
@@ -119,6 +122,14 @@ impl Exit {
     }
 }
 
+/// Where the `job`, `started` or `exit` file of the job `name` in `folder` is.
+pub fn job_file(folder: &Path, name: &str, kind: &str) -> PathBuf {
+    match name {
+        "run" => folder.join(format!("{kind}.json")),
+        name => folder.join(format!("{name}.{kind}.json")),
+    }
+}
+
 /// The paths of a job's files.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
@@ -134,10 +145,7 @@ impl Files {
 
     /// The files of the job called `name` in `folder`.
     pub(super) fn named(folder: &Path, name: &str) -> Files {
-        let file = |kind: &str| match name {
-            "run" => folder.join(format!("{kind}.json")),
-            name => folder.join(format!("{name}.{kind}.json")),
-        };
+        let file = |kind: &str| job_file(folder, name, kind);
         Files { job: file("job"), started: file("started"), exit: file("exit") }
     }
 }

@@ -17,7 +17,7 @@ mod usage;
 
 pub use environment::{disk_space, environment};
 pub use error::ExecError;
-pub use job::{Exit, Job, Started};
+pub use job::{Exit, Job, Started, job_file};
 pub use shim::shim_main;
 pub use start::{Running, attach, end_left_over, is_going_on, is_held, shims, start, start_with};
 pub use unix::{end_by_signals, shield_from_terminal};

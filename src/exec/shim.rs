@@ -1,11 +1,12 @@
 //! The shim: the process that starts a command, watches over it, ends all of it and says how it ended.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use duct::Handle;
 use jiff::{SignedDuration, Timestamp};
@@ -88,8 +89,8 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
         Err(error) if is_disk_full(&error) => return Err(error),
         log => log.map_err(|error| in_words(&error)),
     };
-    let handle = match log.and_then(|log| launch(job, files, log)) {
-        Ok(handle) => handle,
+    let (handle, drain) = match log.and_then(|log| launch(job, files, log)) {
+        Ok(launched) => launched,
         Err(error) => {
             exit.error = Some(error);
             return Ok(exit);
@@ -129,6 +130,9 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
         // Only now is the leader reaped and its id free.
         let _ = handle.wait();
         leave_no_child().await;
+        // It holds the last end of the pipe.
+        drop(handle);
+        drain.map(JoinHandle::join);
     }
 
     (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
@@ -165,8 +169,9 @@ fn in_words(error: &ExecError) -> String {
     format!("{error}{source}")
 }
 
-/// Starts the command as the leader of a process group of its own, with its output to `log`.
-fn launch(job: &Job, files: &Files, log: File) -> Result<Handle, String> {
+/// Starts the command as the leader of a process group of its own, with its output to `log`; with a limit by way of a
+/// thread.
+fn launch(job: &Job, files: &Files, log: File) -> Result<(Handle, Option<JoinHandle<()>>), String> {
     let open = |path: &Path, file: io::Result<File>| file.map_err(|error| format!("{}: {error}", path.display()));
     let null = Path::new("/dev/null");
     let stdin = job.stdin.as_deref().unwrap_or(null);
@@ -174,13 +179,18 @@ fn launch(job: &Job, files: &Files, log: File) -> Result<Handle, String> {
     if !job.cwd.is_dir() {
         return Err(format!("the working folder `{}` is not there", job.cwd.display()));
     }
+    let (output, drain) = match job.log_limit {
+        Some(limit) => drained(log, limit).map(|(pipe, drain)| (OwnedFd::from(pipe), Some(drain))),
+        None => Ok((OwnedFd::from(log), None)),
+    }
+    .map_err(|error| error.to_string())?;
     let mut command = duct::cmd("sh", ["-c", &job.command])
         .dir(&job.cwd)
         .env(MARKER, &files.job)
         .stdin_file(stdin)
         // What stands further out is applied first: this refers to the log.
         .stderr_to_stdout()
-        .stdout_file(log)
+        .stdout_file(output)
         .unchecked()
         .before_spawn(|command| {
             std::os::unix::process::CommandExt::process_group(command, 0);
@@ -189,7 +199,20 @@ fn launch(job: &Job, files: &Files, log: File) -> Result<Handle, String> {
     for (name, value) in &job.env {
         command = command.env(name, value);
     }
-    command.start().map_err(|error| format!("sh: {error}"))
+    let handle = command.start().map_err(|error| format!("sh: {error}"))?;
+    Ok((handle, drain))
+}
+
+/// A pipe, and the thread that writes the first bytes of what comes out of it to `log` and drops the rest, so that whoever
+/// floods it is not held up.
+fn drained(mut log: File, limit: u64) -> io::Result<(PipeWriter, JoinHandle<()>)> {
+    let (mut reader, writer) = io::pipe()?;
+    let drain = thread::Builder::new().spawn(move || {
+        // What finds no room is dropped as well.
+        let _ = io::copy(&mut (&mut reader).take(limit), &mut log);
+        let _ = io::copy(&mut reader, &mut io::sink());
+    })?;
+    Ok((writer, drain))
 }
 
 /// Is notified when the other end of standard input is closed, which a tied job's owner holds; never for another.

@@ -96,6 +96,11 @@ impl Untracked {
         self.files.is_empty()
     }
 
+    /// Adds those of `paths` that `before` has, as they were then.
+    pub fn keep(&mut self, before: &Untracked, paths: impl Iterator<Item = PathBuf>) {
+        self.files.extend(paths.filter_map(|path| before.get(&path).cloned().map(|stamp| (path, stamp))));
+    }
+
     /// Adds those of `now` whose content was last changed after `since`, a time that a file system gave.
     pub fn add_newer(&mut self, now: Untracked, since: SystemTime) {
         let since = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());

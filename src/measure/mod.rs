@@ -15,5 +15,5 @@ mod vocabulary;
 
 pub use file::{MetricFileError, metric_file};
 pub use scanner::{Found, LogSummary, PatternError, Scanner};
-pub use summary::plain_text;
-pub use verdict::{Ending, Verdict, judge};
+pub use summary::{last_lines, plain_text};
+pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge};

@@ -20,6 +20,9 @@ const MOST_NAMES: usize = 256;
 const LONGEST_NAME: usize = 64;
 const MOST_WORDS: usize = 4;
 
+/// How many characters of a line an excerpt shows.
+const EXCERPT_WIDTH: usize = 400;
+
 /// The last bytes of a log.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
@@ -76,6 +79,20 @@ pub fn plain_text(bytes: &[u8]) -> String {
     let mut tail = Tail::default();
     tail.push(&clean);
     tail.text()
+}
+
+/// The last `count` lines of `bytes` as a terminal would show them, long ones cut.
+pub fn last_lines(bytes: &[u8], count: usize) -> String {
+    let text = plain_text(bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    excerpt(&lines[lines.len().saturating_sub(count)..])
+}
+
+/// A few lines as they are, long ones cut.
+pub(super) fn excerpt(lines: &[&str]) -> String {
+    let cut = |line: &&str| line.trim_end().chars().take(EXCERPT_WIDTH).collect::<String>();
+    let text: Vec<String> = lines.iter().map(cut).collect();
+    text.join("\n").trim_matches('\n').to_owned()
 }
 
 /// Every number in `log` that has a name; each name once, with its last number, in the log's order.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::scanner::{Found, LogSummary};
+use super::summary::excerpt;
 use super::trace::{Evidence, evidence, out_of_memory, without_report};
 use crate::domain::{Failure, FailureClass, Number};
 
@@ -15,9 +16,8 @@ const LAST_SIGNAL_STATUS: i32 = 192;
 /// Signals that a process brings upon itself: ILL, TRAP, ABRT, BUS, FPE, SEGV.
 const OWN_SIGNALS: &[i32] = &[4, 5, 6, 7, 8, 11];
 
-/// How many lines of a log an excerpt shows, and how many characters of each.
-const EXCERPT_LINES: usize = 10;
-const EXCERPT_WIDTH: usize = 400;
+/// How many lines of a log an excerpt shows.
+pub const EXCERPT_LINES: usize = 10;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +68,8 @@ pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
         Ok(number) => return Verdict { value: Some(number), failure: None },
         Err(evidence) => evidence,
     };
-    let failure = Failure { class, excerpt: excerpt(&lines, shown) };
+    let start = shown.start.max(shown.end.saturating_sub(EXCERPT_LINES));
+    let failure = Failure { class, excerpt: excerpt(&lines[start..shown.end]) };
     Verdict { value: None, failure: Some(failure) }
 }
 
@@ -106,14 +107,6 @@ fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number
         None if matches!(summary.found, Some(Found::NotFinite(_))) => bare(FailureClass::Nan),
         None => bare(FailureClass::Crash),
     }
-}
-
-/// A few lines as they are, long ones cut.
-fn excerpt(lines: &[&str], shown: std::ops::Range<usize>) -> String {
-    let start = shown.start.max(shown.end.saturating_sub(EXCERPT_LINES));
-    let cut = |line: &&str| line.trim_end().chars().take(EXCERPT_WIDTH).collect::<String>();
-    let text: Vec<String> = lines[start..shown.end].iter().map(cut).collect();
-    text.join("\n").trim_matches('\n').to_owned()
 }
 
 #[cfg(test)]

@@ -77,6 +77,14 @@ pub fn record_grid(record: &Record) -> Grid {
         };
         add("run", format!("{} ({ended}, {:.1} s)", run.command, run.seconds));
     }
+    for guard in &record.guards {
+        let passed = if guard.passed { "passed" } else { "failed" };
+        add("guard", format!("{} ({passed}, {})", guard.command, guard.ended()));
+    }
+    for (number, version) in (1..).zip(&record.versions) {
+        let kept = version.saved.rsplit('/').next().unwrap_or_default();
+        add(&format!("version {number}"), format!("{} (saved/{kept}): {}", version.commit.short(8), version.reason));
+    }
     add(
         "agent",
         record.agent.as_ref().map(|call| format!("{} ({:.1} s)", call.command, call.seconds)).unwrap_or_default(),

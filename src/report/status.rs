@@ -131,6 +131,7 @@ impl SessionStatus {
             Activity::Proposing => format!("waiting for the agent to propose {name}"),
             Activity::Committing => format!("committing {name}"),
             Activity::Running => format!("running {name}"),
+            Activity::Guarding => format!("running the guards of {name}"),
             Activity::Recording => format!("recording {name}"),
             Activity::Between => "between two experiments".into(),
             Activity::Working => "at work; at what cannot be read".into(),
@@ -191,6 +192,7 @@ impl SessionStatus {
             | Activity::Proposing
             | Activity::Committing
             | Activity::Running
+            | Activity::Guarding
             | Activity::Recording
             | Activity::Between
             | Activity::Working => {

@@ -30,6 +30,8 @@ pub enum Activity {
     Committing,
     /// The measuring command runs, and somebody waits for it.
     Running,
+    /// The guards run, and somebody waits for them.
+    Guarding,
     /// A verdict becomes a record and a row.
     Recording,
     /// A loop is at work, and no experiment is open.
@@ -55,10 +57,11 @@ pub fn activity(seen: Seen) -> Activity {
         (true, Some(Phase::Proposing)) => Activity::Proposing,
         (true, Some(Phase::Committing)) => Activity::Committing,
         (true, Some(Phase::Running)) => Activity::Running,
+        (true, Some(Phase::Guarding)) => Activity::Guarding,
         (true, Some(Phase::Recording | Phase::Settling)) => Activity::Recording,
         (false, None | Some(Phase::Idle)) => Activity::Idle,
         (false, Some(Phase::Proposing | Phase::Committing | Phase::Settling)) => Activity::Left,
-        (false, Some(Phase::Running | Phase::Recording)) => match seen.job {
+        (false, Some(Phase::Running | Phase::Guarding | Phase::Recording)) => match seen.job {
             RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,
             RunFound::Gone | RunFound::Unstarted => Activity::Left,
@@ -79,6 +82,9 @@ mod tests {
             (Some(Phase::Running), false, Going, Activity::RunningAlone),
             (Some(Phase::Running), false, Over, Activity::RunOver),
             (Some(Phase::Running), false, Gone, Activity::Left),
+            (Some(Phase::Guarding), true, Going, Activity::Guarding),
+            (Some(Phase::Guarding), false, Going, Activity::RunningAlone),
+            (Some(Phase::Guarding), false, Over, Activity::RunOver),
             (Some(Phase::Proposing), true, Going, Activity::Proposing),
             (Some(Phase::Proposing), false, Going, Activity::Left),
             (Some(Phase::Settling), true, Over, Activity::Recording),

@@ -14,6 +14,9 @@ const LINES: usize = 50;
 /// The same for an agent that changed something: it has worked, and what it tells of errors may be about its work.
 const LINES_OF_WORK: usize = 10;
 
+/// How a line begins with which aider says that the service refused: it exits with 0 all the same.
+const ERROR_OF_AIDER: &str = "litellm.";
+
 /// How many bytes of a line are looked at, and how many characters of it are kept.
 const LINE: usize = 4096;
 const SAID: usize = 300;
@@ -39,14 +42,17 @@ pub struct CallEnd {
 /// The outage that kept the agent from its work, if that is why it failed. `log` is the end of its output, without escape
 /// sequences; `now` brings the zone that a time of day without one is in.
 ///
-/// What an agent that ended well says is never one, nor is the end of one that has worked until its time was over.
+/// What an agent that ended well says is none, unless it changed nothing and prints the name of an error; nor is the end of
+/// one that has worked until its time was over. A change makes no outage of what is none without it.
 pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
-    if end.exit == Some(0) || (end.timed_out && end.changed) {
+    let ended_well = end.exit == Some(0);
+    if end.changed && (ended_well || end.timed_out) {
         return None;
     }
     let newest_first = log.lines().rev().map(head).filter(|line| !line.trim().is_empty());
-    let lines: Vec<&str> = newest_first.take(if end.changed { LINES_OF_WORK } else { LINES }).collect();
-    let told = lines.iter().find_map(|line| kind_of(line).map(|kind| (kind, *line)));
+    let lines: Vec<&str> = newest_first.take(if end.changed || ended_well { LINES_OF_WORK } else { LINES }).collect();
+    let counts = |line: &&&str| !ended_well || line.starts_with(ERROR_OF_AIDER);
+    let told = lines.iter().filter(counts).find_map(|line| kind_of(line).map(|kind| (kind, *line)));
     let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
     let (kind, line) = match told {
         Some(told) => told,

@@ -82,6 +82,10 @@ fn what_only_speaks_of_limits_is_no_outage() {
     assert!(!end(Some(0), false, false) && !end(Some(0), false, true), "it ended well");
     assert!(end(Some(1), false, true) && end(None, false, false) && end(None, true, false));
     assert!(!end(None, true, true), "it worked until its time was over");
+    let refused = |changed, log| outage(log, CallEnd { exit: Some(0), timed_out: false, changed }, &now()).is_some();
+    let aider = "litellm.RateLimitError: AnthropicException\nThe API provider has rate limited you.\n";
+    assert!(refused(false, aider) && !refused(true, aider), "aider exits with 0");
+    assert!(!refused(false, "It failed with litellm.RateLimitError: x\n"), "a summary");
 }
 
 #[test]

@@ -25,9 +25,11 @@ pub struct Found {
     pub phase: Phase,
     /// Whether the journal names its commit.
     pub has_commit: bool,
+    /// Whether the journal says what would be recorded of it.
+    pub has_draft: bool,
     /// Whether its record's ref is there.
     pub recorded: bool,
-    /// Its run.
+    /// Its run, or the guard that is next.
     pub run: RunFound,
     /// How often its run was started.
     pub runs: u32,
@@ -40,14 +42,19 @@ pub enum Step {
     EndJobs,
     /// Save what is in the working tree, and put branch and working tree back to the base.
     Reset,
+    /// Bring what was measured last back into the working tree, for the agent to work on.
+    BringBack,
     /// Commit the change that is in the working tree.
     Commit,
     /// Bring branch and working tree to the experiment's commit.
     CheckOut,
     /// Clear away what is left of an earlier run, and enter a new one in the journal.
     Run,
-    /// Wait for the run, which is started if there is none, and measure, decide and record it.
+    /// Go on from the step that the journal names: call the agent again, or wait for the run or the guards, which are
+    /// started if there are none, and measure, decide and record.
     Finish,
+    /// Record what the journal says.
+    Record,
     /// Record it as lost.
     RecordLost,
     /// Write its row if it is missing, and bring branch and working tree to where its outcome belongs.
@@ -58,16 +65,22 @@ pub enum Step {
 
 /// Lists what is still to do, in order.
 pub fn recover(found: Found) -> Vec<Step> {
-    use Step::{CheckOut, Close, Commit, EndJobs, Finish, RecordLost, Reset, Run, Settle};
+    use Step::{BringBack, CheckOut, Close, Commit, EndJobs, Finish, Record, RecordLost, Reset, Run, Settle};
     if found.recorded {
         // The record is the commit point: the experiment counts, whatever else was done.
         return vec![Settle, Close];
     }
     match found.phase {
         Phase::Idle => Vec::new(),
+        Phase::Proposing if found.has_draft => vec![EndJobs, Reset, BringBack, Finish],
         Phase::Proposing => vec![EndJobs, Reset, Close],
         Phase::Committing if !found.has_commit => vec![EndJobs, Commit, Run, Finish],
         Phase::Committing => vec![CheckOut, Run, Finish],
+        Phase::Guarding => match found.run {
+            RunFound::Going | RunFound::Over => vec![Finish],
+            RunFound::Unstarted | RunFound::Gone => vec![EndJobs, CheckOut, Finish],
+        },
+        Phase::Recording if found.has_draft => vec![Record],
         Phase::Running | Phase::Recording | Phase::Settling => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
             // Nothing was lost, however often the start was entered in the journal.
@@ -89,7 +102,9 @@ mod tests {
     #[test]
     fn every_way_to_leave_an_experiment_has_its_steps() {
         use Step::*;
-        let found = |phase, has_commit, recorded, run, runs| Found { phase, has_commit, recorded, run, runs };
+        let found =
+            |phase, has_commit, recorded, run, runs| Found { phase, has_commit, has_draft: false, recorded, run, runs };
+        let draft = |found| Found { has_draft: true, ..found };
         for (left, steps) in [
             (found(Phase::Idle, false, false, RunFound::Gone, 0), vec![]),
             (found(Phase::Proposing, false, false, RunFound::Gone, 0), vec![EndJobs, Reset, Close]),
@@ -101,6 +116,15 @@ mod tests {
             (found(Phase::Running, true, false, RunFound::Gone, 1), vec![EndJobs, CheckOut, Run, Finish]),
             (found(Phase::Running, true, false, RunFound::Gone, 2), vec![EndJobs, CheckOut, Run, Finish]),
             (found(Phase::Running, true, false, RunFound::Gone, 3), vec![EndJobs, CheckOut, RecordLost]),
+            (draft(found(Phase::Proposing, false, false, RunFound::Over, 0)), vec![EndJobs, Reset, BringBack, Finish]),
+            (draft(found(Phase::Committing, false, false, RunFound::Over, 0)), vec![EndJobs, Commit, Run, Finish]),
+            (draft(found(Phase::Running, true, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Run, Finish]),
+            (draft(found(Phase::Guarding, true, false, RunFound::Going, 1)), vec![Finish]),
+            (draft(found(Phase::Guarding, true, false, RunFound::Over, 1)), vec![Finish]),
+            (draft(found(Phase::Guarding, true, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Finish]),
+            (draft(found(Phase::Guarding, true, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
+            (draft(found(Phase::Guarding, true, true, RunFound::Over, 1)), vec![Settle, Close]),
+            (draft(found(Phase::Recording, true, false, RunFound::Over, 1)), vec![Record]),
             (found(Phase::Recording, true, false, RunFound::Over, 1), vec![Finish]),
             (found(Phase::Recording, true, true, RunFound::Over, 1), vec![Settle, Close]),
             (found(Phase::Settling, true, true, RunFound::Over, 1), vec![Settle, Close]),

@@ -59,8 +59,14 @@ impl FileTerms {
     /// A pattern cannot be read.
     pub fn of(contract: &Contract) -> Result<FileTerms, GlobError> {
         let locks: Vec<String> = LOCK_FILES.iter().map(|name| format!("**/{name}")).collect();
-        // Without a scope the file that the command names is the one to work on: `uv run train.py`.
-        let named = if contract.scope.is_empty() { Vec::new() } else { words(&contract.command) };
+        let by_command = words(&contract.command);
+        let mut named: Vec<_> = contract.guards.iter().flat_map(|guard| words(guard)).collect();
+        if contract.scope.is_empty() {
+            // Then the file that the command names is the one to work on: `uv run train.py`.
+            named.retain(|path| !by_command.contains(path));
+        } else {
+            named.extend(by_command);
+        }
         Ok(FileTerms {
             scope: if contract.scope.is_empty() { None } else { Some(globs(&contract.scope)?) },
             protect: globs(&contract.protect)?,

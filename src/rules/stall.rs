@@ -35,7 +35,7 @@ pub fn question(said: &str) -> Option<&str> {
         let next = &body[at + mark.len()..];
         (!mark.is_ascii() || next.starts_with(' ')).then_some(at + mark.len())
     };
-    let from = body.match_indices(['.', '!', '?', '。', '！', '？']).filter_map(sentence_ends).last().unwrap_or(0);
+    let from = body.match_indices(['.', '!', '?', '。', '！', '？']).filter_map(sentence_ends).next_back().unwrap_or(0);
     let sentence = end[from..].trim_start_matches(|c: char| c.is_whitespace() || AROUND.contains(&c) || c == '-');
     Some(sentence).filter(|sentence| !sentence.trim_matches(MARKS).trim().is_empty())
 }

@@ -1,4 +1,4 @@
-//! One experiment from its commit to its row: advance, run, measure, decide, record, settle.
+//! One experiment from its commit to its row: advance, run, measure, decide, guard, record, settle.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::domain::{
     AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase, Record, Run, Stall,
 };
 use crate::ledger::Entry;
-use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, turn_of};
+use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, turn_of, unmet};
 use crate::state::{Iteration, OpenExperiment};
 
 /// How an attempt ended.
@@ -26,6 +26,18 @@ pub(super) enum Attempted {
     RolledBack,
     /// Its run goes on, and the caller did not want to wait longer.
     StillRunning,
+}
+
+/// Where an experiment is between its commit and its end.
+pub(super) enum Stage {
+    /// Its run goes on, or is about to.
+    Run(Box<OpenExperiment>),
+    /// Its number would be kept, and its guards run.
+    Guard(Box<OpenExperiment>),
+    /// The agent works on it again.
+    Rework(Box<OpenExperiment>),
+    /// It is over, or left open.
+    Over(Attempted),
 }
 
 impl Session<'_> {
@@ -64,37 +76,62 @@ impl Session<'_> {
         self.finish_attempt(open, deadline).await
     }
 
-    /// Waits for the run of the open experiment, which is started if it was not, and brings the experiment to its end.
-    /// A run that is lost with its machine or its shim says nothing about the idea, and is started again.
+    /// Brings the open experiment from the step that the journal names to its end.
     pub(super) async fn finish_attempt(
         &mut self,
-        mut open: OpenExperiment,
+        open: OpenExperiment,
         deadline: Deadline,
     ) -> Result<Attempted, SessionError> {
-        if let Some(failure) = open.refused.clone() {
-            let record = self.judge(&open, Measured::refused(failure))?;
-            self.record_and_settle(open, record)?;
-            return Ok(Attempted::Recorded);
-        }
+        let open = Box::new(open);
+        let mut stage = match self.journal.phase {
+            Phase::Guarding => Stage::Guard(open),
+            Phase::Proposing => Stage::Rework(open),
+            _ => Stage::Run(open),
+        };
         loop {
-            let running = self.take_run(&open)?;
-            let measured = match self.watch_run(running, &open, deadline).await? {
-                Ended::StillRunning => return Ok(Attempted::StillRunning),
-                Ended::Interrupted => {
-                    self.roll_back(&open, "was interrupted")?;
-                    return Ok(Attempted::RolledBack);
-                }
-                Ended::Lost if open.runs <= LOST_RETRIES => {
-                    open = self.run_again(open)?;
-                    continue;
-                }
-                Ended::Lost => Measured::lost(open.runs),
-                Ended::Over(measured) => *measured,
+            stage = match stage {
+                Stage::Run(open) => self.run_version(*open, deadline).await?,
+                Stage::Guard(open) => self.guard(open, deadline).await?,
+                Stage::Rework(open) => self.rework(open).await?,
+                Stage::Over(attempted) => return Ok(attempted),
             };
+        }
+    }
+
+    /// Waits for the run of the open experiment, which is started if it was not, and reaches the verdict on it. A run that
+    /// is lost with its machine or its shim says nothing about the idea, and is started again.
+    async fn run_version(&mut self, mut open: OpenExperiment, deadline: Deadline) -> Result<Stage, SessionError> {
+        if let Some(failure) = open.refused.clone() {
+            let measured = Measured::refused(failure.clone());
+            if open.draft.is_some() {
+                let why = describe_failure(&failure, &self.contract.metric.name, &measured.ended);
+                return self.end_with_draft(open, &format!("its next version was not run, as {why}"));
+            }
             let record = self.judge(&open, measured)?;
             self.record_and_settle(open, record)?;
-            return Ok(Attempted::Recorded);
+            return Ok(Stage::Over(Attempted::Recorded));
         }
+        let measured = loop {
+            let running = self.take_run(&open)?;
+            match self.watch_run(running, &open, deadline).await? {
+                Ended::StillRunning => return Ok(Stage::Over(Attempted::StillRunning)),
+                Ended::Interrupted if open.draft.is_some() => {
+                    return self.end_with_draft(open, "the run of its next version was interrupted");
+                }
+                Ended::Interrupted => {
+                    self.roll_back(&open, "was interrupted")?;
+                    return Ok(Stage::Over(Attempted::RolledBack));
+                }
+                Ended::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
+                Ended::Lost => break Measured::lost(open.runs),
+                Ended::Over(measured) => break *measured,
+            }
+        };
+        let record = self.judge(&open, measured)?;
+        let is_guarded = record.outcome == Outcome::Keep && !self.contract.guards.is_empty();
+        open.draft = Some(Box::new(record));
+        let open = Box::new(open);
+        if is_guarded { Ok(Stage::Guard(open)) } else { self.conclude(open) }
     }
 
     /// Reaches the verdict on a measured run and writes it up.
@@ -114,13 +151,20 @@ impl Session<'_> {
             }
             (None, None) => unreachable!("a run has a number or a failure"),
         };
-        let mut reason = verdict.reason;
+        let Verdict { mut outcome, mut reason } = verdict;
+        let unmet = self.unmet_limits(&measured);
+        if outcome == Outcome::Keep && open.id != 0 && !unmet.is_empty() {
+            outcome = Outcome::Discard;
+            reason = format!("{reason}, but {}", unmet.join(", "));
+        }
         let mut more = proposal_field(open);
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
             more.insert("changed_while_running".into(), json!(measured.changed));
         }
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
+        let mut runs = open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
+        runs.extend(measured.run.map(|run| Run { value: value.map(|number| number.value), ..run }));
         Ok(Record {
             version: FORMAT_VERSION,
             id: open.id,
@@ -129,7 +173,7 @@ impl Session<'_> {
             base: open.base.clone(),
             description: open.description.clone(),
             direction: open.direction.clone(),
-            outcome: verdict.outcome,
+            outcome,
             failure: measured.failure,
             reason,
             metric: MetricValue {
@@ -140,8 +184,9 @@ impl Session<'_> {
             },
             metrics: measured.metrics,
             memory_gb: measured.memory_gb,
-            runs: measured.run.map(|run| Run { value: value.map(|number| number.value), ..run }).into_iter().collect(),
+            runs,
             guards: Vec::new(),
+            versions: open.versions.clone(),
             diff,
             fingerprint: open.fingerprint.clone(),
             environment: self.environment.clone(),
@@ -160,6 +205,15 @@ impl Session<'_> {
         decide_by_simplicity(&self.contract.metric, measured, rivals, margin, diff)
     }
 
+    /// The limits that a measured run does not keep to, in words.
+    pub(super) fn unmet_limits(&self, measured: &Measured) -> Vec<String> {
+        unmet(&self.contract.limits, |name| match name {
+            "memory_gb" => measured.memory_gb,
+            name if name == self.contract.metric.name => measured.value.as_ref().map(|number| number.value),
+            name => measured.metrics.get(name).and_then(Value::as_f64),
+        })
+    }
+
     fn diff_stat(&self, open: &OpenExperiment, commit: &CommitId) -> Result<DiffStat, SessionError> {
         if open.base == *commit {
             return Ok(DiffStat::default());
@@ -169,6 +223,7 @@ impl Session<'_> {
 
     /// Makes the experiment count, its ref first, and settles it.
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
+        let open = OpenExperiment { draft: Some(Box::new(record.clone())), ..open };
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
         self.write_record(&record)?;
@@ -242,20 +297,31 @@ impl Session<'_> {
     /// Takes an experiment back that is not brought to its end, and says `why`: its commit is kept under a saved ref, the
     /// branch and the working tree are as before it.
     pub(super) fn roll_back(&mut self, open: &OpenExperiment, why: &str) -> Result<(), SessionError> {
-        let commit = commit_of(open)?;
-        if commit != open.base {
-            let reference = self.repo.save_commit(&self.save_as(&open.base), &commit)?;
-            let detail = format!("experiment {} {why}; its change is in {reference}", open.id);
-            self.emit(Event::Notice { detail })?;
-        }
-        crash::point("rollback.change_saved");
-        self.move_branch(&open.base, &[&commit], "interrupted")?;
-        crash::point("rollback.branch_moved");
-        self.put_back(&open.base, &commit)?;
-        crash::point("rollback.put_back");
+        let what = format!("experiment {} {why}; its change", open.id);
+        self.take_back_commit(open, &commit_of(open)?, &what)?;
         // The call that made it is made again.
         self.journal.iteration = self.journal.iteration.saturating_sub(1);
         self.enter_idle()
+    }
+
+    /// Keeps a commit of the open experiment under a saved ref, which a notice says of `what`, and puts branch and working
+    /// tree back to before it.
+    pub(super) fn take_back_commit(
+        &mut self,
+        open: &OpenExperiment,
+        commit: &CommitId,
+        what: &str,
+    ) -> Result<(), SessionError> {
+        if *commit != open.base {
+            let reference = self.repo.save_commit(&self.save_as(&open.base), commit)?;
+            self.emit(Event::Notice { detail: format!("{what} is in {reference}") })?;
+        }
+        crash::point("rollback.change_saved");
+        self.move_branch(&open.base, &[commit], "taken back")?;
+        crash::point("rollback.branch_moved");
+        self.put_back(&open.base, commit)?;
+        crash::point("rollback.put_back");
+        Ok(())
     }
 
     /// The folder of the open experiment's runs.

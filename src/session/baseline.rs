@@ -4,10 +4,11 @@ use serde_json::json;
 
 use super::attempt::Attempted;
 use super::error::SessionError;
+use super::guarding::{Guarded, guard_name};
 use super::open::Session;
-use super::recover::run_found;
-use super::running::{Deadline, Ended, Measured};
-use crate::domain::{FailureClass, Outcome, Phase};
+use super::recover::{draft_of, job_found};
+use super::running::{Deadline, Ended, Measured, RUN};
+use crate::domain::{Event, FailureClass, Outcome, Phase};
 use crate::rules::{LOST_RETRIES, RunFound};
 use crate::state::OpenExperiment;
 
@@ -18,7 +19,7 @@ impl Session<'_> {
         let start = self.contract.start.clone();
         let mut open = match self.journal.open.clone() {
             Some(open) => {
-                if !matches!(run_found(&self.folder.run(0)), RunFound::Going | RunFound::Over) {
+                if !matches!(job_found(&self.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
                     self.end_jobs(0).await?;
                     self.check_out(&open)?;
                 }
@@ -33,8 +34,46 @@ impl Session<'_> {
                 }
             }
         };
+        if self.journal.phase != Phase::Guarding {
+            open = match self.run_baseline(OpenExperiment { draft: None, ..open }, deadline).await? {
+                Ok(open) => open,
+                Err(attempted) => return Ok(attempted),
+            };
+        }
+        match self.run_guards(&mut open, deadline).await? {
+            Guarded::Over => {}
+            Guarded::StillRunning => return Ok(Attempted::StillRunning),
+            Guarded::Interrupted => {
+                self.take_back()?;
+                return Ok(Attempted::RolledBack);
+            }
+        }
+        let mut record = draft_of(&open)?;
+        if let Some(guard) = record.guards.last().filter(|guard| !guard.passed) {
+            self.take_back()?;
+            return Err(SessionError::BaselineFailed {
+                class: Some(FailureClass::GuardFailed),
+                reason: format!("the guard `{}` does not pass ({})", guard.command, guard.ended()),
+                printed: Vec::new(),
+                log: self.folder.run(0).join(format!("{}.log", guard_name(record.guards.len()))),
+                excerpt: guard.excerpt.clone(),
+            });
+        }
+        // Whoever has the refs has the terms.
+        record.more.insert("contract".into(), json!(self.contract));
+        self.record_and_settle(open, record)?;
+        Ok(Attempted::Recorded)
+    }
+
+    /// Waits for the run of the baseline, which is started if it was not, and gives the experiment with its draft; or how
+    /// the waiting ended.
+    async fn run_baseline(
+        &mut self,
+        mut open: OpenExperiment,
+        deadline: Deadline,
+    ) -> Result<Result<OpenExperiment, Attempted>, SessionError> {
         let is_entered = open.runs > 0 && self.journal.phase != Phase::Committing;
-        if !is_entered || run_found(&self.folder.run(0)) == RunFound::Gone {
+        if !is_entered || job_found(&self.folder.run(0), RUN) == RunFound::Gone {
             open = self.prepare_run(open)?;
         }
         let measured = loop {
@@ -43,17 +82,18 @@ impl Session<'_> {
                 Ended::Over(measured) => break *measured,
                 Ended::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
                 Ended::Lost => break Measured::lost(open.runs),
-                Ended::StillRunning => return Ok(Attempted::StillRunning),
+                Ended::StillRunning => return Ok(Err(Attempted::StillRunning)),
                 Ended::Interrupted => {
                     self.take_back()?;
-                    return Ok(Attempted::RolledBack);
+                    return Ok(Err(Attempted::RolledBack));
                 }
             }
         };
         // Of a run that failed, what looks like a number is a part of its complaint.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.keys().cloned().collect() } else { Vec::new() };
-        let mut record = self.judge(&open, measured)?;
+        let unmet = self.unmet_limits(&measured);
+        let record = self.judge(&open, measured)?;
         if record.outcome == Outcome::Crash {
             self.take_back()?;
             return Err(SessionError::BaselineFailed {
@@ -64,10 +104,12 @@ impl Session<'_> {
                 excerpt: record.failure.map(|failure| failure.excerpt).unwrap_or_default(),
             });
         }
-        // Whoever has the refs has the terms.
-        record.more.insert("contract".into(), json!(self.contract));
-        self.record_and_settle(open, record)?;
-        Ok(Attempted::Recorded)
+        if !unmet.is_empty() {
+            let detail = format!("the baseline itself does not keep to the limits: {}", unmet.join(", "));
+            self.emit(Event::Notice { detail })?;
+        }
+        open.draft = Some(Box::new(record));
+        Ok(Ok(open))
     }
 
     /// Takes the opening of the session back, with everything as it was before: also a change that was taken out of the

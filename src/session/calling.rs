@@ -6,15 +6,20 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::SessionError;
+use super::failed_log::last_failed_log;
 use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::proposing::Proposed;
+use super::rework::Task;
 use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal};
 use crate::crash;
 use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
 use crate::rules::question;
 use crate::state::{OpenExperiment, write_atomic};
+
+/// What the job of the agent is called.
+pub(super) const AGENT: &str = "agent";
 
 /// What a call of the agent left in the working tree.
 pub(super) enum Left {
@@ -81,12 +86,11 @@ impl Session<'_> {
             Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
             Called::Lost => {
                 self.remove_left_locks(id)?;
-                self.reset_to(base, id)?;
-                self.enter_idle()?;
+                self.put_unfinished_away(open)?;
                 return Ok(Left::Nothing(Proposed::Lost));
             }
             Called::NotStarted(detail) => {
-                self.enter_outage(id, base, Self::not_started(&detail), 0.0)?;
+                self.enter_outage(open, Self::not_started(&detail), 0.0)?;
                 return Ok(Left::Nothing(Proposed::Outage));
             }
         };
@@ -94,24 +98,30 @@ impl Session<'_> {
             self.remove_left_locks(id)?;
         }
         if exit.stopped {
-            self.reset_to(base, id)?;
-            self.enter_idle()?;
+            self.put_unfinished_away(open)?;
             return Ok(Left::Nothing(Proposed::Interrupted));
         }
         // The open experiment begins anew when there is room.
         self.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let words = agent::last_words(&call.log(), log_from);
         if let Some(outage) = self.outage_of(&exit, &words, base)? {
-            self.enter_outage(id, base, outage, exit.seconds)?;
+            self.enter_outage(open, outage, exit.seconds)?;
             return Ok(Left::Nothing(Proposed::Outage));
         }
         self.end_outage(id)?;
         let said = agent::last_line(&words);
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: exit.timed_out.then(|| self.contract.agent_timeout.as_secs_f64()),
+            ended_after: exit.timed_out.then_some(self.contract.agent_timeout.as_secs_f64()),
         };
         Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
+    }
+
+    /// Saves what an agent left unfinished and puts branch and working tree back. Of an experiment that has no version yet
+    /// nothing is left to do.
+    pub(super) fn put_unfinished_away(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        self.reset_to(&open.base, open.id)?;
+        if open.draft.is_some() { self.write_journal() } else { self.enter_idle() }
     }
 
     /// Calls the agent and waits for it.
@@ -126,6 +136,7 @@ impl Session<'_> {
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = self.repo.worktree().to_owned();
         let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
+        let (task, failed_log) = (self.task(), last_failed_log(&self.folder, &self.history));
         let briefing = Briefing {
             contract: &contract,
             history: &self.history,
@@ -135,6 +146,8 @@ impl Session<'_> {
             memories: &self.memories,
             directive: self.directive(),
             repeated,
+            reworked: task.as_ref().map(Task::told),
+            failed_log: &failed_log,
         };
         remove_file(&call.proposal())?;
         write_atomic(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
@@ -152,7 +165,7 @@ impl Session<'_> {
         self.emit(Event::AgentStarted { id })?;
         self.begin_watch("the agent", id)?;
         let mut job = exec::start(&Job {
-            name: "agent".into(),
+            name: AGENT.into(),
             command,
             cwd: root,
             folder: call.folder.clone(),
@@ -162,6 +175,7 @@ impl Session<'_> {
             // What it has not done by the end of the loop's time would not be run.
             timeout: self.end().map_or(contract.agent_timeout, |end| end.left.min(contract.agent_timeout)),
             grace: contract.grace,
+            log_limit: None,
             tied: true,
         })?;
         let mut listener = self.interrupts.listen();

@@ -77,12 +77,10 @@ impl Session<'_> {
         Ok(self.repo.changes()?.tracked.into_iter().map(|(path, _)| path).collect())
     }
 
-    /// Why the number of a run does not count, if the run changed protected files.
-    pub(super) fn protected_changed(&self, commit: &CommitId) -> Result<Option<Failure>, SessionError> {
+    /// Why it does not count what `who` said, the run or a guard, if it changed protected files.
+    pub(super) fn protected_changed(&self, commit: &CommitId, who: &str) -> Result<Option<Failure>, SessionError> {
         let changed = self.repo.differing(commit, &self.protected)?;
-        Ok((!changed.is_empty()).then(|| Failure {
-            class: FailureClass::Protected,
-            excerpt: format!("the run changed {}", list(&changed)),
-        }))
+        Ok((!changed.is_empty())
+            .then(|| Failure { class: FailureClass::Protected, excerpt: format!("{who} changed {}", list(&changed)) }))
     }
 }

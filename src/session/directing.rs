@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::error::SessionError;
+use super::failed_log::last_failed_log;
 use super::open::Session;
 use super::reading::SessionView;
 use crate::agent::{self, Briefing, Proposal};
@@ -75,6 +76,8 @@ impl SessionView {
             memories: &self.memories(rung.directive.wants_new_direction(), now),
             directive: rung.directive,
             repeated: None,
+            reworked: None,
+            failed_log: &last_failed_log(&self.folder, &self.history),
         }))
     }
 

@@ -104,6 +104,8 @@ pub enum SessionError {
     Contradiction(&'static str),
     #[error("the journal names no commit for experiment {0}")]
     NoCommit(u32),
+    #[error("the journal does not say what experiment {0} measured")]
+    NoDraft(u32),
     #[error("session {tag} is asked to stop and has not stopped yet: {holder} is at work on it")]
     NotStopped { tag: String, holder: String },
     #[error("the disk has no room for the request to stop")]
@@ -173,7 +175,8 @@ impl SessionError {
             | SessionError::NoContract(_)
             | SessionError::Contradiction(_)
             | SessionError::ContractChanged { .. }
-            | SessionError::NoCommit(_) => ErrorKind::Damaged,
+            | SessionError::NoCommit(_)
+            | SessionError::NoDraft(_) => ErrorKind::Damaged,
             _ => ErrorKind::CannotStart,
         }
     }
@@ -230,6 +233,11 @@ impl SessionError {
                 "if the run only needs longer, allow it with --timeout, as in --timeout 1h; its log is {}",
                 shell_word(log)
             ),
+            SessionError::BaselineFailed { class: Some(FailureClass::GuardFailed), log, .. } => format!(
+                "a guard that refuses the starting commit would refuse everything: make it pass there, or leave it out; what \
+                 it said is in {}",
+                shell_word(log)
+            ),
             SessionError::BaselineFailed { printed, log, .. } if printed.is_empty() => {
                 format!("look at {0}; `ar extract --metric NAME {0}` tries a metric on it", shell_word(log))
             }
@@ -268,7 +276,8 @@ impl SessionError {
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
             | SessionError::Contradiction(_)
-            | SessionError::NoCommit(_) => SEE_DOCTOR.into(),
+            | SessionError::NoCommit(_)
+            | SessionError::NoDraft(_) => SEE_DOCTOR.into(),
             SessionError::ContractChanged { .. } => {
                 "`ar doctor --repair` puts back what was approved and keeps this one beside it".into()
             }

@@ -170,7 +170,7 @@ impl Session<'_> {
         let mut tags = session_tags(&self.repo)?;
         tags.retain(|tag| {
             let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
-            *tag == self.contract.tag || !matches!(journal(), Ok(Some(Journal { open: None, .. })))
+            *tag == self.contract.tag || matches!(journal(), Ok(Some(Journal { open: Some(_), .. })))
         });
         Ok(tags)
     }

@@ -10,6 +10,7 @@ use super::aside::INDEX_BEFORE;
 use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
 use super::heal::rebuilt_journal;
+use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
 use super::learning::Held;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
@@ -54,6 +55,8 @@ pub struct Session<'a> {
     pub(super) held: Held,
     /// What was told to be wrong with them.
     pub(super) trouble: Option<String>,
+    /// Whether there is an agent that can be called.
+    pub(super) calls_agent: bool,
     /// Whether the opening of the session was taken back.
     pub(super) taken_back: bool,
     pub(super) lock: OwnerLock,
@@ -64,6 +67,7 @@ pub struct Session<'a> {
     pub(super) times: Option<Times>,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
+    pub(super) hooks: Hooks,
     observer: Observer<'a>,
 }
 
@@ -114,7 +118,9 @@ impl<'a> Session<'a> {
             }
         };
         let protected = repo.files_at(&contract.start, |path| file_terms.protects(path))?;
+        let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
         let mut session = Session {
+            calls_agent,
             journal,
             repo,
             folder,
@@ -137,6 +143,7 @@ impl<'a> Session<'a> {
             watch: None,
             times: None,
             told: Interrupt::None,
+            hooks: Hooks::default(),
             observer,
         };
         if let Err(error) = session.take_over(drive) {
@@ -261,6 +268,7 @@ impl<'a> Session<'a> {
             Event::ChangesSaved { .. } => (Level::Warn, false),
             Event::Outage { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
+            | Event::CalledAgain { .. }
             | Event::Directed { .. }
             | Event::Flagged { .. }
             | Event::OutageOver { .. }
@@ -274,6 +282,7 @@ impl<'a> Session<'a> {
             self.log.decision(now, event.name(), &detail)?;
         }
         self.watch_again(&self.folder.logs());
+        self.alert(&event);
         Ok(())
     }
 
@@ -336,6 +345,17 @@ impl<'a> Session<'a> {
     pub(super) fn remember_untracked(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let now = self.repo.untracked(&self.untracked.take().unwrap_or_default())?;
+        self.untracked = Some(now);
+        self.write_untracked()
+    }
+
+    /// Notes the untracked files of now as no part of what the agent makes of a change that is in the working tree: `commit`
+    /// on `base`. Those that were untracked before that change and are a part of it stay noted as they were.
+    pub(super) fn remember_untracked_beside(&mut self, base: &CommitId, commit: &CommitId) -> Result<(), SessionError> {
+        self.heal()?;
+        let before = self.untracked.take().unwrap_or_default();
+        let mut now = self.repo.untracked(&before)?;
+        now.keep(&before, self.repo.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
         self.untracked = Some(now);
         self.write_untracked()
     }

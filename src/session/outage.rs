@@ -15,7 +15,7 @@ use crate::crash;
 use crate::domain::{CommitId, Event, Outage, OutageKind, StopReason};
 use crate::exec::Exit;
 use crate::rules::{CallEnd, Patience, outage, patience};
-use crate::state::OpenOutage;
+use crate::state::{OpenExperiment, OpenOutage};
 
 /// How a wait for the end of an outage ended.
 pub(super) enum Waited {
@@ -33,14 +33,15 @@ impl Session<'_> {
         words: &str,
         base: &CommitId,
     ) -> Result<Option<Outage>, SessionError> {
-        if exit.exit == Some(0) {
-            return Ok(None);
-        }
+        // The times that an agent names are those of the real clock.
+        let now = Zoned::now();
+        let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false };
+        let Some(found) = outage(words, end, &now) else { return Ok(None) };
+        // Only now is the working tree worth a look.
         self.reclaim_branch(base)?;
         let change = self.repo.propose(base, &self.known_untracked()?)?;
         let changed = !change.is_empty() || !change.too_large().is_empty();
-        // The times that an agent names are those of the real clock.
-        Ok(outage(words, CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed }, &Zoned::now()))
+        Ok(if changed { outage(words, CallEnd { changed, ..end }, &now) } else { Some(found) })
     }
 
     /// What an agent is kept by that could not even be started.
@@ -51,13 +52,10 @@ impl Session<'_> {
     /// Puts back what a call changed that an outage cut short, and notes the outage. The call took so many seconds.
     pub(super) fn enter_outage(
         &mut self,
-        id: u32,
-        base: &CommitId,
+        open: &OpenExperiment,
         outage: Outage,
         seconds: f64,
     ) -> Result<(), SessionError> {
-        self.reset_to(base, id)?;
-        crash::point("outage.put_back");
         let before = self.journal.outage.take();
         self.journal.outage = Some(OpenOutage {
             since: before.as_ref().map_or_else(Timestamp::now, |before| before.since),
@@ -66,7 +64,7 @@ impl Session<'_> {
             outage,
             until: None,
         });
-        self.enter_idle()
+        self.put_unfinished_away(open)
     }
 
     /// Notes that the agent works again, if it did not.

@@ -1,20 +1,20 @@
 //! Finishing what somebody left open: carrying out the steps that [`rules::recover`](crate::rules::recover) lists.
 
 use std::fs;
+use std::path::Path;
 
 use super::attempt::Attempted;
+use super::calling::AGENT;
 use super::error::SessionError;
+use super::guarding::guard_name;
 use super::open::Session;
 use super::proposing::Texts;
-use super::running::{Deadline, Measured};
+use super::running::{Deadline, Measured, RUN};
 use crate::crash;
-use crate::domain::{CommitId, Event, Phase, count_of};
+use crate::domain::{CommitId, Event, Phase, Record, count_of};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
 use crate::state::OpenExperiment;
-
-/// The jobs of an experiment, by name.
-pub(super) const JOBS: [&str; 2] = ["agent", super::running::RUN];
 
 impl Session<'_> {
     /// Finishes the open experiment, if there is one. A baseline that is not recorded yet is left to
@@ -46,13 +46,22 @@ impl Session<'_> {
                     let known = self.known_untracked()?;
                     let texts = Texts { own: Some(open.description.clone()), fallback: None };
                     if self.commit_change(&mut open, &known, texts)?.is_none() {
+                        if open.draft.is_some() {
+                            self.end_with_draft(open, "the agent changed nothing more")?;
+                            return Ok(Some(Attempted::Recorded));
+                        }
                         self.enter_idle()?;
                         return Ok(None);
                     }
                 }
                 Step::CheckOut => self.check_out(&open)?,
+                Step::BringBack => self.put_back(&draft_of(&open)?.commit, &open.base)?,
                 Step::Run => open = self.prepare_run(open)?,
                 Step::Finish => attempted = Some(self.finish_attempt(open.clone(), deadline).await?),
+                Step::Record => {
+                    self.record_and_settle(open.clone(), draft_of(&open)?)?;
+                    attempted = Some(Attempted::Recorded);
+                }
                 Step::RecordLost => {
                     let record = self.judge(&open, Measured::lost(open.runs))?;
                     self.record_and_settle(open.clone(), record)?;
@@ -84,12 +93,16 @@ impl Session<'_> {
 
     /// What the journal says of the open experiment, and what is really there.
     fn found(&self, open: &OpenExperiment) -> Result<Found, SessionError> {
-        let folder = self.folder.run(open.id);
+        let job = match (self.journal.phase, &open.draft) {
+            (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
+            _ => RUN.to_owned(),
+        };
         Ok(Found {
             phase: self.journal.phase,
             has_commit: open.commit.is_some(),
+            has_draft: open.draft.is_some(),
             recorded: self.history.get(open.id).is_some(),
-            run: run_found(&folder),
+            run: job_found(&self.folder.run(open.id), &job),
             runs: open.runs,
         })
     }
@@ -97,8 +110,8 @@ impl Session<'_> {
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
     pub(super) async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
         let folder = self.folder.run(id);
-        for name in JOBS {
-            match exec::attach(&folder, name) {
+        for name in self.jobs() {
+            match exec::attach(&folder, &name) {
                 Ok(mut job) => {
                     job.stop()?;
                     match job.wait().await {
@@ -107,10 +120,16 @@ impl Session<'_> {
                     }
                 }
                 // It was never started, or its files were deleted.
-                Err(_) => exec::end_left_over(&folder, name).await,
+                Err(_) => exec::end_left_over(&folder, &name).await,
             }
         }
         self.remove_left_locks(id)
+    }
+
+    /// The jobs of an experiment, by name.
+    fn jobs(&self) -> Vec<String> {
+        let guards = (1..=self.contract.guards.len()).map(guard_name);
+        [AGENT, RUN].into_iter().map(str::to_owned).chain(guards).collect()
     }
 
     /// Makes untracked files that were written after the agent's end no part of what it left.
@@ -169,13 +188,19 @@ pub(super) fn commit_of(open: &OpenExperiment) -> Result<CommitId, SessionError>
     open.commit.clone().ok_or(SessionError::NoCommit(open.id))
 }
 
-/// What there is of the run in a folder.
-pub(super) fn run_found(folder: &std::path::Path) -> RunFound {
+/// The draft of an open experiment that must have one.
+pub(super) fn draft_of(open: &OpenExperiment) -> Result<Record, SessionError> {
+    open.draft.as_deref().cloned().ok_or(SessionError::NoDraft(open.id))
+}
+
+/// What there is of a job in a folder.
+pub(super) fn job_found(folder: &Path, name: &str) -> RunFound {
+    let is_there = |kind| exec::job_file(folder, name, kind).exists();
     if exec::is_held(folder) {
         RunFound::Going
-    } else if folder.join("exit.json").exists() && folder.join("job.json").exists() {
+    } else if is_there("exit") && is_there("job") {
         RunFound::Over
-    } else if folder.join("started.json").exists() {
+    } else if is_there("started") {
         RunFound::Gone
     } else {
         RunFound::Unstarted

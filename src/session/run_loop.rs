@@ -18,6 +18,12 @@ impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
     /// until something ends the loop.
     pub async fn run(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
+        let reason = self.run_on(drive).await;
+        self.finish_alerts().await;
+        reason
+    }
+
+    async fn run_on(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
         self.start_the_clock();
         let begun = self.begin(drive).await;
         let begun = match self.or_take_back(begun) {

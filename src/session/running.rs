@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::error::SessionError;
+use super::guarding::guard_name;
 use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
-use super::recover::{commit_of, run_found};
+use super::recover::{commit_of, job_found};
 use super::run_log::point_run_log;
 use crate::crash;
-use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run};
+use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run, ended_text};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
 use crate::rules::RunFound;
@@ -205,10 +206,20 @@ impl Session<'_> {
             crash::point("running.left");
         }
         remove_left_over(&folder)?;
+        if open.runs == 0 && !open.versions.is_empty() {
+            self.folder.set_version_aside(open.id, open.versions.len(), self.contract.guards.len())?;
+            crash::point("running.version_set_aside");
+        }
         for name in RUN_FILES {
             let path = folder.join(name);
             move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path: path.clone(), source })?;
             remove_file(&path)?;
+        }
+        for number in 1..=self.contract.guards.len() {
+            let name = guard_name(number);
+            for kind in ["log", "job.json", "started.json", "exit.json"] {
+                remove_file(&folder.join(format!("{name}.{kind}")))?;
+            }
         }
         crash::point("running.folder_cleared");
         let metric_file = match &self.contract.metric.source {
@@ -223,7 +234,7 @@ impl Session<'_> {
 
     /// Picks up the run of the open experiment, or starts it if there is none.
     pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
-        match run_found(&self.folder.run(open.id)) {
+        match job_found(&self.folder.run(open.id), RUN) {
             RunFound::Going | RunFound::Over => {
                 self.begin_watch("the run", open.id)?;
                 self.attach_run(open)
@@ -249,16 +260,13 @@ impl Session<'_> {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
-            env: vec![
-                ("AR_TAG".into(), contract.tag.to_string()),
-                ("AR_EXPERIMENT".into(), open.id.to_string()),
-                ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
-            ],
+            env: self.run_variables(open.id, &folder),
             folder,
             log: log.clone(),
             stdin: None,
             timeout: contract.timeout,
             grace: contract.grace,
+            log_limit: None,
             tied: false,
         })?;
         let timeout = contract.timeout.as_secs_f64();
@@ -271,6 +279,15 @@ impl Session<'_> {
             incumbent: self.history.best().map(|(_, number)| number),
         })?;
         Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
+    }
+
+    /// The variables that the measuring command and the guards get.
+    pub(super) fn run_variables(&self, id: u32, folder: &Path) -> Vec<(String, String)> {
+        vec![
+            ("AR_TAG".into(), self.contract.tag.to_string()),
+            ("AR_EXPERIMENT".into(), id.to_string()),
+            ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
+        ]
     }
 
     /// Picks up a run that another process started.
@@ -388,7 +405,7 @@ impl Session<'_> {
             lost: false,
         };
         let mut verdict = judge(&summary, &ending);
-        if let Some(failure) = self.protected_changed(&commit_of(open)?)? {
+        if let Some(failure) = self.protected_changed(&commit_of(open)?, "the run")? {
             verdict.failure = Some(failure);
         }
         let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), json!(number.value))).collect();
@@ -407,7 +424,7 @@ impl Session<'_> {
                 signal: exit.signal,
                 value: None,
             }),
-            ended: ended_in_words(exit),
+            ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
             changed: self.changed_meanwhile(&commit_of(open)?)?,
         })
     }
@@ -417,16 +434,6 @@ impl Session<'_> {
 fn gibibytes(bytes: u64) -> Option<f64> {
     const MIB: f64 = 1024.0 * 1024.0;
     (bytes > 0).then(|| ((bytes as f64 / MIB).round() / 1024.0 * 1e6).round() / 1e6)
-}
-
-fn ended_in_words(exit: &Exit) -> String {
-    let after = format!("after {:.1} s", exit.seconds);
-    match (exit.timed_out, exit.signal, exit.exit) {
-        (true, _, _) => format!("ended by ar {after}"),
-        (false, Some(signal), _) => format!("signal {signal} {after}"),
-        (false, None, Some(code)) => format!("exit {code} {after}"),
-        (false, None, None) => after,
-    }
 }
 
 /// What the file system says of a file: changes whenever the file is written.

@@ -6,9 +6,12 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use super::calling::AGENT;
 use super::error::SessionError;
+use super::guarding::guard_name;
 use super::reading::{find_session, read_records, recorded_terms, session_tags};
-use super::recover::run_found;
+use super::recover::job_found;
+use super::running::RUN;
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
 use crate::exec::{self, Started};
 use crate::git::Repo;
@@ -55,7 +58,7 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
     let seen = Seen {
         phase: journal.as_ref().map(|journal| journal.phase),
         owned: owner.is_some(),
-        job: open.map_or(RunFound::Gone, |open| run_found(&folder.run(open.id))),
+        job: open.map_or(RunFound::Gone, |open| job_found(&folder.run(open.id), RUN)),
         outage: outage.is_some(),
     };
     let activity = activity(seen);
@@ -83,12 +86,14 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
 
 fn look_at_open(folder: &Path, open: &OpenExperiment, seen: Seen, metric: Option<&MetricSpec>) -> OpenStatus {
     let is_running = matches!(seen.phase, Some(Phase::Running)) && seen.job == RunFound::Going;
-    let job = match seen.phase {
-        Some(Phase::Running) => "started.json",
-        _ => "agent.started.json",
+    let job = match (seen.phase, &open.draft) {
+        (Some(Phase::Running), _) => RUN.to_owned(),
+        (Some(Phase::Guarding), Some(draft)) => guard_name(draft.guards.len() + 1),
+        _ => AGENT.to_owned(),
     };
     // A file that cannot be read now is of a job that only starts or is just over.
-    let started: Option<Started> = read_json(&folder.join(job)).ok().flatten().filter(|_| exec::is_held(folder));
+    let started: Option<Started> =
+        read_json(&exec::job_file(folder, &job, "started")).ok().flatten().filter(|_| exec::is_held(folder));
     OpenStatus {
         id: open.id,
         description: open.description.clone(),

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::error::SessionError;
 use super::reading::read_history;
-use super::recover::run_found;
+use super::recover::job_found;
 use super::running::RUN;
 use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag, experiment_name};
 use crate::exec::{self, ExecError};
@@ -118,6 +118,6 @@ fn last_experiment(journal: &Journal) -> Option<u32> {
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: u32) -> bool {
-    let seen = Seen { phase: Some(phase), owned: false, job: run_found(&folder.run(id)), outage: false };
+    let seen = Seen { phase: Some(phase), owned: false, job: job_found(&folder.run(id), RUN), outage: false };
     activity(seen) == Activity::RunningAlone
 }

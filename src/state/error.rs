@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::domain::FORMAT_VERSION;
+use crate::domain::{FORMAT_VERSION, shell_word};
 
 /// The hint where something is damaged.
 pub const SEE_DOCTOR: &str = "`ar doctor` says what is damaged, and what mends it";
@@ -62,6 +62,9 @@ impl StateError {
             }
             StateError::Io { .. } if is_disk_full(self) => Some("make room on the disk; nothing was lost".into()),
             StateError::Json { .. } => Some(SEE_DOCTOR.into()),
+            StateError::Io { source, path, .. } if source.kind() == io::ErrorKind::TimedOut => {
+                Some(format!("`fuser {}` names the process that holds it", shell_word(path)))
+            }
             // A file or a link that leads nowhere stands where a folder should be.
             StateError::Io { source, .. }
                 if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) =>

@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 
 use super::StateError;
 use super::durable::{read_json, write_json};
-use crate::domain::{AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Rung};
+use crate::domain::{
+    AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Version,
+};
 
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";
@@ -63,6 +65,13 @@ pub struct OpenExperiment {
     /// What the agent said about its change beside description and direction.
     #[serde(default)]
     pub proposal: Map<String, Value>,
+    /// The versions of its change that were run and reworked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<Version>,
+    /// What is recorded if nothing more comes of it: of the last version that was measured, which from the guards on is
+    /// the one that it is at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<Box<Record>>,
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -85,6 +94,8 @@ impl OpenExperiment {
             refused: None,
             fingerprint: None,
             proposal: Map::new(),
+            versions: Vec::new(),
+            draft: None,
             more: Map::new(),
         }
     }

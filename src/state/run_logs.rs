@@ -14,17 +14,8 @@ use super::{SessionFolder, StateError, is_disk_full, read_tail, write_atomic};
 /// A log larger than this is compressed, in bytes.
 const COMPRESSED_OVER: u64 = 1024 * 1024;
 
-/// What is dropped of an experiment when there is too much of all.
-const DROPPED: [&str; 7] = [
-    "run.log",
-    "run.log.gz",
-    // What a compression that was killed left.
-    "run.log.gz.part",
-    "agent.log",
-    "agent.log.gz",
-    "agent.log.gz.part",
-    "prompt.md",
-];
+/// How the names of logs end: as it was written, compressed, and what a compression that was killed left.
+const LOG: [&str; 3] = [".log", ".log.gz", ".log.gz.part"];
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -32,9 +23,9 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 impl SessionFolder {
     /// Compresses the large ones of an experiment's logs: `run.log` becomes `run.log.gz`. The experiment must be over.
     pub fn compress_logs(&self, id: u32) -> Result<(), StateError> {
-        for name in ["run.log", "agent.log"] {
-            let log = self.run(id).join(name);
-            if fs::metadata(&log).is_ok_and(|meta| meta.len() > COMPRESSED_OVER) {
+        for log in self.all_logs(id) {
+            let is_plain = log.extension().is_some_and(|extension| extension == "log");
+            if is_plain && fs::metadata(&log).is_ok_and(|meta| meta.len() > COMPRESSED_OVER) {
                 compress(&log).map_err(failed("compress", &log))?;
             }
         }
@@ -43,8 +34,30 @@ impl SessionFolder {
 
     /// How much an experiment's logs take, in bytes.
     pub fn log_bytes(&self, id: u32) -> u64 {
+        self.all_logs(id).iter().filter_map(|log| fs::metadata(log).ok()).map(|meta| meta.len()).sum()
+    }
+
+    /// What there is in an experiment's folder that may become large: logs of runs, guards and the agent, compressed or
+    /// not, and its prompt.
+    fn all_logs(&self, id: u32) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.run(id)).into_iter().flatten().flatten();
+        let is_log = |name: &str| name == "prompt.md" || LOG.iter().any(|end| name.ends_with(end));
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(is_log)).map(|entry| entry.path()).collect()
+    }
+
+    /// Gives the log and the exit of a version's run, and the logs of as many guards, names of their own, before another
+    /// version runs: `run.1.log`. Called again it does what is left of it.
+    pub fn set_version_aside(&self, id: u32, version: usize, guards: usize) -> Result<(), StateError> {
         let folder = self.run(id);
-        DROPPED.iter().filter_map(|name| fs::metadata(folder.join(name)).ok()).map(|meta| meta.len()).sum()
+        let guard_logs = (1..=guards).map(|number| (format!("guard-{number}"), "log"));
+        for (name, kind) in [("run".to_owned(), "log"), ("exit".to_owned(), "json")].into_iter().chain(guard_logs) {
+            let (from, to) = (folder.join(format!("{name}.{kind}")), folder.join(format!("{name}.{version}.{kind}")));
+            // What has its name is of that version, and what stands there now of the next one.
+            if from.exists() && !to.exists() {
+                fs::rename(&from, &to).map_err(failed("rename", &from))?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes an experiment's logs, and leaves a note that says why.
@@ -55,8 +68,7 @@ impl SessionFolder {
             Err(error) if is_disk_full(&error) => false,
             noted => noted.map(|()| true)?,
         };
-        for name in DROPPED {
-            let log = self.run(id).join(name);
+        for log in self.all_logs(id) {
             match fs::remove_file(&log) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &log)(error)),
                 _ => {}
@@ -76,7 +88,12 @@ impl SessionFolder {
 
     /// Where the log of an experiment's newest run is, compressed or not.
     pub fn run_log(&self, id: u32) -> PathBuf {
-        let log = self.run(id).join("run.log");
+        self.log(id, "run.log")
+    }
+
+    /// Where a log in an experiment's folder is, compressed or not.
+    pub fn log(&self, id: u32, name: &str) -> PathBuf {
+        let log = self.run(id).join(name);
         let compressed = with_gz(&log);
         // While a log is compressed there are both, and the plain one is complete.
         if !log.exists() && compressed.exists() { compressed } else { log }

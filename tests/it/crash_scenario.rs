@@ -24,6 +24,10 @@ pub(crate) enum Scenario {
     Outage(&'static str),
     /// The loop on the structural ladder, with a direction that is named again when a new one is asked for.
     Pivot,
+    /// The loop with a guard that refuses two versions of the first change and all of the second one.
+    Guards,
+    /// The loop with a change that does not run at first, and one that never does.
+    Fixes,
     /// The loop with a change that is made the first experiment.
     Adopt,
     /// A change that waits for a baseline that fails.
@@ -57,7 +61,7 @@ pub(crate) type Trace = BTreeMap<&'static str, usize>;
 
 impl Scenario {
     /// All that are played.
-    pub(crate) const ALL: [Scenario; 11] = [
+    pub(crate) const ALL: [Scenario; 13] = [
         Scenario::Loop("new-better commit-worse"),
         Scenario::Loop("crash rename-better"),
         Scenario::Loop("commit-better delete-worse"),
@@ -66,6 +70,8 @@ impl Scenario {
         Scenario::Stop("new-worse better"),
         Scenario::Outage("worse better"),
         Scenario::Pivot,
+        Scenario::Guards,
+        Scenario::Fixes,
         Scenario::Adopt,
         Scenario::AdoptInVain,
         Scenario::Try,
@@ -79,6 +85,8 @@ impl Scenario {
             | Scenario::Stop(steps)
             | Scenario::Outage(steps) => steps,
             Scenario::Pivot => "silent nan silent",
+            Scenario::Guards => "new-better commit-better",
+            Scenario::Fixes => "syntax import",
             Scenario::Adopt | Scenario::AdoptInVain => "- new-worse",
             Scenario::Try => "- -",
         }
@@ -93,6 +101,7 @@ impl Scenario {
         match self {
             Scenario::AdoptInVain => 1,
             Scenario::Stop(_) => self.experiments() + 2,
+            Scenario::Guards | Scenario::Fixes => self.experiments() + 1 + 4,
             _ => self.experiments() + 1,
         }
     }
@@ -228,16 +237,32 @@ impl Session {
             ),
             _ => String::new(),
         };
+        let steps = match self.scenario {
+            Scenario::Guards | Scenario::Fixes => format!(
+                "if grep -q '\"versions\"' \"$AR_STATE_DIR/progress.json\"; then sed -i '$s/$/ # again/' train.sh; {}; else {steps}; fi",
+                if self.scenario == Scenario::Fixes {
+                    "[ $AR_EXPERIMENT = 2 ] || [ $(tail -n 1 train.sh | grep -o again | wc -l) -lt 2 ] || sed -i s/^ENDING=.*/ENDING=ok/ train.sh"
+                } else {
+                    "mkdir -p again; echo $AR_EXPERIMENT >> again/lines"
+                }
+            ),
+            _ => steps,
+        };
         let mut agent = format!("{before}{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
         if self.scenario == Scenario::Pivot {
             agent += "; echo \"# $AR_EXPERIMENT\" >> train.sh";
         }
+        // It accepts the baseline, and the first change when it was reworked twice.
+        let refusing = "[ $AR_EXPERIMENT = 0 ] || { grep -q 'again # again' train.sh && [ $AR_EXPERIMENT = 1 ]; }";
         let count = self.scenario.experiments().to_string();
         let mut args = vec!["run", "--yes", "--agent", &agent, "--max-experiments", &count];
         match self.scenario {
             Scenario::Try => args = vec!["try", "-m", "change-1"],
             Scenario::Adopt | Scenario::AdoptInVain => args.push("--adopt"),
             Scenario::Pivot => args.extend(["--ladder", "structural"]),
+            Scenario::Guards => {
+                args.extend(["--guard", "cd docs; echo more >> e.txt", "--guard", refusing]);
+            }
             _ => {}
         }
         args.extend(["--tag", "t", "--metric", "val_bpb", "--cmd", &train]);

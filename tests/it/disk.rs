@@ -282,6 +282,7 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         env: Vec::new(),
         timeout: Duration::from_secs(60),
         grace: Duration::from_secs(60),
+        log_limit: None,
         tied: false,
     };
     let run = || block_on(async { start_with(Path::new(AR), &job).unwrap().wait().await });

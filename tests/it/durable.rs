@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use autoresearch::state::LESSONS;
+
 use crate::run_loop::{agent, training_repo};
 use crate::support::{AR, Called, TestRepo};
 
@@ -174,6 +176,9 @@ impl<'a> Disk<'a> {
         if relative.ends_with("job.json") {
             self.check("a run follows the journal", to, self.phase == "running");
         }
+        if relative == Path::new(LESSONS) && self.phase == "settling" {
+            self.check("a row lasts before its lesson", to, self.lasts(&self.root.join("results.tsv")));
+        }
         if relative.starts_with(".git/refs") {
             self.look_at_ref(to, &relative, &text);
         }
@@ -202,7 +207,7 @@ impl<'a> Disk<'a> {
 
     /// Files of the working tree change only once the row is written.
     fn look_at_worktree(&mut self, path: &Path) {
-        let own = [".git", ".autoresearch", "run.log", "results.tsv"].map(|own| self.root.join(own));
+        let own = [".git", ".autoresearch", "run.log", "results.tsv", LESSONS].map(|own| self.root.join(own));
         if path.starts_with(&self.root) && !own.iter().any(|own| path.starts_with(own)) {
             self.check("the working tree follows the journal", path, self.phase == "settling");
             self.look_at_ledger(path);
@@ -275,6 +280,7 @@ fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
         ("the branch follows the journal", 4),
         ("a row lasts before anything is put back", 5),
         ("the working tree follows the journal", 2),
+        ("a row lasts before its lesson", 1),
     ] {
         assert!(checked.get(rule).is_some_and(|times| *times >= least), "{rule}: {checked:#?}");
     }

@@ -51,6 +51,7 @@ impl Bench {
             env: vec![(MARKER.to_owned(), self.marker.clone())],
             timeout: Duration::from_secs(60),
             grace: Duration::from_secs(60),
+            log_limit: None,
             tied: false,
         }
     }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::lessons::old_lessons;
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar};
 
@@ -236,6 +237,8 @@ fn a_brief_is_below_8_kb_after_five_hundred_experiments() {
     // The longest directive: a fresh start from near misses, which are named.
     make_up_records(&repo, 512);
     repo.rm(".autoresearch/t/state/progress.json");
+    repo.write("autoresearch-lessons.md", old_lessons(60));
+    ar(&repo, ["idea", "add", &"新しい".repeat(300), "--direction", &"広さ".repeat(90)]).ok();
     let brief = ar(&repo, ["brief"]).ok().stdout;
     assert!(brief.len() < 8192, "{} bytes: {brief}", brief.len());
     for words in [
@@ -245,6 +248,8 @@ fn a_brief_is_below_8_kb_after_five_hundred_experiments() {
         "- 512 スケ",
         "The nearest: 1 (",
         "experiment 513",
+        "\n## Lessons\n",
+        "\n- idea 1 (direction: 広さ",
     ] {
         assert!(brief.contains(words), "{words}: {brief}");
     }

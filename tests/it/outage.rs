@@ -60,10 +60,9 @@ fn an_outage_is_waited_out_and_counts_for_nothing() {
     assert_eq!((calls(&repo), named("experiment_finished").len(), named("agent_finished").len()), (8, 6, 5));
     assert_eq!((&journal(&repo)["iteration"], &journal(&repo)["outage"]), (&5.into(), &Value::Null));
     assert_eq!(repo.read(".autoresearch/t/state/iteration_log.jsonl").lines().count(), 5);
-    let record: Value = serde_json::from_str(
-        &repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).lines().last().unwrap().to_owned(),
-    )
-    .unwrap();
+    let record: Value =
+        serde_json::from_str(repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).lines().last().unwrap())
+            .unwrap();
     assert!(record["agent"]["seconds"].as_f64().unwrap() < 1.0, "the wait is no work: {record}");
     // What the second one had begun is kept, and no part of an experiment.
     assert!(!repo.exists("half.txt"));

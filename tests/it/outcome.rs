@@ -11,8 +11,11 @@ use crate::support::TestRepo;
 pub(crate) fn outcome(repo: &TestRepo) -> String {
     let mut text = results(repo);
     for reference in record_refs(repo) {
-        let log = format!(".autoresearch/t/runs/{}/run.log", reference.rsplit('/').next().unwrap());
-        text += &format!("{log}\n{}", read(repo, &log));
+        let folder = format!(".autoresearch/t/runs/{}", reference.rsplit('/').next().unwrap());
+        let logs = names(&repo.file(&folder), |name| name.ends_with(".log") && name != "agent.log");
+        for log in logs.split_whitespace().skip(1) {
+            text += &format!("{folder}/{log}\n{}", read(repo, &format!("{folder}/{log}")));
+        }
     }
     text
 }
@@ -29,8 +32,12 @@ pub(crate) fn results(repo: &TestRepo) -> String {
         let body = repo.git(["for-each-ref", "--format=%(contents:body)", &reference]);
         let record: Value = serde_json::from_str(&body).unwrap();
         let tree = repo.git(["rev-parse", &format!("{reference}^{{tree}}")]);
+        let count = |field: &str| record[field].as_array().map_or(0, Vec::len);
         text += &format!(
-            "{reference} {tree} {} {} {} {} {}\n",
+            "{reference} {tree} {} runs {} versions {} guards {} {} {} {} {}\n",
+            count("runs"),
+            count("versions"),
+            count("guards"),
             record["outcome"],
             record["metric"]["raw"],
             record["failure"]["class"],

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use autoresearch::agent;
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
@@ -107,4 +108,13 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
     install(&repo, "claude");
     let said = call(&repo, &["doctor"]).ok().stdout;
     assert!(said.contains("agent       claude -p --dangerously-skip-permissions\n"), "{said}");
+}
+
+#[test]
+fn the_readme_shows_every_line_that_a_preset_runs() {
+    let readme = include_str!("../../README.md").replace("\\\n", " ");
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    for preset in &agent::PRESETS {
+        assert!(readme.contains(&format!("{} # {}", preset.command, preset.name)), "{}", preset.command);
+    }
 }

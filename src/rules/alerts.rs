@@ -1,0 +1,75 @@
+//! Of what a person is told while nobody watches.
+
+use super::History;
+use crate::domain::{
+    Alert, AlertKind, Contract, Directive, Event, FORMAT_VERSION, Outcome, Record, count_of, experiment_name,
+    moment_text, one_line,
+};
+
+/// How many crashes in a row are told of: one may be the idea, and two in a row its repair; a third is a pattern, as it is
+/// for the refine ladder.
+const STREAK: u32 = 3;
+
+/// What there is to tell of an event, in order. The history has the experiment that it is about.
+pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Alert> {
+    let best = history.best().map(|(_, best)| best);
+    let tag = &contract.tag;
+    let alert = |event: AlertKind, id: Option<u32>, reason: &str, text: String| Alert {
+        version: FORMAT_VERSION,
+        event,
+        tag: tag.to_string(),
+        experiment: id,
+        metric: contract.metric.name.clone(),
+        value: id.and_then(|id| history.get(id)?.metric.value),
+        best: best.as_ref().map(|best| best.value),
+        reason: one_line(reason),
+        text: one_line(&format!("{tag}: {text}")),
+    };
+    match event {
+        Event::ExperimentFinished { record, .. } => {
+            let (id, what, why) = (record.id, &record.description, &record.reason);
+            let mut alerts = Vec::new();
+            if id != 0 && record.outcome == Outcome::Keep {
+                alerts.push(alert(AlertKind::Keep, Some(id), why, format!("experiment {id} is kept: {what}: {why}")));
+            }
+            if id != 0 && is_best(record, history) {
+                let number = record.metric.number().map(|number| number.to_string()).unwrap_or_default();
+                let text = format!("new best {} {number}: experiment {id}: {what}", record.metric.name);
+                alerts.push(alert(AlertKind::Best, Some(id), why, text));
+            }
+            if record.outcome == Outcome::Crash && history.crashes_in_a_row(1) == STREAK {
+                let text = format!("{STREAK} crashes in a row, the last one experiment {id}: {why}");
+                alerts.push(alert(AlertKind::CrashStreak, Some(id), why, text));
+            }
+            alerts
+        }
+        Event::Directed { after, directive } if matches!(directive, Directive::Pivot { .. }) => {
+            let text = format!("after {}: {directive}", experiment_name(*after));
+            vec![alert(AlertKind::Pivot, Some(*after), &directive.to_string(), text)]
+        }
+        Event::Flagged { after, times } => {
+            let reason = format!("no keep for so long that a person should look, {} so far", count_of(*times, "time"));
+            let text = format!("flagged for a person after {}", experiment_name(*after));
+            vec![alert(AlertKind::Flagged, Some(*after), &reason, text)]
+        }
+        Event::Outage { id, outage, again, waits: 0, .. } => {
+            let text = format!("{}, waiting until {}: {}", outage.kind, moment_text(*again), outage.said);
+            vec![alert(AlertKind::Outage, Some(*id), &outage.kind.to_string(), text)]
+        }
+        Event::SessionStopped { reason, experiments } => {
+            let reason = reason.to_string();
+            let best = best.as_ref().map(|best| format!(", best {} {best}", contract.metric.name)).unwrap_or_default();
+            let first = reason.lines().next().unwrap_or_default();
+            let text = format!("stopped: {first}; {}{best}", count_of(*experiments, "experiment"));
+            vec![alert(AlertKind::Stopped, history.records().last().map(|record| record.id), &reason, text)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a record was kept and its number is better than that of all that were kept before it.
+fn is_best(record: &Record, history: &History) -> bool {
+    let Some(value) = record.metric.value.filter(|_| record.outcome == Outcome::Keep) else { return false };
+    let before = history.records().iter().filter(|other| other.id < record.id && other.outcome == Outcome::Keep);
+    before.filter_map(|other| other.metric.value).all(|other| record.metric.direction.better(value, other))
+}

@@ -1,0 +1,240 @@
+//! The guards: commands that must pass before a change is kept.
+
+use std::path::Path;
+
+use tokio::time::sleep_until;
+
+use super::attempt::{Attempted, Stage};
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::open::{Session, remove_file};
+use super::recover::{commit_of, draft_of, job_found};
+use super::running::Deadline;
+use crate::crash;
+use crate::domain::{Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
+use crate::exec::{self, ExecError, Exit, Job};
+use crate::measure::{EXCERPT_LINES, last_lines};
+use crate::rules::{LOST_RETRIES, RunFound};
+use crate::state::{OpenExperiment, read_tail};
+
+/// How the waiting for the guards ended.
+pub(super) enum Guarded {
+    /// One failed, or all passed: the draft of the open experiment says which.
+    Over,
+    /// One goes on.
+    StillRunning,
+    /// A person asked to stop; the one that went on is ended.
+    Interrupted,
+}
+
+/// How the waiting for one guard ended.
+enum Waited {
+    Over(Exit),
+    StillRunning,
+    Interrupted,
+    /// The machine, or the shim, died under it.
+    Lost,
+}
+
+/// What the job of a guard is called; the first one has number 1.
+pub(super) fn guard_name(number: usize) -> String {
+    format!("guard-{number}")
+}
+
+/// What is recorded of a change whose guard failed.
+fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
+    let reason = format!("{}, but the guard `{}` failed ({})", draft.reason, guard.command, guard.ended());
+    (reason, Failure { class: FailureClass::GuardFailed, excerpt: guard.excerpt.clone() })
+}
+
+impl Session<'_> {
+    /// Runs the guards that are still to run on the open experiment, whose number would be kept.
+    pub(super) async fn guard(
+        &mut self,
+        mut open: Box<OpenExperiment>,
+        deadline: Deadline,
+    ) -> Result<Stage, SessionError> {
+        match self.run_guards(&mut open, deadline).await? {
+            Guarded::Over => self.conclude(open),
+            Guarded::StillRunning => Ok(Stage::Over(Attempted::StillRunning)),
+            Guarded::Interrupted if open.versions.is_empty() => {
+                self.roll_back(&open, "was interrupted")?;
+                Ok(Stage::Over(Attempted::RolledBack))
+            }
+            Guarded::Interrupted => {
+                // What its earlier versions measured may not be lost.
+                let mut draft = draft_of(&open)?;
+                draft.outcome = Outcome::Discard;
+                draft.reason += "; its guards were interrupted";
+                self.record_and_settle(*open, draft)?;
+                Ok(Stage::Over(Attempted::Recorded))
+            }
+        }
+    }
+
+    /// Runs the guards that the draft of the open experiment does not tell of, in order, up to one that fails.
+    pub(super) async fn run_guards(
+        &mut self,
+        open: &mut OpenExperiment,
+        deadline: Deadline,
+    ) -> Result<Guarded, SessionError> {
+        if self.contract.guards.is_empty() {
+            return Ok(Guarded::Over);
+        }
+        let mut draft = draft_of(open)?;
+        if self.journal.phase != Phase::Guarding {
+            self.enter(Phase::Guarding, open.clone())?;
+            crash::point("guarding.entered");
+        }
+        let mut lost = 0;
+        while let Some(command) = self.contract.guards.get(draft.guards.len()).cloned()
+            && draft.guards.last().is_none_or(|guard| guard.passed)
+        {
+            let number = draft.guards.len() + 1;
+            let exit = match self.wait_for_guard(open, number, &command, deadline).await? {
+                Waited::Over(exit) => exit,
+                Waited::StillRunning => return Ok(Guarded::StillRunning),
+                Waited::Interrupted => return Ok(Guarded::Interrupted),
+                Waited::Lost if lost < LOST_RETRIES => {
+                    lost += 1;
+                    self.forget_guard(open.id, number)?;
+                    continue;
+                }
+                Waited::Lost => return Err(ExecError::Lost { command, detail: "each time".into(), killed: 0 }.into()),
+            };
+            crash::point("guarding.guard_over");
+            let guard = self.judge_guard(open, number, command, &exit)?;
+            self.emit(Event::GuardFinished { id: open.id, guard: guard.clone() })?;
+            draft.guards.push(guard);
+            open.draft = Some(Box::new(draft.clone()));
+            self.enter(Phase::Guarding, open.clone())?;
+            crash::point("guarding.guard_noted");
+        }
+        if let Some(guard) = draft.guards.last().filter(|guard| !guard.passed) {
+            let (reason, failure) = refused_by(guard, &draft);
+            (draft.outcome, draft.reason, draft.failure) = (Outcome::Discard, reason, Some(failure));
+        }
+        open.draft = Some(Box::new(draft));
+        Ok(Guarded::Over)
+    }
+
+    /// Waits for a guard, which is started unless it goes on or is over.
+    async fn wait_for_guard(
+        &mut self,
+        open: &OpenExperiment,
+        number: usize,
+        command: &str,
+        deadline: Deadline,
+    ) -> Result<Waited, SessionError> {
+        let folder = self.run_folder(open.id)?;
+        let name = guard_name(number);
+        let mut job = match job_found(&folder, &name) {
+            RunFound::Going | RunFound::Over => {
+                self.begin_watch("the guard", open.id)?;
+                exec::attach(&folder, &name)?
+            }
+            RunFound::Gone | RunFound::Unstarted => self.start_guard(open, number, command, &folder)?,
+        };
+        let mut stopping = false;
+        let mut listener = self.interrupts.listen();
+        let exit = loop {
+            match self.asked()? {
+                Interrupt::Now if !stopping => {
+                    job.stop()?;
+                    stopping = true;
+                }
+                Interrupt::Detach => return Ok(Waited::StillRunning),
+                _ => {}
+            }
+            tokio::select! {
+                exit = job.wait() => break exit,
+                () = listener.signal_or_look() => {}
+                () = async { if let Some(deadline) = deadline { sleep_until(deadline).await } },
+                    if deadline.is_some() && !stopping => return Ok(Waited::StillRunning),
+            }
+        };
+        if !matches!(exit, Err(ExecError::DiskFull { .. })) {
+            self.end_watch()?;
+        }
+        match exit {
+            Err(ExecError::Lost { .. }) => Ok(Waited::Lost),
+            Ok(exit) if exit.stopped && stopping => Ok(Waited::Interrupted),
+            // Somebody ended it who was killed before anything came of that.
+            Ok(exit) if exit.stopped => Ok(Waited::Lost),
+            exit => Ok(Waited::Over(exit?)),
+        }
+    }
+
+    fn start_guard(
+        &mut self,
+        open: &OpenExperiment,
+        number: usize,
+        command: &str,
+        folder: &Path,
+    ) -> Result<exec::Running, SessionError> {
+        self.check_room()?;
+        let commit = commit_of(open)?;
+        self.put_protected_back(&commit)?;
+        // A guard judges the change, and not what its run or an earlier guard made of it.
+        self.put_back(&commit, &commit)?;
+        let name = guard_name(number);
+        let log = folder.join(format!("{name}.log"));
+        remove_file(&log)?;
+        self.begin_watch("the guard", open.id)?;
+        let job = exec::start(&Job {
+            name,
+            command: command.to_owned(),
+            cwd: self.repo.worktree().to_owned(),
+            env: self.run_variables(open.id, folder),
+            folder: folder.to_owned(),
+            log,
+            log_limit: None,
+            stdin: None,
+            timeout: self.contract.timeout,
+            grace: self.contract.grace,
+            tied: false,
+        })?;
+        let timeout = self.contract.timeout.as_secs_f64();
+        self.emit(Event::GuardStarted { id: open.id, command: command.to_owned(), timeout })?;
+        Ok(job)
+    }
+
+    /// What a guard that is over said.
+    fn judge_guard(
+        &mut self,
+        open: &OpenExperiment,
+        number: usize,
+        command: String,
+        exit: &Exit,
+    ) -> Result<GuardRun, SessionError> {
+        let is_well = exit.exit == Some(0) && !exit.timed_out;
+        if let Err(full) = self.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
+            // It is run again when there is room.
+            self.forget_guard(open.id, number)?;
+            return Err(full);
+        }
+        let log = read_tail(&self.folder.run(open.id).join(format!("{}.log", guard_name(number))), 0)?;
+        let mut excerpt = last_lines(&log, EXCERPT_LINES);
+        let changed = self.protected_changed(&commit_of(open)?, "the guard")?;
+        if let Some(failure) = &changed {
+            excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
+        }
+        let passed = is_well && changed.is_none();
+        Ok(GuardRun {
+            command,
+            exit: exit.exit,
+            signal: exit.signal,
+            timed_out: exit.timed_out,
+            seconds: exit.seconds,
+            passed,
+            excerpt: if passed { String::new() } else { excerpt },
+        })
+    }
+
+    /// Clears away how a guard ended, so that it is run again.
+    fn forget_guard(&self, id: u32, number: usize) -> Result<(), SessionError> {
+        let name = guard_name(number);
+        let folder = self.folder.run(id);
+        ["exit.json", "started.json"].iter().try_for_each(|kind| remove_file(&folder.join(format!("{name}.{kind}"))))
+    }
+}

@@ -1,0 +1,155 @@
+//! The command of `--on-event`: told of what happens, beside the loop, and never able to hurt it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::interrupts::Listener;
+use super::open::Session;
+use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, with_causes};
+use crate::exec::{self, Exit, Job};
+use crate::rules::alerts;
+use crate::state::{EventLog, Level, write_json};
+
+/// What the job is called.
+const HOOK: &str = "hook";
+
+/// How long one call may take, to the end of its last process: what a message over a slow network needs.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How much of that is left to it after it was asked to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How many alerts may wait for their turn: at the pace of the quickest experiments more than come in one call's time.
+const QUEUE: usize = 32;
+
+/// How many bytes of its output a call may leave, and how large the file of all calls grows before it is begun anew.
+const OUTPUT: u64 = 64 * 1024;
+const OUTPUTS: u64 = 1024 * 1024;
+
+/// Where the alerts go.
+#[derive(Default)]
+pub(super) struct Hooks {
+    queue: Option<Sender<Alert>>,
+    courier: Option<JoinHandle<()>>,
+}
+
+/// Whoever calls the command, one alert after the other.
+#[derive(Clone)]
+struct Courier {
+    command: String,
+    root: PathBuf,
+    logs: PathBuf,
+    log: EventLog,
+    clock: Clock,
+}
+
+impl Session<'_> {
+    /// Tells the command of `--on-event` of an event, if there is one and it is of that kind. It does not wait.
+    pub(super) fn alert(&mut self, event: &Event) {
+        let Some(command) = self.contract.on_event.clone() else { return };
+        for alert in alerts(event, &self.contract, &self.history) {
+            let courier = || Courier {
+                command: command.clone(),
+                root: self.repo.worktree().to_owned(),
+                logs: self.folder.logs(),
+                log: self.log.clone(),
+                clock: self.clock,
+            };
+            let kind = alert.event;
+            let queue = self.hooks.queue.get_or_insert_with(|| {
+                let (queue, alerts) = mpsc::channel(QUEUE);
+                self.hooks.courier = Some(tokio::spawn(courier().deliver(alerts)));
+                queue
+            });
+            if queue.try_send(alert).is_err() {
+                courier().warn(kind, &format!("left out: {QUEUE} others are waiting"));
+            }
+        }
+    }
+
+    /// Waits until the command of `--on-event` was told of all that happened, for as long as one call may take, or until a
+    /// signal comes. What is left then is not told.
+    pub async fn finish_alerts(&mut self) {
+        let Hooks { queue, courier } = std::mem::take(&mut self.hooks);
+        drop(queue);
+        let Some(mut courier) = courier else { return };
+        let mut listener: Listener = self.interrupts.listen();
+        tokio::select! {
+            _ = &mut courier => return,
+            () = sleep(LIMIT) => {}
+            () = listener.signal() => {}
+        }
+        // Its job is tied to it.
+        courier.abort();
+        let detail = json!({"detail": "the command of --on-event was not waited for any longer"});
+        // There is nobody left who could be told that this cannot be written.
+        let _ = self.log.work(self.now(), Level::Warn, HOOK, &detail);
+    }
+}
+
+impl Courier {
+    async fn deliver(self, mut alerts: Receiver<Alert>) {
+        // What an `ar` that was killed had called may be about to end.
+        exec::end_left_over(&self.folder(), HOOK).await;
+        while let Some(alert) = alerts.recv().await {
+            if let Err(detail) = self.call(&alert).await {
+                self.warn(alert.event, &detail);
+            }
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.logs.join("on-event")
+    }
+
+    /// Calls the command and waits until all of it is gone; why it came to nothing, if it did.
+    async fn call(&self, alert: &Alert) -> Result<(), String> {
+        let (folder, log) = (self.folder(), self.logs.join("on-event.log"));
+        let event = folder.join("event.json");
+        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        write_json(&event, alert).map_err(|error| with_causes(&error))?;
+        self.head(&log, alert).map_err(|error| error.to_string())?;
+        let job = exec::start(&Job {
+            name: HOOK.into(),
+            command: self.command.clone(),
+            cwd: self.root.clone(),
+            folder,
+            log,
+            log_limit: Some(OUTPUT),
+            stdin: Some(event),
+            env: vec![("AR_EVENT".into(), alert.event.name().into()), ("AR_TAG".into(), alert.tag.clone())],
+            timeout: LIMIT - GRACE,
+            grace: GRACE,
+            tied: true,
+        });
+        let exit = job.map_err(|error| with_causes(&error))?.wait().await.map_err(|error| with_causes(&error))?;
+        match exit {
+            Exit { timed_out: true, .. } => Err(format!("not done after {}", duration_text(LIMIT - GRACE))),
+            Exit { exit: Some(0), .. } => Ok(()),
+            Exit { exit: Some(status), .. } => Err(format!("exit {status}")),
+            _ => Err("ended by a signal".into()),
+        }
+    }
+
+    /// Begins the part of a call in the file of their output.
+    fn head(&self, log: &Path, alert: &Alert) -> std::io::Result<()> {
+        if fs::metadata(log).is_ok_and(|meta| meta.len() > OUTPUTS) {
+            fs::remove_file(log)?;
+        }
+        let mut file = File::options().create(true).append(true).open(log)?;
+        writeln!(file, "{} {}", self.clock.now(), alert.text)
+    }
+
+    fn warn(&self, kind: AlertKind, detail: &str) {
+        let detail = json!({"of": kind, "detail": detail});
+        // An alert that is lost hurts nobody, and neither does the line that tells of it.
+        let _ = self.log.work(self.clock.now(), Level::Warn, HOOK, &detail);
+    }
+}

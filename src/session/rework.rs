@@ -1,0 +1,157 @@
+//! Calling the agent again for the experiment that it is at: its guard failed, or its code does not run.
+
+use super::attempt::{Attempted, Stage};
+use super::calling::{Left, Work};
+use super::error::SessionError;
+use super::failed_log::end_of_log;
+use super::interrupts::Interrupt;
+use super::open::Session;
+use super::outage::Waited;
+use super::proposing::{Proposed, Texts};
+use super::recover::draft_of;
+use crate::agent::{Call, Reworked};
+use crate::crash;
+use crate::domain::{Event, Phase, Record, Version};
+use crate::git::SaveAs;
+use crate::rules::{Again, again};
+use crate::state::OpenExperiment;
+
+/// Why the agent is called again for an experiment, and what it is shown.
+pub(super) struct Task {
+    draft: Record,
+    again: Again,
+    log: String,
+}
+
+impl Task {
+    /// The same for the prompt.
+    pub(super) fn told(&self) -> Reworked<'_> {
+        Reworked { draft: &self.draft, again: self.again, log: &self.log }
+    }
+}
+
+impl Session<'_> {
+    /// What follows from the draft of the open experiment: the agent is called again for it, or it is recorded.
+    pub(super) fn conclude(&mut self, open: Box<OpenExperiment>) -> Result<Stage, SessionError> {
+        let draft = draft_of(&open)?;
+        if self.calls_agent && again(draft.failure.as_ref(), &draft.versions).is_some() {
+            return Ok(Stage::Rework(open));
+        }
+        self.record_and_settle(*open, draft)?;
+        Ok(Stage::Over(Attempted::Recorded))
+    }
+
+    /// What the agent is called again for now; nothing where it is to make a new experiment.
+    pub(super) fn task(&self) -> Option<Task> {
+        let draft = self.journal.open.as_ref().filter(|_| self.journal.phase == Phase::Proposing)?.draft.clone()?;
+        let again = again(draft.failure.as_ref(), &draft.versions)?;
+        let log = end_of_log(&self.folder, &draft);
+        Some(Task { draft: *draft, again, log })
+    }
+
+    /// Calls the agent again for the open experiment, whose last version is in the working tree, and commits what it made
+    /// of that. Where it comes to nothing, the experiment is over with what it has.
+    pub(super) async fn rework(&mut self, open: Box<OpenExperiment>) -> Result<Stage, SessionError> {
+        let mut open = *open;
+        let draft = draft_of(&open)?;
+        if !self.calls_agent {
+            return self.end_with_draft(open, "there is no agent to work on it again");
+        }
+        if self.no_time_for_run().is_some() {
+            return self.end_with_draft(open, "there is no time left to work on it again");
+        }
+        if self.journal.phase != Phase::Proposing {
+            open = self.begin_rework(open, &draft)?;
+        }
+        // What its run or its guards changed is no part of it.
+        self.put_back(&draft.commit, &draft.commit)?;
+        crash::point("rework.put_back");
+        self.move_branch(&open.base, &[&draft.commit], "an experiment that is worked on again")?;
+        crash::point("rework.branch_moved");
+        self.check_room()?;
+        self.remember_untracked_beside(&open.base, &draft.commit)?;
+        let call = Call { folder: self.run_folder(open.id)? };
+        let Work { exit, proposal, said } = match self.ask_agent(&call, &open, None).await? {
+            Left::Work(work) => *work,
+            Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
+            Left::Nothing(Proposed::Interrupted) => {
+                return self.end_with_draft(open, "the work on it was interrupted");
+            }
+            Left::Nothing(Proposed::Outage) => return self.wait_to_rework(open, &draft).await,
+            Left::Nothing(_) => return self.end_with_draft(open, "the agent that worked on it was killed"),
+        };
+        if let Some(agent) = &mut open.agent {
+            agent.seconds += exit.seconds;
+        }
+        open.direction = proposal.direction.clone().or(open.direction);
+        open.proposal.extend(proposal.more());
+        let known = self.known_untracked()?;
+        let tree = self.repo.propose(&open.base, &known)?.tree();
+        let mut versions = vec![&open.base];
+        versions.extend(open.versions.iter().map(|version| &version.commit));
+        let mut is_new = true;
+        for version in versions {
+            is_new = is_new && self.repo.tree_of(version)? != tree;
+        }
+        let texts = Texts { own: proposal.description.or(Some(open.description.clone())), fallback: None };
+        let committed = if is_new { self.commit_change(&mut open, &known, texts)? } else { None };
+        crash::point("rework.change_committed");
+        self.emit(Event::AgentFinished {
+            id: open.id,
+            seconds: exit.seconds,
+            changed: committed.is_some(),
+            exit: exit.exit,
+            timed_out: exit.timed_out,
+            said: said.unwrap_or_default(),
+        })?;
+        match committed {
+            Some(_) => Ok(Stage::Run(Box::new(self.prepare_run(open)?))),
+            None => self.end_with_draft(open, "the agent changed nothing more"),
+        }
+    }
+
+    /// Waits out an outage of the agent that was to work on the open experiment again.
+    async fn wait_to_rework(&mut self, open: OpenExperiment, draft: &Record) -> Result<Stage, SessionError> {
+        let waited = self.wait_out().await?;
+        match (waited, self.asked()?) {
+            (_, Interrupt::Detach) => Ok(Stage::Over(Attempted::StillRunning)),
+            (Waited::GivenUp(_), _) => self.end_with_draft(open, "the agent that was to work on it did not come back"),
+            (Waited::Over, Interrupt::None) => {
+                self.put_back(&draft.commit, &open.base)?;
+                Ok(Stage::Rework(Box::new(open)))
+            }
+            (Waited::Over, _) => self.end_with_draft(open, "the work on it was interrupted"),
+        }
+    }
+
+    /// Keeps the version that was measured, and enters in the journal that another one is to come.
+    fn begin_rework(&mut self, open: OpenExperiment, draft: &Record) -> Result<OpenExperiment, SessionError> {
+        let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
+        let save = SaveAs { subject, ..self.save_as(&open.base) };
+        let reference = self.repo.save_commit(&save, &draft.commit)?;
+        crash::point("rework.version_saved");
+        if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
+            let Again { time, limit, .. } = again;
+            self.emit(Event::CalledAgain { id: open.id, reason: draft.reason.clone(), time, limit })?;
+        }
+        let mut open =
+            OpenExperiment { commit: None, runs: 0, refused: None, draft: Some(Box::new(draft.clone())), ..open };
+        open.versions.push(Version::of(draft, reference));
+        self.enter(Phase::Proposing, open.clone())?;
+        crash::point("rework.entered");
+        Ok(open)
+    }
+
+    /// Records what the last version that was measured came to; what was made of it since is kept under a saved ref.
+    pub(super) fn end_with_draft(&mut self, mut open: OpenExperiment, why: &str) -> Result<Stage, SessionError> {
+        let mut draft = draft_of(&open)?;
+        if let Some(commit) = open.commit.clone().filter(|commit| *commit != draft.commit) {
+            let what = format!("what was last made of experiment {}", open.id);
+            self.take_back_commit(&open, &commit, &what)?;
+        }
+        draft.reason = format!("{}; {why}", draft.reason);
+        open.commit = Some(draft.commit.clone());
+        self.record_and_settle(open, draft)?;
+        Ok(Stage::Over(Attempted::Recorded))
+    }
+}

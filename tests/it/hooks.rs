@@ -1,0 +1,131 @@
+//! `--on-event`: a command that is told what happens, and cannot hurt the loop.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::interrupt::signal;
+use crate::run_loop::{agent, training_repo};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
+
+/// The arguments of a loop whose agent makes these steps, after what `first` says.
+fn args(first: &str, steps: &str, hook: &str, more: &[&str]) -> Vec<String> {
+    let count = steps.split_whitespace().count().to_string();
+    let agent = format!("{first}{}", agent(steps));
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
+    let args = [&args[..], &["--max-experiments", &count, "--on-event", hook], more].concat();
+    args.into_iter().map(str::to_owned).collect()
+}
+
+/// What the command of `--on-event` found wrong, as the log of work has it.
+fn warnings(repo: &TestRepo) -> Vec<String> {
+    let log = repo.read(".autoresearch/t/logs/work.jsonl");
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let hooks = lines.filter(|line| line["event"] == "hook");
+    hooks
+        .map(|line| {
+            assert_eq!(line["level"], "warn");
+            format!("{} {}", line["detail"]["of"].as_str().unwrap_or("-"), line["detail"]["detail"].as_str().unwrap())
+        })
+        .collect()
+}
+
+const TELLS: &str = "echo \"$AR_EVENT $AR_TAG\" >> ../names; cat >> ../events";
+
+fn told(repo: &TestRepo) -> Vec<Value> {
+    let text = fs::read_to_string(repo.outside().join("events")).unwrap();
+    serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn each_event_is_told_as_json_in_order() {
+    let repo = training_repo();
+    let first = "if [ $AR_EXPERIMENT = 2 ] && mkdir ../limited 2>/dev/null; then \
+                 echo 'Rate limit exceeded. Retry after 0.05 s'; exit 1; fi; ";
+    let more = ["--ladder", "structural"];
+    ar(&repo, args(first, "better crash syntax oom worse", TELLS, &more)).ok();
+    let told = told(&repo);
+    let names: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["keep", "best", "outage", "pivot", "crash_streak", "pivot", "flagged", "stopped"]);
+    let variables = fs::read_to_string(repo.outside().join("names")).unwrap();
+    assert_eq!(variables, names.iter().map(|name| format!("{name} t\n")).collect::<String>());
+    for event in &told {
+        assert_eq!((&event["version"], &event["tag"], &event["metric"]), (&1.into(), &"t".into(), &"val_bpb".into()));
+        let text = event["text"].as_str().unwrap();
+        assert!(text.starts_with("t: ") && !text.contains('\n'), "{event}");
+        assert!(event["reason"].is_string() && event["best"] == 1.9, "{event}");
+    }
+    let experiments: Vec<_> = told.iter().map(|event| event["experiment"].as_u64().unwrap()).collect();
+    assert_eq!(experiments, [1, 1, 2, 3, 4, 4, 5, 5]);
+    assert_eq!((&told[0]["value"], &told[2]["value"], &told[4]["value"]), (&1.9.into(), &Value::Null, &Value::Null));
+    for (at, words) in [
+        (1, "t: new best val_bpb 1.900000: experiment 1: 1: better"),
+        (2, "t: the agent's rate limit, waiting until "),
+        (4, "t: 3 crashes in a row, the last one experiment 4: out of memory"),
+        (7, "t: stopped: the session has its 5 experiments; 5 experiments, best val_bpb 1.900000"),
+    ] {
+        assert!(told[at]["text"].as_str().unwrap().starts_with(words), "{}", told[at]);
+    }
+    assert!(warnings(&repo).is_empty(), "{:?}", warnings(&repo));
+}
+
+#[test]
+fn a_try_tells_of_its_experiment() {
+    let repo = training_repo();
+    repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1"));
+    let args = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--on-event", TELLS];
+    ar(&repo, args).ok();
+    let names = fs::read_to_string(repo.outside().join("names")).unwrap();
+    assert_eq!(names, "keep t\nbest t\n");
+}
+
+#[test]
+fn a_command_that_fails_floods_forks_or_is_not_there_leaves_a_line_and_nothing_else() {
+    let repo = training_repo();
+    let hook = "case $AR_EVENT in \
+                keep) yes 'a flood of words' | head -c 3000000 ;; \
+                best) cat; exit 3 ;; \
+                pivot) no-such-program ;; \
+                flagged) exec <&-; for n in 1 2; do setsid sh -c 'echo $$ >> ../daemons; sleep 60' & done; sleep 0.2 ;; \
+                stopped) kill -9 $$ ;; esac";
+    let called = ar(&repo, args("", "better worse crash oom nan", hook, &["--ladder", "structural"])).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 7);
+    assert!(!called.stdout.contains("flood") && called.stderr.is_empty(), "{called:#?}");
+    let expected = ["best exit 3", "pivot exit 127", "pivot exit 127", "stopped ended by a signal"];
+    assert_eq!(warnings(&repo), expected);
+    let output = repo.read(".autoresearch/t/logs/on-event.log");
+    assert!((60_000..80_000).contains(&output.len()), "{} bytes", output.len());
+    assert!(output.contains("t: new best val_bpb 1.900000") && output.contains("\"event\": \"best\""), "{output}");
+    assert!(output.contains("no-such-program"), "{output}");
+    let daemons = fs::read_to_string(repo.outside().join("daemons")).unwrap();
+    assert_eq!(daemons.lines().count(), 2);
+    for pid in daemons.lines() {
+        assert!(!Path::new("/proc").join(pid).exists(), "{pid} goes on");
+    }
+}
+
+#[test]
+fn a_command_that_hangs_holds_nothing_up() {
+    let repo = training_repo();
+    let hook = "trap '' TERM; echo $$ > ../hook; sleep 60; sleep 60";
+    let mut command = ar_command(&repo, &repo.path(), args("", "better worse", hook, &[]));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the end of the loop", || {
+        let journal = fs::read(repo.file(".autoresearch/t/state/progress.json")).ok()?;
+        let journal: Value = serde_json::from_slice(&journal).ok()?;
+        (journal["status"] == "stopped").then_some(())
+    });
+    let hook = fs::read_to_string(repo.outside().join("hook")).unwrap();
+    let is_there = || Path::new("/proc").join(hook.trim()).exists();
+    assert!(is_there(), "it still hangs, and both experiments are done");
+    let job: Value = serde_json::from_str(&repo.read(".autoresearch/t/logs/on-event/hook.job.json")).unwrap();
+    assert_eq!(job["timeout"]["secs"].as_u64().unwrap() + job["grace"]["secs"].as_u64().unwrap(), 30);
+    // At the end it is waited for, and a signal ends that.
+    signal(&child, "-INT");
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(called.stdout.ends_with("stopped: the session has its 2 experiments\n"), "{called:#?}");
+    assert_eq!(warnings(&repo), ["- the command of --on-event was not waited for any longer"]);
+    until("the end of all that it started", || (!is_there()).then_some(()));
+}
