@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -123,8 +124,10 @@ fn a_command_that_hangs_holds_nothing_up() {
     let job: Value = serde_json::from_str(&repo.read(".autoresearch/t/logs/on-event/hook.job.json")).unwrap();
     assert_eq!(job["timeout"]["secs"].as_u64().unwrap() + job["grace"]["secs"].as_u64().unwrap(), 30);
     // At the end it is waited for, and a signal ends that.
+    let began = Instant::now();
     signal(&child, "-INT");
     let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(began.elapsed().as_secs() < 20, "{called:#?}");
     assert!(called.stdout.ends_with("stopped: the session has its 2 experiments\n"), "{called:#?}");
     assert_eq!(warnings(&repo), ["- the command of --on-event was not waited for any longer"]);
     until("the end of all that it started", || (!is_there()).then_some(()));
