@@ -75,11 +75,15 @@ fn each_event_is_told_as_json_in_order() {
 #[test]
 fn a_try_tells_of_its_experiment() {
     let repo = training_repo();
-    repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1"));
+    let better = repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1");
+    repo.write("train.sh", format!("{better}# long\n# and longer\n"));
     let args = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--on-event", TELLS];
-    ar(&repo, args).ok();
-    let names = fs::read_to_string(repo.outside().join("names")).unwrap();
-    assert_eq!(names, "keep t\nbest t\n");
+    ar(&repo, [&args[..], &["--simpler-wins", "0.1"]].concat()).ok();
+    let names = || fs::read_to_string(repo.outside().join("names")).unwrap();
+    assert_eq!(names(), "keep t\nbest t\n");
+    repo.write("train.sh", better);
+    ar(&repo, ["try", "-m", "shorter"]).ok();
+    assert_eq!(names(), "keep t\nbest t\nkeep t\n", "one that is kept for being shorter is not the best");
 }
 
 #[test]
