@@ -424,6 +424,8 @@ impl World {
             MoveBranchToBase => self.branch = open.base,
             PutBackToCommit => self.put_back(open.commit()),
             Close => {
+                let is_recorded = self.recorded(open.id).is_some();
+                assert!(open.version == 0 || is_recorded, "what earlier versions measured is lost");
                 (self.phase, self.open) = (Phase::Idle, None);
                 return;
             }
