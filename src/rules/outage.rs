@@ -284,6 +284,7 @@ const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
             "fetch failed",
             "cannot connect to host",
             "max retries exceeded with url",
+            "waiting for network",
         ],
     ),
 ];
