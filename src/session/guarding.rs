@@ -105,7 +105,6 @@ impl Session<'_> {
                 }
             };
             crash::point("guarding.guard_over");
-            self.end_watch()?;
             let guard = self.judge_guard(open, number, command, &exit)?;
             self.emit(Event::GuardFinished { id: open.id, guard: guard.clone() })?;
             draft.guards.push(guard);
