@@ -27,7 +27,7 @@ pub const PRESETS: [Preset; 5] = [
                   --no-suggest-shell-commands --no-check-update --no-show-release-notes --no-show-model-warnings \
                   --no-analytics --no-stream --no-pretty --max-chat-history-tokens 100000 \
                   --chat-history-file \"$AR_RUN_DIR/aider.md\" --input-history-file \"$AR_RUN_DIR/aider.input\" \
-                  && ! tail -n 2 \"$AR_RUN_DIR/aider.md\" | grep -q '^> litellm\\.'",
+                  && ! tail -n 2 \"$AR_RUN_DIR/aider.md\" 2>&1 | grep -q '^> litellm\\.'",
         install: "python3 -m pip install aider-chat",
         needs: "a model and its key, such as AIDER_MODEL and OPENAI_API_KEY",
     },

@@ -1,13 +1,12 @@
 //! What the agent says about its change.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use crate::domain::{NewIdea, one_line};
 use crate::measure::plain_text;
-use crate::state::read_tail;
+use crate::state::{read_regular, read_tail};
 
 /// How many characters of a description are kept: the longest one in public ledgers has 661.
 const MAX_DESCRIPTION: usize = 1000;
@@ -37,7 +36,7 @@ pub struct Proposal {
 impl Proposal {
     /// Reads the file, if there is one that holds a JSON object.
     pub fn read(path: &Path) -> Self {
-        let content = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        let content = read_regular(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
         content.map(|value| Proposal::from_json(&value)).unwrap_or_default()
     }
 
@@ -128,6 +127,8 @@ pub fn last_line(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

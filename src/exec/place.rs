@@ -1,13 +1,13 @@
 //! The folder of a job, as its shim keeps it: an agent or the command itself may delete it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
 use super::job::{Files, lock_path};
 use super::{ExecError, Job, Started};
-use crate::state::write_json;
+use crate::state::{free_name, move_odd_away, write_json};
 
 /// The files by which a job is found, and the lock that says that it goes on.
 pub(super) struct Place<'a> {
@@ -35,21 +35,29 @@ impl<'a> Place<'a> {
 
     /// Opens the log for the command.
     pub(super) fn open_log(&mut self) -> Result<File, ExecError> {
-        let log = File::options().create(true).read(true).append(true).open(&self.job.log);
-        let log = log.and_then(|log| Ok((log.try_clone()?, log)));
+        // What somebody put there beforehand would be written through.
+        let log = move_odd_away(&self.job.log)
+            .and_then(|_| File::options().create(true).read(true).append(true).open(&self.job.log))
+            .and_then(|log| Ok((log.try_clone()?, log)));
         let (log, kept) = log.map_err(|source| ExecError::File { path: self.job.log.clone(), source })?;
         self.log = Some(kept);
         Ok(log)
     }
 
-    /// Writes the log anew where its name is gone.
+    /// Writes the log anew where its name is gone, or leads to something else: that is kept beside it.
     pub(super) fn put_log_back(&mut self) -> Result<(), ExecError> {
-        let Some(log) = self.log.as_mut().filter(|_| !self.job.log.exists()) else { return Ok(()) };
-        let copy = |log: &mut File| {
+        let path = &self.job.log;
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let put_back = |log: &mut File| {
+            match fs::symlink_metadata(path) {
+                Ok(there) if is_same(&there, &log.metadata()?) => return Ok(()),
+                Ok(_) => fs::rename(path, free_name(&path.with_extension("log.replaced")))?,
+                Err(_) => {}
+            }
             log.rewind()?;
-            io::copy(log, &mut File::create(&self.job.log)?)
+            io::copy(log, &mut File::create_new(path)?).map(drop)
         };
-        copy(log).map(drop).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
+        put_back(log).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
     }
 
     /// Puts back what was deleted, so that the job can still be found and waited for. Whether the folder is this job's:
@@ -59,8 +67,7 @@ impl<'a> Place<'a> {
         let failed = |source| ExecError::File { path: path.clone(), source };
         match fs::metadata(&path) {
             Ok(there) => {
-                let held = self.lock.metadata().map_err(failed)?;
-                if (there.dev(), there.ino()) != (held.dev(), held.ino()) {
+                if !is_same(&there, &self.lock.metadata().map_err(failed)?) {
                     return Ok(false);
                 }
             }
@@ -85,4 +92,9 @@ impl<'a> Place<'a> {
         }
         Ok(true)
     }
+}
+
+/// Whether two looks were at the same file.
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }

@@ -1,6 +1,6 @@
 //! The shim: the process that starts a command, watches over it, ends all of it and says how it ended.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,7 +23,7 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{is_disk_full, read_json, write_json};
+use crate::state::{is_disk_full, open_regular, read_json, write_json};
 
 /// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
 pub(super) const DISK_FULL: u8 = 28;
@@ -63,6 +63,8 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     }
     place.put_log_back()?;
     sync_log(&job.log)?;
+    // What is there by now is not the shim's.
+    let _ = fs::remove_file(&files.exit);
     write_json(&files.exit, &exit)?;
     crash::point("exit_written");
     Ok(())
@@ -148,7 +150,7 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
 
 /// Makes the log last before `exit.json` says that it is complete. A command may have removed it.
 fn sync_log(log: &Path) -> Result<(), ExecError> {
-    match File::open(log).and_then(|file| file.sync_all()) {
+    match open_regular(log).and_then(|file| file.sync_all()) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(ExecError::File { path: log.to_owned(), source })
         }

@@ -14,7 +14,7 @@ use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
-use crate::state::{GLANCE, lock_within, read_json, write_json};
+use crate::state::{GLANCE, lock_within, open_regular, read_json, write_json};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(500);
@@ -55,7 +55,7 @@ pub fn attach(folder: &Path, name: &str) -> Result<Running, ExecError> {
     let path = lock_path(folder);
     let missing = || ExecError::File { path: files.job.clone(), source: io::ErrorKind::NotFound.into() };
     let job: Job = read_json(&files.job)?.ok_or_else(missing)?;
-    let lock = File::open(&path).map_err(|source| ExecError::File { path, source })?;
+    let lock = open_regular(&path).map_err(|source| ExecError::File { path, source })?;
     Ok(Running { shim: Shim::Elsewhere(lock), command: job.command, files, last_words: None, _tie: None })
 }
 
@@ -211,7 +211,7 @@ pub fn is_going_on(folder: &Path, name: &str) -> bool {
 
 /// Whether a job in this folder still goes on, or its shim is still busy ending it.
 pub fn is_held(folder: &Path) -> bool {
-    File::open(lock_path(folder)).is_ok_and(|file| is_locked(&file))
+    open_regular(&lock_path(folder)).is_ok_and(|file| is_locked(&file))
 }
 
 fn is_locked(file: &File) -> bool {

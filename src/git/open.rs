@@ -60,6 +60,8 @@ impl Repo {
             return Err(GitError::ForeignOwner(worktree));
         }
         refuse_formats(&gix)?;
+        // A record is what its ref names, and nothing that stands for it.
+        gix.objects.ignore_replacements = true;
         Ok(Repo { gix, worktree })
     }
 

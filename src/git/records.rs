@@ -73,6 +73,23 @@ impl Repo {
         }
     }
 
+    /// Makes a ref lead to an object, whatever it leads to now; whether the repository has the object.
+    pub fn put_ref(&self, refname: &str, object: &str) -> Result<bool> {
+        let id = parse_id(object)?;
+        if !self.gix.has_object(id) {
+            return Ok(false);
+        }
+        self.edit_refs([RefEdit::update(refs::full_name(refname)?, id, PreviousValue::Any, "")])?;
+        self.sync_ref(refname)?;
+        Ok(true)
+    }
+
+    /// Deletes a ref, whatever it leads to.
+    pub fn drop_ref(&self, refname: &str) -> Result<()> {
+        self.edit_refs([RefEdit::delete(refs::full_name(refname)?, PreviousValue::Any)])?;
+        self.sync_ref(refname)
+    }
+
     pub(super) fn read_tag(&self, name: String, id: &str) -> Result<Option<TagObject>> {
         let object = self.gix.find_object(parse_id(id)?).during("reading a record")?;
         if object.kind != Kind::Tag {

@@ -9,7 +9,7 @@ use super::layout::{Entry, Layout};
 use super::read::number;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::state::{APPEND_WAIT, open_locked};
+use crate::state::{APPEND_WAIT, open_locked, open_regular, read_regular};
 
 /// What mends a file that was cut short.
 const CUT_SHORT: &str = "`ar doctor --repair` mends one that was cut short";
@@ -168,7 +168,7 @@ impl LedgerFile {
     /// The file cannot be read.
     pub fn is_torn(&self) -> Result<bool, LedgerError> {
         let look = || {
-            let mut file = File::open(&self.path)?;
+            let mut file = open_regular(&self.path)?;
             Ok::<bool, io::Error>(file.metadata()?.len() > 0 && last_byte(&mut file)? != Some(b'\n'))
         };
         match look() {
@@ -205,7 +205,7 @@ impl LedgerFile {
     ///
     /// The file cannot be read, or its header has become one that cannot be continued.
     pub fn has_row(&self, commit: &CommitId, from: u64) -> Result<bool, LedgerError> {
-        let bytes = match fs::read(&self.path) {
+        let bytes = match read_regular(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(self.io("read", error)),
@@ -269,15 +269,15 @@ impl LedgerFile {
     /// Opens the file, which is made if it is not there, and locks it. A file that was replaced by another one meanwhile is
     /// let go, and its columns are read anew.
     pub(super) fn open_locked(&mut self) -> Result<File, LedgerError> {
-        match open_locked(&self.path).map_err(|error| self.io("write", error))? {
-            Some((file, was_replaced)) => {
-                if was_replaced {
-                    self.layout = None;
-                }
-                Ok(file)
-            }
-            None => Err(LedgerError::Locked(self.path.clone())),
+        let opened = open_locked(&self.path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => LedgerError::NotAFile(self.path.clone()),
+            _ => self.io("write", error),
+        })?;
+        let (file, was_replaced) = opened.ok_or_else(|| LedgerError::Locked(self.path.clone()))?;
+        if was_replaced {
+            self.layout = None;
         }
+        Ok(file)
     }
 
     fn sync_folder(&self) -> io::Result<()> {

@@ -9,11 +9,13 @@ mod layout;
 mod read;
 mod rebuild;
 mod repair;
+mod since;
 mod status;
 
 pub use file::{LedgerError, LedgerFile};
 pub use layout::Entry;
 pub use read::{Ledger, Row, read};
 pub use rebuild::Comparison;
-pub use repair::Rebuilt;
+pub use repair::{HeldRows, Rebuilt};
+pub use since::Since;
 pub use status::RowStatus;

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::file::{LedgerError, LedgerFile, has_content};
-use super::layout::Entry;
+use super::layout::{Entry, Layout};
 use super::rebuild::{Comparison, Rebuild};
-use crate::domain::{LedgerDialect, Record};
-use crate::state::{StateError, copy_beside, write_atomic};
+use super::since::{Since, since};
+use crate::domain::{CommitId, LedgerDialect, Record};
+use crate::state::{FileStamp, StateError, copy_beside, free_name, read_regular, write_atomic};
 
 /// What was done to a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +21,16 @@ pub struct Rebuilt {
     pub copy: Option<PathBuf>,
     /// Where the row of each record begins, in bytes, in the order of the records.
     pub places: Vec<u64>,
+}
+
+/// A ledger as it was at one moment.
+#[derive(Debug)]
+pub struct HeldRows {
+    stamp: [Option<FileStamp>; 2],
+    /// Where the link leads that it was.
+    link: Option<PathBuf>,
+    text: String,
+    layout: Layout,
 }
 
 impl LedgerFile {
@@ -88,6 +100,97 @@ impl LedgerFile {
         // Who waits for the lock of the file that is replaced here sees that it is and opens the new one.
         write_atomic(path, text.as_bytes()).map_err(|error| failed("write", error))?;
         Ok(Some(Rebuilt { found, copy, places }))
+    }
+
+    /// The file as it is now, for [`LedgerFile::mend_since`]; nothing when there is none with a header.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn hold(&self) -> Result<Option<HeldRows>, LedgerError> {
+        let bytes = match read_regular(self.path()) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.io("read", error)),
+        };
+        let Some(layout) = self.layout_of(&bytes)? else { return Ok(None) };
+        let text = String::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;
+        Ok(Some(HeldRows { stamp: self.stamp(), link: fs::read_link(self.path()).ok(), text, layout }))
+    }
+
+    /// Puts the file back as it was `held`, where lines of it are gone or changed, or a new row claims the commit of one of
+    /// `records` or one of `commits` and is not a record's row. New rows of other records, and those that belong to no experiment,
+    /// stay behind what was there. What the file was is kept beside it, `results.tsv.before-repair`. Nothing when
+    /// nothing happened to the file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, moved or written, or is locked by another process for too long.
+    pub fn mend_since(
+        &mut self,
+        held: &HeldRows,
+        records: impl FnOnce() -> Vec<Record>,
+        commits: &[CommitId],
+    ) -> Result<Option<(Since, Option<PathBuf>)>, LedgerError> {
+        if self.stamp() == held.stamp {
+            return Ok(None);
+        }
+        let is_elsewhere = fs::read_link(self.path()).ok() != held.link;
+        let mut aside = if is_elsewhere { self.move_away(held.link.as_deref())? } else { self.move_odd_away()? };
+        let mut file = self.open_locked()?;
+        let path = self.path().canonicalize().map_err(|error| self.io("find", error))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| self.io("read", error))?;
+        // A row is written after its record, so that each row that was read has one by now.
+        let records = records();
+        let rows = records.iter().map(|record| held.layout.row(&Entry::of(record)));
+        let rows = rows.map(|row| row.trim_end_matches(['\r', '\n']).to_owned()).collect();
+        let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
+        let is_known = |cell: &str| commits.iter().any(|commit| commit.as_str().starts_with(cell));
+        let (found, text) = since(&held.text, &String::from_utf8_lossy(&bytes), &held.layout, &rows, is_known);
+        if !found.is_harmed() {
+            return Ok((found.foreign > 0).then_some((found, None)));
+        }
+        let failed = |action, error| self.io(action, io::Error::other(error));
+        if aside.is_none() {
+            aside = Some(copy_beside(&path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?);
+        }
+        write_atomic(&path, text.as_bytes()).map_err(|error| failed("write", error))?;
+        Ok(Some((found, aside)))
+    }
+
+    /// Moves what stands in the file's place and is no file, such as a pipe that would be waited for, to a name beside it,
+    /// which it gives.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be moved.
+    pub fn move_odd_away(&self) -> Result<Option<PathBuf>, LedgerError> {
+        match fs::metadata(self.path()) {
+            Ok(meta) if !meta.is_file() => self.move_away(None),
+            _ => Ok(None),
+        }
+    }
+
+    /// Moves what stands in the file's place to a name beside it, which it gives, and puts the link back that was there.
+    fn move_away(&self, link: Option<&Path>) -> Result<Option<PathBuf>, LedgerError> {
+        let mut name = self.path().as_os_str().to_owned();
+        name.push(".before-repair");
+        let aside = free_name(Path::new(&name));
+        let moved = match fs::rename(self.path(), &aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            moved => moved.map(|()| Some(aside)).map_err(|error| self.io("move", error))?,
+        };
+        if let Some(target) = link {
+            symlink(target, self.path()).map_err(|error| self.io("link", error))?;
+        }
+        Ok(moved)
+    }
+
+    /// What the file system says of the file, and of the link that leads to it.
+    fn stamp(&self) -> [Option<FileStamp>; 2] {
+        [Some(self.path().to_owned()), self.path().canonicalize().ok()]
+            .map(|path| path.and_then(|path| FileStamp::of(&path)))
     }
 
     /// How a file with these bytes differs from what it should be, and what it should be.

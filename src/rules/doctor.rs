@@ -44,6 +44,10 @@ pub enum OpenTrouble {
     LostBase,
     /// It was made on another commit than the best one.
     OtherBase,
+    /// Its commit is not on the commit that it was made on.
+    OtherParent,
+    /// It is recorded with another commit.
+    OtherCommit,
 }
 
 /// What the journal says of the experiment that is open, and what the repository has.
@@ -55,12 +59,19 @@ pub struct OpenFound<'a> {
     pub open: Option<(u32, Option<&'a CommitId>, &'a CommitId)>,
     /// The number of the next experiment.
     pub next_id: u32,
+    /// The commit of its record, where it has one.
+    pub recorded: Option<&'a CommitId>,
     /// The commit that the next experiment is made on.
     pub tip: &'a CommitId,
 }
 
-/// Compares the journal with the records; `is_there` says whether the repository has a commit.
-pub fn judge_open(found: OpenFound<'_>, is_there: impl Fn(&CommitId) -> bool) -> Option<OpenTrouble> {
+/// Compares the journal with the records; `is_there` says whether the repository has a commit, `is_on` whether one is on
+/// another as its only parent, or is the same.
+pub fn judge_open(
+    found: OpenFound<'_>,
+    is_there: impl Fn(&CommitId) -> bool,
+    is_on: impl Fn(&CommitId, &CommitId) -> bool,
+) -> Option<OpenTrouble> {
     let Some((id, commit, base)) = found.open else {
         return (found.phase != Phase::Idle).then_some(OpenTrouble::Missing);
     };
@@ -77,6 +88,10 @@ pub fn judge_open(found: OpenFound<'_>, is_there: impl Fn(&CommitId) -> bool) ->
     match commit {
         None if !matches!(found.phase, Phase::Proposing | Phase::Committing) => return Some(OpenTrouble::NoCommit),
         Some(commit) if !is_there(commit) => return Some(OpenTrouble::LostCommit),
+        Some(commit) if !is_on(commit, base) => return Some(OpenTrouble::OtherParent),
+        Some(commit) if found.recorded.is_some_and(|recorded| recorded != commit) => {
+            return Some(OpenTrouble::OtherCommit);
+        }
         _ => {}
     }
     (!recorded && base != found.tip).then_some(OpenTrouble::OtherBase)
@@ -147,8 +162,12 @@ mod tests {
     fn a_journal_that_contradicts_the_records_is_told_from_one_that_was_left_open() {
         let commit = |digit: &str| CommitId::new(digit.repeat(40));
         let (tip, change, lost) = (commit("a"), commit("b"), commit("f"));
-        let judge =
-            |phase, open| judge_open(OpenFound { phase, open, next_id: 3, tip: &tip }, |commit| *commit != lost);
+        let stray = commit("c");
+        let judge = |phase, open: Option<(u32, _, _)>| {
+            let recorded = open.and_then(|(id, ..)| (id == 2).then_some(&change));
+            let found = OpenFound { phase, open, next_id: 3, recorded, tip: &tip };
+            judge_open(found, |commit| *commit != lost, |commit, _| *commit != stray)
+        };
         let change_of_3 = Some((3, Some(&change), &tip));
         for (phase, open, trouble) in [
             (Phase::Idle, None, None),
@@ -167,6 +186,8 @@ mod tests {
             (Phase::Running, Some((3, Some(&lost), &tip)), Some(OpenTrouble::LostCommit)),
             (Phase::Proposing, Some((3, None, &lost)), Some(OpenTrouble::LostBase)),
             (Phase::Running, Some((3, Some(&change), &change)), Some(OpenTrouble::OtherBase)),
+            (Phase::Running, Some((3, Some(&stray), &tip)), Some(OpenTrouble::OtherParent)),
+            (Phase::Settling, Some((2, Some(&tip), &tip)), Some(OpenTrouble::OtherCommit)),
         ] {
             assert_eq!(judge(phase, open), trouble, "{phase:?} {open:?}");
         }

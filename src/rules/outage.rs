@@ -277,6 +277,7 @@ const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
             "error sending request for url",
             "typeerror fetch failed",
             "fetch failed",
+            "waiting for network",
         ],
     ),
 ];

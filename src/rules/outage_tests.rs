@@ -64,6 +64,44 @@ fn the_wordings_of_agents_and_services_are_known() {
 }
 
 #[test]
+fn the_last_words_of_agents_that_were_limited_or_cut_off_are_known() {
+    use OutageKind::{Offline, Overloaded, RateLimit};
+    for (log, kind) in [
+        // claude 2.1
+        ("API Error: Request rejected (429) · Rate limit reached. Please try again later.\n", RateLimit),
+        ("API Error: Unable to connect to API (ConnectionRefused)\n", Offline),
+        // codex 0.169, which waits for ever for a network
+        ("ERROR: Reconnecting... 5/5\nERROR: exceeded retry limit, last status: 429 Too Many Requests\n", RateLimit),
+        ("ERROR: Reconnecting... waiting for network\nERROR: Reconnecting... waiting for network\n", Offline),
+        // opencode 1.18
+        ("> build · scripted\n\nError: Rate limit reached. Please try again later.\n", RateLimit),
+        ("Error: Cannot connect to API: Unable to connect. Is the computer able to access the url?\n", Offline),
+        // gemini 0.61
+        (
+            "{\"status\":\"RESOURCE_EXHAUSTED\"} {\n  status: 429\n}\nAn unexpected critical error occurred:[object Object]\n",
+            RateLimit,
+        ),
+        (
+            "Error: exception TypeError: fetch failed sending request\nAn unexpected critical error occurred:[object Object]\n",
+            Offline,
+        ),
+        // aider 0.86, which breaks its lines at 80 columns
+        (
+            "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached. \nPlease try again later.\n\
+             The API provider has rate limited you. Try again later or check your quotas.\n",
+            RateLimit,
+        ),
+        (
+            "litellm.InternalServerError: InternalServerError: OpenAIException - Connection \nerror.\n\
+             The API provider's servers are down or overloaded.\nRetrying in 32.0 seconds...\n",
+            Overloaded,
+        ),
+    ] {
+        assert_eq!(found(log), Some(kind), "{log}");
+    }
+}
+
+#[test]
 fn what_only_speaks_of_limits_is_no_outage() {
     for line in [
         "",

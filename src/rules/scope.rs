@@ -103,7 +103,14 @@ impl FileTerms {
             meant.map(|edit| format!("{} {}", edit.path.display(), why(edit))).collect::<Vec<_>>()
         };
         let is_outside = |edit: &FileEdit| self.scope.as_ref().is_some_and(|scope| !scope.is_match(&edit.path));
-        failure(FailureClass::Protected, named(&|edit| self.protects(&edit.path), &|_| "is protected".into()))
+        let shadowed =
+            |edit: &FileEdit| module_behind(&edit.path).filter(|module| edit.is_new && self.protects(module));
+        let why_protected = |edit: &FileEdit| match shadowed(edit) {
+            Some(module) => format!("takes the place of {}, which is protected", module.display()),
+            None => "is protected".into(),
+        };
+        let is_protected = |edit: &FileEdit| self.protects(&edit.path) || shadowed(edit).is_some();
+        failure(FailureClass::Protected, named(&is_protected, &why_protected))
             .or_else(|| failure(FailureClass::Scope, named(&is_outside, &|_| "is outside the scope".into())))
             .or_else(|| {
                 let is_large = |edit: &FileEdit| edit.is_new && edit.size > LARGEST_ADDED;
@@ -123,6 +130,18 @@ impl FileTerms {
                 failure(FailureClass::TooLarge, lines)
             })
     }
+}
+
+/// The module of Python's whose place a new file takes: a folder of that name with an `__init__`, and a compiled module, go
+/// before it.
+fn module_behind(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if name.starts_with("__init__.") {
+        return Some(folder.parent()?.join(format!("{}.py", folder.file_name()?.to_str()?)));
+    }
+    let compiled = [".so", ".pyd"].iter().any(|end| name.ends_with(end));
+    compiled.then(|| folder.join(format!("{}.py", name.split('.').next().unwrap_or(name))))
 }
 
 /// One matcher for several patterns.

@@ -87,3 +87,25 @@ fn limits_name_the_files_that_are_over_them() {
                  3 files changed, and 2 may be";
     assert_eq!(excerpt(&too_much), Some((FailureClass::TooLarge, lines.into())));
 }
+
+#[test]
+fn a_new_file_that_python_takes_in_place_of_a_protected_one_is_protected_too() {
+    let terms = FileTerms::of(&contract(&[], &["lib/eval.py"], "uv run train.py")).unwrap();
+    let class = |path: &str, is_new| {
+        let failure = terms.refuse(&[FileEdit { is_new, ..edit(path) }])?;
+        Some((failure.class, failure.excerpt))
+    };
+    for (path, behind) in [
+        ("prepare/__init__.py", "prepare.py"),
+        ("lib/eval/__init__.pyc", "lib/eval.py"),
+        ("prepare.cpython-312-x86_64-linux-gnu.so", "prepare.py"),
+        ("lib/eval.abi3.so", "lib/eval.py"),
+    ] {
+        let why = format!("{path} takes the place of {behind}, which is protected");
+        assert_eq!(class(path, true), Some((FailureClass::Protected, why)));
+        assert_eq!(class(path, false), None, "it was there when the terms were made");
+    }
+    for path in ["model/__init__.py", "__init__.py", "prepare/other.py", "prepare2.so", "sub/prepare/__init__.py"] {
+        assert_eq!(class(path, true), None, "{path}");
+    }
+}

@@ -72,10 +72,11 @@ impl Session<'_> {
     ) -> Result<Left, SessionError> {
         let (id, base) = (open.id, &open.base);
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
+        self.recall()?;
         let called = self.call_agent(call, id, base, repeated).await?;
         crash::point("proposing.agent_over");
         if !matches!(called, Called::Detached) {
-            self.heal()?;
+            self.end_watch()?;
             self.run_folder(id)?;
             self.put_untracked_back()?;
             self.put_records_back()?;
@@ -114,7 +115,10 @@ impl Session<'_> {
             question: said.as_deref().and_then(question).map(str::to_owned),
             ended_after: exit.timed_out.then_some(self.contract.agent_timeout.as_secs_f64()),
         };
-        Ok(Left::Work(Box::new(Work { exit, proposal: Proposal::read(&call.proposal()), said })))
+        let proposal = Proposal::read(&call.proposal());
+        // They are worth keeping whatever becomes of the change.
+        self.add_ideas(id, &proposal.ideas)?;
+        Ok(Left::Work(Box::new(Work { exit, proposal, said })))
     }
 
     /// Whether the working tree differs from the one that the agent was given.
@@ -178,6 +182,7 @@ impl Session<'_> {
             best.as_ref(),
         );
         self.emit(Event::AgentStarted { id })?;
+        self.begin_watch("the agent", id)?;
         let mut job = exec::start(&Job {
             name: AGENT.into(),
             command,

@@ -36,7 +36,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn edits(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<FileEdit>, SessionError> {
+    pub(super) fn edits(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<FileEdit>, SessionError> {
         let counted = match self.file_terms.counts_lines() {
             true => self.repo.file_stats(base, commit)?,
             false => Vec::new(),
@@ -69,7 +69,10 @@ impl Session<'_> {
     /// The tracked files that are no longer as the commit has them that was checked out.
     pub(super) fn changed_meanwhile(&self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
         if self.repo.head()?.commit() != Some(commit) {
-            return Ok(Vec::new());
+            // Somebody has checked something else out.
+            let change = self.repo.propose(commit, &self.known_untracked()?)?;
+            let tracked = change.paths().iter().filter(|changed| changed.kind != ChangeKind::Added);
+            return Ok(tracked.map(|changed| changed.path.clone()).collect());
         }
         Ok(self.repo.changes()?.tracked.into_iter().map(|(path, _)| path).collect())
     }

@@ -100,6 +100,8 @@ pub enum SessionError {
     AtCap(u32),
     #[error("the loop stopped: {0}")]
     Stopped(#[source] Box<SessionError>),
+    #[error("{0}")]
+    Contradiction(&'static str),
     #[error("the journal names no commit for experiment {0}")]
     NoCommit(u32),
     #[error("the journal does not say what experiment {0} measured")]
@@ -172,6 +174,7 @@ impl SessionError {
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
             | SessionError::ContractChanged { .. }
+            | SessionError::Contradiction(_)
             | SessionError::NoCommit(_)
             | SessionError::NoDraft(_) => ErrorKind::Damaged,
             _ => ErrorKind::CannotStart,
@@ -272,6 +275,7 @@ impl SessionError {
             SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
+            | SessionError::Contradiction(_)
             | SessionError::NoCommit(_)
             | SessionError::NoDraft(_) => SEE_DOCTOR.into(),
             SessionError::ContractChanged { .. } => {

@@ -103,6 +103,7 @@ impl Session<'_> {
                 Waited::Lost => return Err(ExecError::Lost { command, detail: "each time".into(), killed: 0 }.into()),
             };
             crash::point("guarding.guard_over");
+            self.end_watch()?;
             let guard = self.judge_guard(open, number, command, &exit)?;
             self.emit(Event::GuardFinished { id: open.id, guard: guard.clone() })?;
             draft.guards.push(guard);
@@ -129,7 +130,10 @@ impl Session<'_> {
         let folder = self.run_folder(open.id)?;
         let name = guard_name(number);
         let mut job = match job_found(&folder, &name) {
-            RunFound::Going | RunFound::Over => exec::attach(&folder, &name)?,
+            RunFound::Going | RunFound::Over => {
+                self.begin_watch("the guard", open.id)?;
+                exec::attach(&folder, &name)?
+            }
             RunFound::Gone | RunFound::Unstarted => self.start_guard(open, number, command, &folder)?,
         };
         let mut stopping = false;
@@ -174,6 +178,7 @@ impl Session<'_> {
         let name = guard_name(number);
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
+        self.begin_watch("the guard", open.id)?;
         let job = exec::start(&Job {
             name,
             command: command.to_owned(),

@@ -70,16 +70,30 @@ impl Session<'_> {
         if self.taken_back {
             return Ok(());
         }
+        let mut said = Vec::new();
         if !self.folder.is_whole(&self.lock) {
             let mut tries = 1;
-            while let Err(error) = self.put_folder_back() {
+            while let Err(error) = self.put_folder_back(&mut said) {
                 if tries == TRIES {
                     return Err(error);
                 }
                 tries += 1;
                 std::thread::sleep(PAUSE);
             }
-            let detail = format!("{} was deleted; {REBUILT}", self.folder.root().display());
+            said.push(format!("{} was deleted; {REBUILT}", self.folder.root().display()));
+        }
+        said.extend(self.put_files_right()?);
+        // Who goes on changing them is not followed while this is said.
+        let watch = self.watch.take();
+        for detail in said {
+            self.emit(Event::Notice { detail })?;
+        }
+        self.watch = watch;
+        self.watch_again(&self.folder.logs());
+        if self.ledger.was_there()
+            && let Some(kept) = self.ledger.move_odd_away()?
+        {
+            let detail = format!("results.tsv was no file any more; what stood in its place is {}", kept.display());
             self.emit(Event::Notice { detail })?;
             self.put_memories_back()?;
             self.put_ideas_back()?;
@@ -92,13 +106,14 @@ impl Session<'_> {
 
     /// The journal comes early, since only it knows of the experiment that is open, behind what tells the new files of that
     /// experiment from others, and the contract last: while it is missing the folder is not whole.
-    fn put_folder_back(&mut self) -> Result<(), SessionError> {
+    fn put_folder_back(&mut self, said: &mut Vec<String>) -> Result<(), SessionError> {
         self.folder.create()?;
         self.folder.lock_again(&mut self.lock)?;
         self.write_untracked()?;
         let now = self.now();
         self.journal.write(&self.folder.state(), now)?;
         crash::point("heal.journal_written");
+        said.extend(self.put_files_right()?);
         self.memory.create(self.history.records())?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
@@ -139,7 +154,8 @@ impl Session<'_> {
             detail = format!("{detail}; a change that was set aside may be in {name}");
         }
         self.emit(Event::Notice { detail })?;
-        self.put_rows_back()
+        self.put_rows_back()?;
+        self.put_lessons_back()
     }
 
     /// Puts back the refs of records that somebody deleted, and says so.

@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -15,7 +17,7 @@ use super::open::Session;
 use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, with_causes};
 use crate::exec::{self, Exit, Job};
 use crate::rules::alerts;
-use crate::state::{EventLog, Level, write_json};
+use crate::state::{Level, write_json};
 
 /// What the job is called.
 const HOOK: &str = "hook";
@@ -38,7 +40,13 @@ const OUTPUTS: u64 = 1024 * 1024;
 pub(super) struct Hooks {
     queue: Option<Sender<Alert>>,
     courier: Option<JoinHandle<()>>,
+    /// What went wrong with the command, for the event log. Only the session writes there, since it takes what others do
+    /// for somebody's change.
+    trouble: Trouble,
 }
+
+/// When something went wrong, and what.
+type Trouble = Arc<Mutex<Vec<(Timestamp, Value)>>>;
 
 /// Whoever calls the command, one alert after the other.
 #[derive(Clone)]
@@ -46,20 +54,21 @@ struct Courier {
     command: String,
     root: PathBuf,
     logs: PathBuf,
-    log: EventLog,
+    trouble: Trouble,
     clock: Clock,
 }
 
 impl Session<'_> {
     /// Tells the command of `--on-event` of an event, if there is one and it is of that kind. It does not wait.
     pub(super) fn alert(&mut self, event: &Event) {
+        self.note_trouble();
         let Some(command) = self.contract.on_event.clone() else { return };
         for alert in alerts(event, &self.contract, &self.history) {
             let courier = || Courier {
                 command: command.clone(),
                 root: self.repo.worktree().to_owned(),
                 logs: self.folder.logs(),
-                log: self.log.clone(),
+                trouble: self.hooks.trouble.clone(),
                 clock: self.clock,
             };
             let kind = alert.event;
@@ -77,20 +86,33 @@ impl Session<'_> {
     /// Waits until the command of `--on-event` was told of all that happened, for as long as one call may take, or until a
     /// signal comes. What is left then is not told.
     pub async fn finish_alerts(&mut self) {
-        let Hooks { queue, courier } = std::mem::take(&mut self.hooks);
-        drop(queue);
-        let Some(mut courier) = courier else { return };
+        drop(self.hooks.queue.take());
+        let Some(mut courier) = self.hooks.courier.take() else { return };
         let mut listener: Listener = self.interrupts.listen();
-        tokio::select! {
-            _ = &mut courier => return,
-            () = sleep(LIMIT) => {}
-            () = listener.signal() => {}
+        let is_done = tokio::select! {
+            _ = &mut courier => true,
+            () = sleep(LIMIT) => false,
+            () = listener.signal() => false,
+        };
+        if !is_done {
+            // Its job is tied to it.
+            courier.abort();
+            let detail = json!({"detail": "the command of --on-event was not waited for any longer"});
+            note(&self.hooks.trouble, self.now(), detail);
         }
-        // Its job is tied to it.
-        courier.abort();
-        let detail = json!({"detail": "the command of --on-event was not waited for any longer"});
-        // There is nobody left who could be told that this cannot be written.
-        let _ = self.log.work(self.now(), Level::Warn, HOOK, &detail);
+        self.note_trouble();
+    }
+
+    /// Writes down what went wrong with the command.
+    fn note_trouble(&mut self) {
+        let lines = self.hooks.trouble.lock().map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default();
+        for (ts, detail) in &lines {
+            // An alert that is lost hurts nobody, and neither does the line that tells of it.
+            let _ = self.log.work(*ts, Level::Warn, HOOK, detail);
+        }
+        if !lines.is_empty() {
+            self.watch_again(&self.folder.logs());
+        }
     }
 }
 
@@ -148,8 +170,12 @@ impl Courier {
     }
 
     fn warn(&self, kind: AlertKind, detail: &str) {
-        let detail = json!({"of": kind, "detail": detail});
-        // An alert that is lost hurts nobody, and neither does the line that tells of it.
-        let _ = self.log.work(self.clock.now(), Level::Warn, HOOK, &detail);
+        note(&self.trouble, self.clock.now(), json!({"of": kind, "detail": detail}));
+    }
+}
+
+fn note(trouble: &Trouble, ts: Timestamp, detail: Value) {
+    if let Ok(mut lines) = trouble.lock() {
+        lines.push((ts, detail));
     }
 }

@@ -126,6 +126,16 @@ impl Session<'_> {
         }
     }
 
+    /// Makes lessons that are gone with the rest of the session's files anew, as far as the records tell of keeps.
+    pub(super) fn put_lessons_back(&mut self) -> Result<(), SessionError> {
+        if LessonFile::new(&self.repo.main_worktree()).path().exists() {
+            return Ok(());
+        }
+        let kept = self.history.records().iter().filter(|record| record.id != 0 && record.outcome == Outcome::Keep);
+        let lessons: Vec<Lesson> = kept.map(|record| keep_lesson(&self.history, record)).collect();
+        lessons.into_iter().try_for_each(|lesson| self.add_lesson(lesson))
+    }
+
     /// Keeps what the experiments came to that are in no summary yet; the journal that is written next says that they are.
     pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
         let Some(lesson) = summary_lesson(&self.history, self.journal.summed_up) else { return Ok(()) };

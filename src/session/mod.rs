@@ -8,6 +8,7 @@ mod attempt;
 mod baseline;
 mod calling;
 mod check;
+mod contradiction;
 mod demo;
 mod directing;
 mod doctor;
@@ -35,6 +36,7 @@ mod stop;
 mod terms;
 mod times;
 mod try_one;
+mod watch;
 
 pub use demo::{create_demo, demo_terms};
 pub use doctor::{Examination, examine, repair};

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::aside::INDEX_BEFORE;
+use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
 use super::heal::rebuilt_journal;
 use super::hooks::Hooks;
@@ -15,6 +16,7 @@ use super::learning::Held;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use super::times::Times;
+use super::watch::Watch;
 use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
@@ -23,8 +25,8 @@ use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
 use crate::rules::{FileTerms, History};
 use crate::state::{
-    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, SessionFolder, Status, read_json, remove_left_over,
-    write_json,
+    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, read_json,
+    remove_left_over, write_json,
 };
 
 /// Whoever watches the loop.
@@ -61,6 +63,8 @@ pub struct Session<'a> {
     pub(super) interrupts: Interrupts,
     /// When this call of the loop began; absent for `ar try`.
     pub(super) times: Option<Times>,
+    /// What was there before the agent or the run that is at work.
+    pub(super) watch: Option<Watch>,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
     pub(super) hooks: Hooks,
@@ -83,7 +87,15 @@ impl<'a> Session<'a> {
         if !continued {
             forget(&state)?;
         }
-        let journal = Journal::read(&state)?;
+        let mut journal = Journal::read(&state)?;
+        if let Some(journal) = &mut journal {
+            let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
+            if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
+                return Err(SessionError::Contradiction(trouble_text(trouble)));
+            }
+            // Each experiment took a call.
+            journal.iteration = journal.iteration.max(history.experiments());
+        }
         let memory = Memory::new(&state);
         memory.create(history.records())?;
         crash::point("open.memory_made");
@@ -129,6 +141,7 @@ impl<'a> Session<'a> {
             lock,
             interrupts,
             times: None,
+            watch: None,
             told: Interrupt::None,
             hooks: Hooks::default(),
             observer,
@@ -269,6 +282,7 @@ impl<'a> Session<'a> {
         if decision {
             self.log.decision(now, event.name(), &detail)?;
         }
+        self.watch_again(&self.folder.logs());
         self.alert(&event);
         Ok(())
     }
@@ -282,7 +296,9 @@ impl<'a> Session<'a> {
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let now = self.clock.now();
-        Ok(self.journal.write(&self.folder.state(), now)?)
+        self.journal.write(&self.folder.state(), now)?;
+        self.watch_again(&self.folder.state().join(PROGRESS));
+        Ok(())
     }
 
     /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes

@@ -39,7 +39,6 @@ impl Session<'_> {
         self.remember_untracked()?;
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
-        self.recall()?;
         let call = Call { folder: self.run_folder(id)? };
         let mut work = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
@@ -85,7 +84,6 @@ impl Session<'_> {
                 self.note_idle_call(&said, exit.exit)?;
                 self.note_findings(id, &proposal.findings)?;
                 self.learn_from_pivot(before)?;
-                self.add_ideas(id, &proposal.ideas)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;
                 Ok(Proposed::Nothing { exit: exit.exit })

@@ -26,6 +26,9 @@ impl Session<'_> {
         if open.id == 0 && !found.recorded {
             return Ok(None);
         }
+        if !found.recorded && self.check_again(&mut open)? {
+            self.end_jobs(open.id).await?;
+        }
         let mut attempted = None;
         for step in recover(found) {
             match step {

@@ -21,13 +21,17 @@ use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Numb
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
 use crate::rules::RunFound;
-use crate::state::{OpenExperiment, read_json, remove_left_over};
+use crate::state::{OpenExperiment, move_odd_away, open_regular, read_json, read_regular, remove_left_over};
 
 /// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_secs(1);
 
 /// What the job of the measuring command is called.
 pub(super) const RUN: &str = "run";
+
+/// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
+pub(super) const RUN_FILES: [&str; 7] =
+    ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];
 
 /// Until when a run is waited for; for ever when absent.
 pub(super) type Deadline = Option<Instant>;
@@ -133,11 +137,23 @@ impl LogFollower {
         })
     }
 
+    /// Begins anew where the log's name leads to another file by now: the shim has put the log back then, and what was read
+    /// was not written by the command's output.
+    fn follow_name(&mut self) {
+        let held = self.file.as_ref().and_then(|file| file.metadata().ok());
+        let named = fs::metadata(&self.path).ok();
+        if let (Some(held), Some(named)) = (held, named)
+            && (held.dev(), held.ino()) != (named.dev(), named.ino())
+        {
+            self.file = None;
+        }
+    }
+
     /// Reads what has been added; whether the end was reached.
     fn look(&mut self) -> Result<bool, SessionError> {
         let failed = |source| SessionError::Io { action: "read", path: self.path.clone(), source };
         if self.file.is_none() {
-            match File::open(&self.path) {
+            match open_regular(&self.path) {
                 Ok(file) => self.file = Some(file),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
                 Err(error) => return Err(failed(error)),
@@ -194,8 +210,10 @@ impl Session<'_> {
             self.folder.set_version_aside(open.id, open.versions.len(), self.contract.guards.len())?;
             crash::point("running.version_set_aside");
         }
-        for name in ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json"] {
-            remove_file(&folder.join(name))?;
+        for name in RUN_FILES {
+            let path = folder.join(name);
+            move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path: path.clone(), source })?;
+            remove_file(&path)?;
         }
         for number in 1..=self.contract.guards.len() {
             let name = guard_name(number);
@@ -217,7 +235,10 @@ impl Session<'_> {
     /// Picks up the run of the open experiment, or starts it if there is none.
     pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         match job_found(&self.folder.run(open.id), RUN) {
-            RunFound::Going | RunFound::Over => self.attach_run(open),
+            RunFound::Going | RunFound::Over => {
+                self.begin_watch("the run", open.id)?;
+                self.attach_run(open)
+            }
             RunFound::Gone | RunFound::Unstarted => self.start_run(open),
         }
     }
@@ -233,6 +254,7 @@ impl Session<'_> {
         }
         crash::point("running.log_linked");
         let follower = LogFollower::new(log.clone(), &self.contract.metric)?;
+        self.begin_watch("the run", open.id)?;
         let contract = &self.contract;
         let job = exec::start(&Job {
             name: RUN.into(),
@@ -318,7 +340,9 @@ impl Session<'_> {
                     if last_beat.elapsed() >= HEARTBEAT {
                         last_beat = Instant::now();
                         let detail = json!({"experiment": open.id, "elapsed": elapsed.as_secs()});
+                        self.heal()?;
                         self.log.heartbeat(self.now(), &detail)?;
+                        self.watch_again(&self.folder.logs());
                         self.write_journal()?;
                     }
                 }
@@ -327,6 +351,9 @@ impl Session<'_> {
                     if deadline.is_some() && !stopping => return Ok(Ended::StillRunning),
             }
         };
+        if !matches!(exit, Err(ExecError::DiskFull { .. })) {
+            self.end_watch()?;
+        }
         let exit = match exit {
             Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
             Err(full @ ExecError::DiskFull { .. }) => {
@@ -341,6 +368,7 @@ impl Session<'_> {
         }
         crash::point("running.over");
         self.put_records_back()?;
+        run.log.follow_name();
         while !run.log.look()? {}
         let measured = self.measure(run, open, &exit)?;
         let what = format!("the run of experiment {}", open.id);
@@ -420,5 +448,5 @@ fn read_metric_file(path: &Path, pointer: &str, before: Option<&str>) -> Option<
     if stamp(path).as_deref() == before {
         return None;
     }
-    metric_file(&fs::read(path).ok()?, pointer).ok()
+    metric_file(&read_regular(path).ok()?, pointer).ok()
 }

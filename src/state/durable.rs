@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -22,6 +22,26 @@ const TEMPORARY: &str = ".ar-";
 /// Attaches what was tried, and on what, to an error of the system.
 pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StateError + 'a {
     move |source| StateError::Io { action, path: path.to_owned(), source }
+}
+
+/// Opens a file for reading. A folder, a pipe or a device that somebody put in its place is refused, and not waited for.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    only_regular(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?)
+}
+
+/// Refuses what is open and no regular file.
+pub(super) fn only_regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+    }
+}
+
+/// Reads a file that [`open_regular`] opens.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. Who may read it stays as it is; for a
@@ -63,6 +83,20 @@ pub fn free_name(path: &Path) -> PathBuf {
         free = name.into();
     }
     free
+}
+
+/// Moves what stands at `path` and is no regular file, or has a second name by which it is written through, to a free name
+/// beside it, which it gives; nothing when there is nothing of that kind.
+pub fn move_odd_away(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() || there.nlink() > 1 => {}
+        _ => return Ok(None),
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".replaced");
+    let free = free_name(Path::new(&name));
+    fs::rename(path, &free)?;
+    Ok(Some(free))
 }
 
 /// Writes `content`, which is that of `path`, durably into a file of its own beside it whose name ends in `suffix`, and
@@ -115,7 +149,9 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateErr
 /// Appends one line to a file and fsyncs it; a torn last line is ended first. What a failed write left is taken back.
 pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
     let append = || -> io::Result<()> {
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let opened =
+            OpenOptions::new().read(true).append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let mut file = only_regular(opened)?;
         let mut bytes = Vec::with_capacity(line.len() + 2);
         let before = file.seek(SeekFrom::End(0))?;
         if before > 0 {
@@ -144,7 +180,7 @@ pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
 /// The last bytes of a file, at most 64 KiB and none before byte `from`; nothing when there is no file.
 pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, StateError> {
     let read = || -> io::Result<Vec<u8>> {
-        let mut file = match File::open(path) {
+        let mut file = match open_regular(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file?,
         };
@@ -161,8 +197,9 @@ pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, StateError> {
 fn refuse_newer(path: &Path) -> Result<(), StateError> {
     match read_value(path) {
         Ok(Some(value)) => check_version(path, &value),
-        // A torn or foreign file is replaced.
+        // A torn or foreign file is replaced, and so is what is no file.
         Ok(None) | Err(StateError::Json { .. }) => Ok(()),
+        Err(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -175,7 +212,7 @@ fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
 }
 
 fn read_value(path: &Path) -> Result<Option<Value>, StateError> {
-    let bytes = match fs::read(path) {
+    let bytes = match read_regular(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed("read", path)(error)),

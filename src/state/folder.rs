@@ -11,9 +11,10 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::StateError;
-use super::durable::{create_folder, failed, read_json, write_json};
+use super::durable::{create_folder, failed, open_regular, read_json, write_json};
 use super::journal::PROGRESS;
 use super::lock::{GLANCE, lock_within, share_within};
+use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
 use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
@@ -21,6 +22,9 @@ const WORKTREE_LOCK: &str = "autoresearch-owner";
 
 /// The field of contract.json that holds the hash of the others.
 const HASH: &str = "hash";
+/// The files of the state folder.
+pub const STATE_FILES: [&str; 7] =
+    ["contract.json", "task_spec.md", PROGRESS, "untracked.json", FINDINGS, ITERATIONS, DIRECTIONS];
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
 #[derive(Debug, Clone)]
@@ -189,7 +193,7 @@ fn refuse(path: PathBuf) -> Result<(), StateError> {
 /// Who has had the lock at `path` for all of `patience`. To look it is locked here for a moment, shared, which [`hold`]
 /// waits out.
 fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError> {
-    let mut file = match File::open(path) {
+    let mut file = match open_regular(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(failed("open", path)(error)),

@@ -13,7 +13,7 @@ use crate::domain::{
 };
 
 /// The journal's file.
-pub(super) const PROGRESS: &str = "progress.json";
+pub const PROGRESS: &str = "progress.json";
 
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

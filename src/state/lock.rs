@@ -2,9 +2,11 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use super::durable::only_regular;
 
 /// How often a lock that somebody holds is tried again. The system can wait for a lock, but not for a limited time.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -17,12 +19,14 @@ pub const GLANCE: Duration = Duration::from_secs(2);
 pub const APPEND_WAIT: Duration = Duration::from_secs(10);
 
 /// Opens a file that several processes append to or replace, makes it if it is not there, and locks it. A file that was
-/// replaced by another one while its lock was waited for is let go; `true` says that this happened. Nothing when
+/// replaced by another one while its lock was waited for is let go, and what is no regular file refused; `true` says that this happened. Nothing when
 /// somebody else has held the lock for all of [`APPEND_WAIT`].
 pub fn open_locked(path: &Path) -> io::Result<Option<(File, bool)>> {
     let mut was_replaced = false;
     loop {
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).create(true).custom_flags(libc::O_NONBLOCK);
+        let file = only_regular(options.open(path)?)?;
         if !lock_within(&file, APPEND_WAIT)? {
             return Ok(None);
         }

@@ -9,6 +9,9 @@ use serde_json::Value;
 use super::StateError;
 use super::durable::append_line;
 
+/// The files of the event logs.
+pub const EVENT_LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
+
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

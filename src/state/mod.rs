@@ -6,6 +6,7 @@
 mod durable;
 mod error;
 mod folder;
+mod held;
 mod ideas;
 mod journal;
 mod lesson_text;
@@ -17,16 +18,18 @@ mod run_logs;
 mod stop_request;
 
 pub use durable::{
-    append_line, copy_beside, free_name, read_json, read_tail, remove_left_over, write_atomic, write_json,
+    append_line, copy_beside, free_name, move_odd_away, open_regular, read_json, read_regular, read_tail,
+    remove_left_over, write_atomic, write_json,
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
-pub use folder::{Owner, OwnerLock, SessionFolder, lock_all, refuse_held};
+pub use folder::{Owner, OwnerLock, STATE_FILES, SessionFolder, lock_all, refuse_held};
+pub use held::{FileStamp, Held, Mended};
 pub use ideas::{Added, Backlog, IdeaFile};
-pub use journal::{Aside, Journal, OpenExperiment, OpenOutage, Status};
+pub use journal::{Aside, Journal, OpenExperiment, OpenOutage, PROGRESS, Status};
 pub use lesson_text::LessonDamage;
 pub use lessons::{LESSONS, LessonFile, LessonsError};
 pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked};
-pub use logs::{EventLog, Level};
+pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{plain_log, read_log_tail};
 pub use stop_request::StopWhen;

@@ -25,6 +25,7 @@ mod git;
 mod guards;
 mod hooks;
 mod hostile;
+mod hostile_agent;
 mod ideas;
 mod interrupt;
 mod keep_logs;

@@ -10,16 +10,14 @@ use super::facts::{DECIDE_FIRST, Facts};
 use crate::domain::{Area, Finding, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::git::{Repo, Untracked};
-use crate::rules::{OpenFound, OpenTrouble, Tip, judge_open};
+use crate::rules::Tip;
+use crate::session::contradiction::{contradiction, trouble_text};
 use crate::session::error::SessionError;
 use crate::session::running::RUN;
-use crate::state::{DIRECTIONS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
+use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
 
 /// The state files that are there from the beginning and can be made anew from the records.
 const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
-
-/// The event logs.
-const LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
 
 /// Looks at the state folder of a session.
 pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
@@ -132,17 +130,11 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
         found.push(decide(format!("the journal names a change that was put aside, and there is no commit {commit}")));
     }
     let open = journal.open.as_ref();
-    if let Some(tip) = facts.expected_tip() {
-        let about = OpenFound {
-            phase: journal.phase,
-            open: open.map(|open| (open.id, open.commit.as_ref(), &open.base)),
-            next_id: facts.history().next_id(),
-            tip: &tip,
-        };
-        if let Some(trouble) = judge_open(about, |commit| repo.has_commit(commit)) {
-            found.push(decide(trouble_text(trouble).to_owned()));
-            return found;
-        }
+    if let Some(tip) = facts.expected_tip()
+        && let Some(trouble) = contradiction(repo, &facts.history(), &tip, journal)
+    {
+        found.push(decide(trouble_text(trouble).to_owned()));
+        return found;
     }
     let Some(open) = open else { return found };
     let folder = facts.folder.run(open.id);
@@ -164,18 +156,6 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
         }
     }
     found
-}
-
-fn trouble_text(trouble: OpenTrouble) -> &'static str {
-    match trouble {
-        OpenTrouble::Unnamed => "the journal has an open experiment and says that none is",
-        OpenTrouble::Missing => "the journal is in the middle of an experiment and has none",
-        OpenTrouble::Number => "the journal's open experiment has a number that the records do not leave room for",
-        OpenTrouble::NoCommit => "the journal names no commit for the experiment that runs",
-        OpenTrouble::LostCommit => "the journal's open experiment is on a commit that is not in the repository",
-        OpenTrouble::LostBase => "the journal's open experiment was made on a commit that is not in the repository",
-        OpenTrouble::OtherBase => "the journal's open experiment was made on another commit than the best one",
-    }
 }
 
 /// The files of a run that is over and that say nothing: what is left of it is that it was started.
@@ -221,7 +201,7 @@ pub(super) fn harmed(facts: &Facts) -> Vec<(PathBuf, Harm)> {
     }
     let untracked = state.join("untracked.json");
     found.extend(json_harm::<Untracked>(&untracked).map(|harm| (untracked, harm)));
-    for name in LOGS {
+    for name in EVENT_LOGS {
         let path = facts.folder.logs().join(name);
         found.extend(lines_harm(&path).map(|harm| (path, harm)));
     }

@@ -269,13 +269,14 @@ fn an_ar_that_is_at_work_is_named_and_not_disturbed() {
     let said = doctor(&repo, &[], 0);
     let holder = format!("an ar is at work: process {} with session t", child.id());
     assert!(said.contains(&holder) && said.contains("experiment 1 is open (running)\n"), "{said}");
-    repo.write(state("directions_tried.json"), "");
+    let rows = repo.read("results.tsv");
+    repo.write("results.tsv", rows.trim_end());
     let error = ar(&repo, ["doctor", "--repair"]).exits(5).stderr;
     assert!(
         error.contains(&format!("process {}", child.id())) && error.contains("hint: wait for it to end"),
         "{error}"
     );
-    assert_eq!(repo.read(state("directions_tried.json")), "");
+    assert_eq!(repo.read("results.tsv"), rows.trim_end());
     fs::write(repo.outside().join("go"), "").unwrap();
     Called::from(child.wait_with_output().unwrap()).ok();
     doctor(&repo, &["--repair"], 0);

@@ -1,0 +1,124 @@
+//! What became of a ledger while somebody else could write to it. Pure.
+
+use std::collections::{HashMap, HashSet};
+
+use super::layout::Layout;
+
+/// How a ledger differs from what it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Since {
+    /// How many of its lines are gone, or say something else.
+    pub lost: usize,
+    /// How many new rows claim the commit of an experiment and are not its row.
+    pub false_rows: usize,
+    /// How many new rows belong to no experiment.
+    pub foreign: usize,
+    /// Whether the lines that were there have another order.
+    pub reordered: bool,
+}
+
+impl Since {
+    /// Whether the ledger has to be put back.
+    pub fn is_harmed(&self) -> bool {
+        self.lost > 0 || self.false_rows > 0 || self.reordered
+    }
+}
+
+/// Compares a ledger with what it `was`. `rows` are those of experiments, as they are written; `is_known` says whether a
+/// commit's cell is that of an experiment. Gives the ledger as it should be as well: the lines that were there, then new
+/// rows of experiments and of others.
+pub(super) fn since(
+    was: &str,
+    now: &str,
+    layout: &Layout,
+    rows: &HashSet<String>,
+    is_known: impl Fn(&str) -> bool,
+) -> (Since, String) {
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    for line in was.lines() {
+        *left.entry(line).or_default() += 1;
+    }
+    let (mut found, mut old, mut new, mut odd) = (Since::default(), Vec::new(), Vec::new(), Vec::new());
+    let mut seen: HashSet<&str> = was.lines().collect();
+    for line in now.lines() {
+        match left.get_mut(line) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                old.push(line);
+                continue;
+            }
+            _ => {}
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        let cells: Vec<&str> = line.split('\t').collect();
+        if rows.contains(line) && seen.insert(line) {
+            new.push(line);
+        } else if rows.contains(line) || layout.commit_cell(&cells).is_some_and(&is_known) {
+            found.false_rows += 1;
+        } else if cells.len() == layout.header.len() || line.starts_with('#') {
+            found.foreign += 1;
+            new.push(line);
+        } else {
+            odd.push(line);
+        }
+    }
+    found.lost = left.values().sum();
+    found.reordered = found.lost == 0 && !was.lines().eq(old);
+    // A line that is no row is somebody's remark, or what somebody put in the place of rows.
+    if found.is_harmed() {
+        found.false_rows += odd.len();
+    } else {
+        found.foreign += odd.len();
+        new.append(&mut odd);
+    }
+    let mut text: String = was.to_owned();
+    for line in new {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text += layout.line_end;
+        }
+        text += line;
+        text += layout.line_end;
+    }
+    (found, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::LedgerDialect;
+
+    const HEADER: &str = "commit_hash\tm\tmemory_gb\tstatus\tdescription\n";
+
+    fn compare(was: &[&str], now: &[&str]) -> (Since, String) {
+        let layout = Layout::new("m", LedgerDialect::Ar);
+        let text = |rows: &[&str]| HEADER.to_owned() + &rows.iter().map(|row| format!("{row}\n")).collect::<String>();
+        let rows = ["aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb"].map(str::to_owned).into();
+        let known = |cell: &str| ["aaaaaaaa", "bbbbbbbb"].iter().any(|commit| commit.starts_with(cell));
+        let (found, rebuilt) = since(&text(was), &text(now), &layout, &rows, known);
+        (found, rebuilt.strip_prefix(HEADER).unwrap().to_owned())
+    }
+
+    #[test]
+    fn rows_of_others_stay_and_those_that_claim_an_experiment_go() {
+        let (a, b) = ("aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb");
+        let (mine, more) = ("cccccccc\t3\t1\trejected\tby hand", "dddddddd\t0.1\t1\timproved\tmore");
+        let found = |lost, false_rows, foreign, reordered| Since { lost, false_rows, foreign, reordered };
+        for (was, now, expected, text) in [
+            (vec![a], vec![a], found(0, 0, 0, false), vec![a]),
+            (vec![a], vec![a, b, more], found(0, 0, 1, false), vec![a, b, more]),
+            (vec![a, mine], vec![a], found(1, 0, 0, false), vec![a, mine]),
+            (vec![a], vec!["aaaaaaaa\t0.1\t1\timproved\ta"], found(1, 1, 0, false), vec![a]),
+            (vec![a], vec![a, a], found(0, 1, 0, false), vec![a]),
+            (vec![a], vec![a, "bbbbbbb\t0.1\t1\timproved\tb"], found(0, 1, 0, false), vec![a]),
+            (vec![a, mine], vec![mine, b, a], found(0, 0, 0, true), vec![a, mine, b]),
+            (vec![a], vec![a, "what is this?"], found(0, 0, 1, false), vec![a, "what is this?"]),
+            (vec![a], vec!["what is this?"], found(1, 1, 0, false), vec![a]),
+        ] {
+            let (since, rebuilt) = compare(&was, &now);
+            let rows: String = text.iter().map(|row| format!("{row}\n")).collect();
+            assert_eq!((since, rebuilt), (expected, rows), "{now:?}");
+        }
+    }
+}

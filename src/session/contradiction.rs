@@ -1,0 +1,63 @@
+//! A journal that says something else than the records and the commits.
+
+use super::error::SessionError;
+use super::open::Session;
+use crate::domain::{CommitId, Event, Failure, FailureClass};
+use crate::git::Repo;
+use crate::rules::{History, OpenFound, OpenTrouble, judge_open};
+use crate::state::{Journal, OpenExperiment};
+
+/// What a journal says of the open experiment that cannot be; `tip` is the commit that the next experiment is made on.
+pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, journal: &Journal) -> Option<OpenTrouble> {
+    let open = journal.open.as_ref();
+    let found = OpenFound {
+        phase: journal.phase,
+        open: open.map(|open| (open.id, open.commit.as_ref(), &open.base)),
+        next_id: history.next_id(),
+        recorded: open.and_then(|open| history.get(open.id)).map(|record| &record.commit),
+        tip,
+    };
+    let is_on = |commit: &CommitId, base: &CommitId| {
+        commit == base || repo.parents(commit).is_ok_and(|parents| parents == [base.clone()])
+    };
+    judge_open(found, |commit| repo.has_commit(commit), is_on)
+}
+
+/// The trouble in words.
+pub(super) fn trouble_text(trouble: OpenTrouble) -> &'static str {
+    match trouble {
+        OpenTrouble::Unnamed => "the journal has an open experiment and says that none is",
+        OpenTrouble::Missing => "the journal is in the middle of an experiment and has none",
+        OpenTrouble::Number => "the journal's open experiment has a number that the records do not leave room for",
+        OpenTrouble::NoCommit => "the journal names no commit for the experiment that runs",
+        OpenTrouble::LostCommit => "the journal's open experiment is on a commit that is not in the repository",
+        OpenTrouble::LostBase => "the journal's open experiment was made on a commit that is not in the repository",
+        OpenTrouble::OtherBase => "the journal's open experiment was made on another commit than the best one",
+        OpenTrouble::OtherParent => {
+            "the commit of the journal's open experiment is not on the commit that it was made on"
+        }
+        OpenTrouble::OtherCommit => "the journal's open experiment is recorded, and with another commit",
+    }
+}
+
+impl Session<'_> {
+    /// Looks again whether the open experiment may run that another process has checked: who can write into the journal
+    /// can take away that it was refused.
+    pub(super) fn check_again(&mut self, open: &mut OpenExperiment) -> Result<bool, SessionError> {
+        let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && open.id != 0) else {
+            return Ok(false);
+        };
+        // The other terms may have changed since.
+        let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
+        let refused = self.file_terms.refuse(&self.edits(&open.base, commit)?).filter(is_fixed);
+        let Some(refused) = refused else { return Ok(false) };
+        let detail = format!(
+            "the journal has experiment {} as one that may run; {}",
+            open.id,
+            refused.excerpt.replace('\n', ", ")
+        );
+        self.emit(Event::Notice { detail })?;
+        open.refused = Some(refused);
+        Ok(true)
+    }
+}

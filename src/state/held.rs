@@ -1,0 +1,185 @@
+//! Files as they were at one moment, so that what somebody changed since can be found and put back.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::StateError;
+use super::durable::{create_folder, failed, free_name, read_regular, write_atomic};
+
+/// The size in bytes up to which a file's content is held: 4 MiB, what the event logs of some thousand experiments take.
+const HELD_SIZE: u64 = 4 * 1024 * 1024;
+
+/// What the file system says of a file, which changes whenever somebody writes to it or puts another one in its place. The
+/// time of the last change cannot be set by who owns the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStamp {
+    device: u64,
+    inode: u64,
+    mode: u32,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    /// Looks at what stands at `path`, a link itself and not what it leads to; absent when nothing does.
+    pub fn of(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().as_ref().map(FileStamp::from_metadata)
+    }
+
+    fn from_metadata(meta: &Metadata) -> Self {
+        FileStamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            mode: meta.mode(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct HeldFile {
+    path: PathBuf,
+    stamp: Option<FileStamp>,
+    /// Absent when there was no file, or one that is too large.
+    content: Option<Vec<u8>>,
+}
+
+impl HeldFile {
+    fn take(path: PathBuf) -> Self {
+        let stamp = FileStamp::of(&path);
+        let is_small = stamp.is_some_and(|stamp| stamp.size <= HELD_SIZE);
+        let content = if is_small { read_regular(&path).ok() } else { None };
+        HeldFile { path, stamp, content }
+    }
+
+    /// Whether there was a file of which only the stamp is known.
+    fn is_unknown(&self) -> bool {
+        self.stamp.is_some() && self.content.is_none()
+    }
+
+    /// Puts the file back and keeps what is there in its place.
+    fn put_back(&self) -> Result<Option<PathBuf>, StateError> {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".rewritten");
+        let aside = free_name(Path::new(&name));
+        let is_there = fs::symlink_metadata(&self.path).is_ok();
+        if is_there {
+            // A second name for it leaves no moment without a file; a folder can have none.
+            let kept = match &self.content {
+                Some(_) => fs::hard_link(&self.path, &aside).or_else(|_| fs::rename(&self.path, &aside)),
+                None => fs::rename(&self.path, &aside),
+            };
+            kept.map_err(failed("move", &self.path))?;
+        }
+        if let Some(content) = &self.content {
+            create_folder(self.path.parent().unwrap_or(Path::new(".")))?;
+            write_atomic(&self.path, content)?;
+        }
+        Ok(is_there.then_some(aside))
+    }
+}
+
+/// What was done about a file that somebody changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mended {
+    /// It was deleted, and is back as it was.
+    Deleted(PathBuf),
+    /// It is back as it was, and what was found in its place is kept in the second file.
+    PutBack(PathBuf, PathBuf),
+    /// It is too large to be held, and stays as it is.
+    Left(PathBuf),
+}
+
+/// Some files as they were, those that are not there with them.
+#[derive(Debug, Default)]
+pub struct Held {
+    files: Vec<HeldFile>,
+}
+
+impl Held {
+    /// Holds what is at `paths` now: up to 4 MiB of each, of a larger one only that it changes.
+    pub fn take(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Held { files: paths.into_iter().map(HeldFile::take).collect() }
+    }
+
+    /// Takes the file at `path`, or those in that folder, as they are now: this process has written to them.
+    pub fn take_again(&mut self, path: &Path) {
+        for file in self.files.iter_mut().filter(|file| file.path.starts_with(path)) {
+            if FileStamp::of(&file.path) != file.stamp {
+                *file = HeldFile::take(std::mem::take(&mut file.path));
+            }
+        }
+    }
+
+    /// Puts those files back that hold something else, or are no files any more. A file that was not there is moved away.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be moved or written.
+    pub fn put_back(&mut self) -> Result<Vec<Mended>, StateError> {
+        let mut mended = Vec::new();
+        for held in &mut self.files {
+            let now = FileStamp::of(&held.path);
+            if now == held.stamp {
+                continue;
+            }
+            if held.is_unknown() {
+                held.stamp = now;
+                mended.push(Mended::Left(held.path.clone()));
+                continue;
+            }
+            let is_file = fs::symlink_metadata(&held.path).is_ok_and(|meta| meta.is_file());
+            let same = is_file && held.content.is_some() && read_regular(&held.path).ok() == held.content;
+            if !same {
+                mended.push(match held.put_back()? {
+                    Some(kept) => Mended::PutBack(held.path.clone(), kept),
+                    None => Mended::Deleted(held.path.clone()),
+                });
+            }
+            held.stamp = FileStamp::of(&held.path);
+        }
+        Ok(mended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_the_place_of_a_file_is_kept_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["text", "link", "folder", "gone", "same"] {
+            fs::write(path(name), name).unwrap();
+        }
+        let mut held = Held::take(["text", "link", "folder", "gone", "same", "new"].map(path));
+        assert_eq!(held.put_back().unwrap(), []);
+        fs::write(path("text"), "else").unwrap();
+        for name in ["link", "folder", "gone"] {
+            fs::remove_file(path(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("text", path("link")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        fs::write(path("same"), "same").unwrap();
+        fs::write(path("new"), "new").unwrap();
+        let put_back = |name: &str| Mended::PutBack(path(name), path(&format!("{name}.rewritten")));
+        assert_eq!(
+            held.put_back().unwrap(),
+            [put_back("text"), put_back("link"), put_back("folder"), Mended::Deleted(path("gone")), put_back("new")]
+        );
+        for name in ["text", "link", "folder", "gone", "same"] {
+            assert_eq!(fs::read_to_string(path(name)).unwrap(), name);
+        }
+        assert_eq!(fs::read_to_string(path("text.rewritten")).unwrap(), "else");
+        assert!(fs::read_link(path("link.rewritten")).is_ok());
+        assert!(!path("new").exists());
+        fs::write(path("text"), "by this process").unwrap();
+        held.take_again(&path("text"));
+        assert_eq!(held.put_back().unwrap(), []);
+    }
+}

@@ -1,0 +1,42 @@
+//! Attacks on the state files.
+
+use super::harness::{assert_undone, said};
+
+#[test]
+fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
+    let (repo, called) = assert_undone(&[
+        ("sed -i s/lower/higher/ $S/contract.json", "put back: "),
+        (
+            "sed -i 's/sh eval.sh/echo val_bpb: 0.1/; s/\"version\": 1/\"version\": 99/' $S/contract.json",
+            "contract.json",
+        ),
+        ("echo '{\"version\": 1}' > $S/progress.json", "progress.json"),
+        ("sed -i 's/\"version\": 1/\"version\": 99/' $S/progress.json", "progress.json.rewritten"),
+        ("echo '{\"experiment\": 9, \"finding\": \"x\"}' >> $S/findings.jsonl", "findings.jsonl"),
+        ("rm $S/directions_tried.json; mkdir $S/directions_tried.json", "directions_tried.json"),
+        ("rm $S/iteration_log.jsonl; mkfifo $S/iteration_log.jsonl", "iteration_log.jsonl"),
+        ("echo '{\"x\": 1}' > $S/untracked.json", "untracked.json"),
+        ("ln -sf ../../../../prepare.py $S/task_spec.md", "task_spec.md"),
+        ("echo '{}' > ../away; ln -f ../away $S/../logs/work.jsonl", "work.jsonl"),
+        ("rm $S/../logs/orchestrator.jsonl; mkfifo $S/../logs/orchestrator.jsonl", "orchestrator.jsonl"),
+        ("rm $S/progress.json; mkfifo $S/progress.json", "progress.json.rewritten-2"),
+        ("rm $S/findings.jsonl", "files of ar's were deleted while the agent was at work, put back: "),
+    ]);
+    assert!(said(&called).contains("files of ar's were changed while the agent was at work, put back: "), "{called:?}");
+    // What was found is kept.
+    let kept = repo.read(".autoresearch/t/state/contract.json.rewritten");
+    assert!(kept.contains("higher"), "{kept}");
+    let events = repo.read(".autoresearch/t/logs/work.jsonl");
+    assert!(events.starts_with("{\"ts\":") && events.lines().next().unwrap().contains("session_started"), "{events}");
+    assert_eq!(events.matches("\"experiment_finished\"").count(), 14, "{events}");
+    assert!(events.contains("contract.json.rewritten"), "it is in the log of events too");
+}
+
+#[test]
+fn a_request_to_stop_that_the_agent_makes_is_named_and_changes_no_number() {
+    let repo = super::harness::repo();
+    let called = super::harness::session(&repo, &["touch $S/../stop.json", "true"], &[]).exits(130);
+    assert!(said(&called).contains("asked to stop by `ar stop`; stopping after this experiment"), "{called:?}");
+    assert_eq!(super::harness::record(&repo, 1)["metric"]["raw"], "1.98");
+    assert_eq!(super::harness::runs(&repo), 2);
+}

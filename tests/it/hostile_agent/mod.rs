@@ -1,0 +1,11 @@
+//! Agents and training runs that try to change what is measured, each attack beside an honest session.
+
+mod between;
+mod evaluator;
+mod files;
+mod harness;
+mod logs;
+mod processes;
+mod refs;
+mod rows;
+mod runs;

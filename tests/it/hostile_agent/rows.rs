@@ -1,0 +1,46 @@
+//! Attacks on results.tsv.
+
+use super::harness::{assert_undone, measured, repo, said, session};
+
+#[test]
+fn rows_that_the_agent_changes_deletes_or_makes_up_are_put_right_and_named() {
+    let (repo, called) = assert_undone(&[
+        ("sed -i 's/\\t2.0\\t/\\t0.1\\t/' results.tsv", "1 row changed or gone, put back"),
+        ("sed -i '$d' results.tsv", "results.tsv was changed while the agent was at work: "),
+        (
+            "tail -n 1 results.tsv | sed 's/\\t[0-9.]*\\t/\\t0.001\\t/' >> results.tsv",
+            "1 row that no experiment has, taken out",
+        ),
+        ("tail -n 1 results.tsv >> results.tsv", "1 row that no experiment has"),
+        ("cp results.tsv ../rows; rm results.tsv; ln -s ../rows results.tsv", "results.tsv.before-repair"),
+        ("rm results.tsv; mkfifo results.tsv", "results.tsv.before-repair-3"),
+        ("rm results.tsv; mkdir results.tsv", "results.tsv.before-repair-4"),
+        (
+            "head -n 1 results.tsv > ../one; tail -n +2 results.tsv | tac > ../tac; cat ../one ../tac > results.tsv",
+            "rows in another order",
+        ),
+        // A row for the commit that becomes the experiment's.
+        (
+            "echo 1.90 > src/value; git commit -qam 'number 9'; printf '%s\\t0.001\\t0.1\\timproved\\tfake\\n' \
+             $(git rev-parse --short=8 HEAD) >> results.tsv",
+            "1 row that no experiment has",
+        ),
+        ("printf 'loss\\tx\\n' > results.tsv", "rows changed or gone, put back"),
+    ]);
+    assert!(!repo.read("results.tsv").contains("0.001"), "{}", repo.read("results.tsv"));
+    assert!(repo.read("results.tsv.before-repair").contains("0.1"), "{called:?}");
+}
+
+#[test]
+fn a_row_of_somebody_elses_stays_and_is_named() {
+    let honest = repo();
+    session(&honest, &["true", "true"], &[]).ok();
+    let hostile = repo();
+    let row = "feedface\t0.5\t1.0\timproved\tby hand";
+    let called = session(&hostile, &[&format!("printf '{row}\\n' >> results.tsv"), "true"], &[]).ok();
+    assert!(said(&called).contains("1 row of others added, left there"), "{called:?}");
+    let rows = hostile.read("results.tsv");
+    assert!(rows.contains(row), "{rows}");
+    hostile.write("results.tsv", rows.replace(&format!("{row}\n"), ""));
+    assert_eq!(measured(&hostile), measured(&honest), "{called:?}");
+}
