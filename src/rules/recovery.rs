@@ -92,6 +92,10 @@ pub fn recover(found: Found) -> Vec<Step> {
 }
 
 #[cfg(test)]
+#[path = "recovery_world.rs"]
+mod world;
+
+#[cfg(test)]
 #[path = "recovery_tests.rs"]
 mod interleavings;
 

@@ -51,6 +51,21 @@ fn what_measures_is_protected_unless_the_scope_names_it() {
 }
 
 #[test]
+fn what_guards_name_is_protected_unless_it_is_what_is_worked_on() {
+    let guards = ["sh tests/check.sh".into(), "uv run train.py --smoke".into()].to_vec();
+    let protects = |scope: &[&str], path: &str| {
+        let guarded = Contract { guards: guards.clone(), ..contract(scope, &[], "uv run train.py") };
+        FileTerms::of(&guarded).unwrap().protects(Path::new(path))
+    };
+    for (path, without_scope, with_scope) in
+        [("tests/check.sh", true, true), ("train.py", false, true), ("src/model.py", false, false)]
+    {
+        assert_eq!((protects(&[], path), protects(&["src"], path)), (without_scope, with_scope), "{path}");
+    }
+    assert!(!protects(&["tests"], "tests/check.sh"));
+}
+
+#[test]
 fn globs_read_as_people_mean_them() {
     for (glob, path, matches) in [
         ("train.py", "train.py", true),

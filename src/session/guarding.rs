@@ -100,7 +100,9 @@ impl Session<'_> {
                     self.forget_guard(open.id, number)?;
                     continue;
                 }
-                Waited::Lost => return Err(ExecError::Lost { command, detail: "each time".into(), killed: 0 }.into()),
+                Waited::Lost => {
+                    return Err(ExecError::Lost { command, detail: "died each time".into(), killed: 0 }.into());
+                }
             };
             crash::point("guarding.guard_over");
             self.end_watch()?;
@@ -154,6 +156,9 @@ impl Session<'_> {
                     if deadline.is_some() && !stopping => return Ok(Waited::StillRunning),
             }
         };
+        if !matches!(exit, Err(ExecError::DiskFull { .. })) {
+            self.end_watch()?;
+        }
         match exit {
             Err(ExecError::Lost { .. }) => Ok(Waited::Lost),
             Ok(exit) if exit.stopped && stopping => Ok(Waited::Interrupted),

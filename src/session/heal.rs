@@ -90,7 +90,9 @@ impl Session<'_> {
         }
         self.watch = watch;
         self.watch_again(&self.folder.logs());
-        if let Some(kept) = self.ledger.move_odd_away()? {
+        if self.ledger.was_there()
+            && let Some(kept) = self.ledger.move_odd_away()?
+        {
             let detail = format!("results.tsv was no file any more; what stood in its place is {}", kept.display());
             self.emit(Event::Notice { detail })?;
             self.put_memories_back()?;

@@ -1,5 +1,7 @@
 //! Calling the agent again for the experiment that it is at: its guard failed, or its code does not run.
 
+use serde_json::{Map, Value};
+
 use super::attempt::{Attempted, Stage};
 use super::calling::{Left, Work};
 use super::error::SessionError;
@@ -70,6 +72,7 @@ impl Session<'_> {
         crash::point("rework.branch_moved");
         self.check_room()?;
         self.remember_untracked_beside(&open.base, &draft.commit)?;
+        self.recall()?;
         let call = Call { folder: self.run_folder(open.id)? };
         let Work { exit, proposal, said } = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
@@ -84,7 +87,7 @@ impl Session<'_> {
             agent.seconds += exit.seconds;
         }
         open.direction = proposal.direction.clone().or(open.direction);
-        open.proposal.extend(proposal.more());
+        add_said(&mut open.proposal, proposal.more());
         let known = self.known_untracked()?;
         let tree = self.repo.propose(&open.base, &known)?.tree();
         let mut versions = vec![&open.base];
@@ -153,5 +156,18 @@ impl Session<'_> {
         open.commit = Some(draft.commit.clone());
         self.record_and_settle(open, draft)?;
         Ok(Stage::Over(Attempted::Recorded))
+    }
+}
+
+/// Adds what the agent said with a later version to what it said with the first: lists grow, and of the rest the last word
+/// counts.
+fn add_said(said: &mut Map<String, Value>, more: Map<String, Value>) {
+    for (name, value) in more {
+        match (said.get_mut(&name), value) {
+            (Some(Value::Array(known)), Value::Array(new)) => known.extend(new),
+            (_, value) => {
+                said.insert(name, value);
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::StateError;
-use super::durable::{append_line, copy_beside, create_folder, failed, write_atomic};
+use super::durable::{append_line, copy_beside, create_folder, failed, read_regular, write_atomic};
 use super::lock::open_locked;
 use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
 use crate::rules::same_idea;
@@ -107,7 +107,7 @@ impl IdeaFile {
     ///
     /// It cannot be read.
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
-        match fs::read(&self.path) {
+        match read_regular(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             read => read.map_err(failed("read", &self.path)),
         }

@@ -269,6 +269,38 @@ fn a_guard_outlives_its_caller_and_is_waited_for() {
 }
 
 #[test]
+fn a_guard_that_nobody_waits_for_is_ended_and_its_change_rolled_back() {
+    let repo = repo();
+    repo.write("src/value", "echo val_bpb: 1.5\n");
+    repo.write("src/check", "[ $AR_EXPERIMENT = 0 ] || exec sleep 322.5\n");
+    let first = ["try", "-m", "one", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--wait", "1200ms"];
+    ar(&repo, first.into_iter().chain(GUARD)).ok();
+    let called = ar(&repo, ["stop", "--now"]).ok();
+    assert_eq!(called.stdout, "the run of experiment 1 is ended, and its change is rolled back\n");
+    assert!(
+        called.stderr.contains("experiment 1 was interrupted; its change is in refs/autoresearch/t/saved/"),
+        "{called:?}"
+    );
+    assert_eq!((repo.status(), repo.read("src/value")), (String::new(), "echo val_bpb: 2.0\n".into()));
+    let left = Command::new("pgrep").args(["-f", "sleep 322[.]5"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+#[test]
+fn a_guard_that_is_interrupted_after_a_rework_leaves_a_record() {
+    let repo = repo();
+    let edits = [
+        "echo echo val_bpb: 1.5 > src/value; echo exit 3 > src/check",
+        "echo echo val_bpb: 1.4 > src/value; echo 'touch ../there; read -r _ _ _ ar _ < /proc/$PPID/stat; kill -TERM $ar; sleep 300' > src/check",
+    ];
+    session(&repo, &["--guard", ". ./guard.sh"], &edits, 5).exits(130);
+    let record = record(&repo, 1);
+    assert_eq!((&record["outcome"], &record["metric"]["value"]), (&"discard".into(), &1.4.into()), "{record}");
+    assert!(record["reason"].as_str().unwrap().ends_with("; its guards were interrupted"), "{record}");
+    assert_eq!((record["versions"][0]["value"].as_f64(), repo.status()), (Some(1.5), String::new()));
+}
+
+#[test]
 fn an_interrupt_while_a_version_is_reworked_loses_nothing_that_was_measured() {
     let repo = repo();
     let edits = [

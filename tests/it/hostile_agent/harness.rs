@@ -74,7 +74,7 @@ fn timeless(text: &str) -> String {
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>().map(|document| {
         let mut document = document.unwrap();
         let fields = document.as_object_mut().unwrap();
-        for name in ["ts", "last_seen", "worktree", "created", "agent"] {
+        for name in ["ts", "last_seen", "worktree", "created", "agent", "hash"] {
             fields.remove(name);
         }
         format!("{document}\n")

@@ -1,0 +1,472 @@
+//! A world of plain values in which each durable write of a session is one step.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::*;
+use crate::rules::REWORKS;
+
+/// How many experiments a session makes after its baseline, which is experiment 0.
+pub(super) const EXPERIMENTS: u32 = 4;
+
+/// Stands for a person in place of an agent.
+const PERSON: u32 = 99;
+
+/// What is in the working tree. A commit has the number of its experiment, and 10 more for each version before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tree {
+    /// What this commit holds.
+    Of(u32),
+    /// A change that the agent of this experiment has not finished, or that a person made.
+    Half(u32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Open {
+    id: u32,
+    base: u32,
+    committed: bool,
+    runs: u32,
+    /// How many versions of its change were reworked.
+    version: u32,
+    draft: Option<Draft>,
+}
+
+impl Open {
+    fn commit(&self) -> u32 {
+        self.id + 10 * self.version
+    }
+}
+
+/// What would be recorded if nothing more came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Draft {
+    commit: u32,
+    /// What its run measured; nothing when it is lost.
+    measured: Option<Tree>,
+    /// Whether its guard passed, once that is over.
+    passed: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Unstarted,
+    Going(Tree),
+    Over(Tree),
+    /// It was ended because a person asked for it.
+    Stopped,
+    Gone,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Recorded {
+    open: Open,
+    draft: Draft,
+    kept: bool,
+}
+
+/// One durable write, or one look at what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Propose,
+    EditHalf,
+    EditAll,
+    EnterCommitting,
+    Commit,
+    NoteCommit,
+    AdvanceBranch,
+    LeaveRunning,
+    ClearRun,
+    EnterRunning,
+    StartRun,
+    Await,
+    EnterGuarding,
+    StartGuard,
+    AwaitGuard,
+    NoteGuard,
+    SaveVersion,
+    EnterAgain,
+    PutBackToDraft,
+    NoteLost,
+    EnterRecording,
+    Record,
+    EnterSettling,
+    AppendRow,
+    MoveBranchToOutcome,
+    PutBackToOutcome,
+    SaveChange,
+    PutBackToBase,
+    MoveBranchToBase,
+    PutBackToCommit,
+    Close,
+}
+
+/// What is on disk, and the process that is at work on it.
+pub(super) struct World {
+    pub(super) phase: Phase,
+    pub(super) open: Option<Open>,
+    records: Vec<Recorded>,
+    rows: Vec<u32>,
+    rows_from: usize,
+    branch: u32,
+    tree: Tree,
+    commits: BTreeSet<u32>,
+    saved: BTreeSet<Tree>,
+    run: Run,
+    guard: Run,
+    /// Of each experiment, whether its number is better.
+    keeps: Vec<bool>,
+    /// Of each experiment, how many versions the guard refuses.
+    refused: Vec<u32>,
+    /// Experiments that a person stopped.
+    stopped: BTreeSet<u32>,
+    /// Starts of the run of the version that is open, and whether one of them came to its end.
+    pub(super) starts: u32,
+    was_over: bool,
+    /// What the process is about to do; nothing when there is none.
+    process: Option<VecDeque<Act>>,
+}
+
+use Act::*;
+
+const SETTLE: [Act; 5] = [EnterSettling, AppendRow, MoveBranchToOutcome, SaveChange, PutBackToOutcome];
+const ROLL_BACK: [Act; 4] = [MoveBranchToBase, SaveChange, PutBackToBase, Close];
+const RETRY: [Act; 8] =
+    [SaveChange, AdvanceBranch, PutBackToCommit, LeaveRunning, ClearRun, EnterRunning, StartRun, Await];
+
+/// What the agent does, and what follows: the change becomes a commit and is run.
+const WORK: [Act; 11] = [
+    EditHalf,
+    EditAll,
+    EnterCommitting,
+    Commit,
+    NoteCommit,
+    AdvanceBranch,
+    LeaveRunning,
+    ClearRun,
+    EnterRunning,
+    StartRun,
+    Await,
+];
+
+impl World {
+    pub(super) fn new(keeps: Vec<bool>, refused: Vec<u32>) -> World {
+        let draft = Draft { commit: 0, measured: Some(Tree::Of(0)), passed: None };
+        let open = Open { id: 0, base: 0, committed: true, runs: 1, version: 0, draft: Some(draft) };
+        World {
+            phase: Phase::Idle,
+            open: None,
+            records: vec![Recorded { open, draft, kept: true }],
+            rows: vec![0],
+            rows_from: 0,
+            branch: 0,
+            tree: Tree::Of(0),
+            commits: BTreeSet::from([0]),
+            saved: BTreeSet::new(),
+            run: Run::Unstarted,
+            guard: Run::Unstarted,
+            keeps,
+            refused,
+            stopped: BTreeSet::new(),
+            starts: 0,
+            was_over: false,
+            process: None,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.records.len() > EXPERIMENTS as usize && self.open.is_none()
+    }
+
+    fn recorded(&self, id: u32) -> Option<&Recorded> {
+        self.records.iter().find(|record| record.open.id == id)
+    }
+
+    fn tip(&self) -> u32 {
+        self.records.iter().rev().find(|record| record.kept).map_or(0, |record| record.draft.commit)
+    }
+
+    /// Whether the guard accepts a version.
+    fn accepts(&self, open: Open) -> bool {
+        open.version >= self.refused[open.id as usize]
+    }
+
+    /// The process dies, and with it the agent; a run goes on.
+    pub(super) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    pub(super) fn end_run(&mut self) {
+        if let Run::Going(tree) = self.run {
+            (self.run, self.was_over) = (Run::Over(tree), true);
+        }
+        if let Run::Going(tree) = self.guard {
+            self.guard = Run::Over(tree);
+        }
+    }
+
+    /// A person stops the run that the process waits for.
+    pub(super) fn stop_run(&mut self) {
+        let (Some(process), Some(open)) = (&mut self.process, self.open) else { return };
+        let roll_back = match (process.front(), self.run, self.guard) {
+            (Some(Await), Run::Going(_), _) => {
+                self.run = Run::Stopped;
+                true
+            }
+            (Some(AwaitGuard), _, Run::Going(_)) => {
+                self.guard = Run::Gone;
+                open.version == 0
+            }
+            _ => return,
+        };
+        // What an earlier version measured is recorded.
+        let mut acts = if roll_back { ROLL_BACK.to_vec() } else { Vec::new() };
+        if open.version > 0 {
+            acts.retain(|act| *act != Close);
+            acts.extend(RECORD);
+            self.stopped.insert(open.id);
+        }
+        *process = acts.into();
+    }
+
+    /// A person changes a file while nobody is at work on an experiment that has its commit.
+    pub(super) fn lay_hands(&mut self) {
+        if self.process.is_none() && self.open.is_some_and(|open| open.committed) {
+            self.tree = Tree::Half(PERSON);
+        }
+    }
+
+    pub(super) fn lose_run(&mut self) {
+        for job in [&mut self.run, &mut self.guard] {
+            if let Run::Going(_) = job {
+                *job = Run::Gone;
+            }
+        }
+    }
+
+    /// What a new process is going to do about what is open.
+    fn plan(&self) -> VecDeque<Act> {
+        let Some(open) = self.open else { return VecDeque::new() };
+        let run = match if self.phase == Phase::Guarding { self.guard } else { self.run } {
+            Run::Unstarted => RunFound::Unstarted,
+            Run::Going(_) => RunFound::Going,
+            Run::Over(_) | Run::Stopped => RunFound::Over,
+            Run::Gone => RunFound::Gone,
+        };
+        let found = Found {
+            phase: self.phase,
+            has_commit: open.committed,
+            has_draft: open.draft.is_some(),
+            recorded: self.recorded(open.id).is_some(),
+            run,
+            runs: open.runs,
+        };
+        recover(found).into_iter().flat_map(|step| self.acts(step)).collect()
+    }
+
+    /// What a step does, write by write.
+    fn acts(&self, step: Step) -> Vec<Act> {
+        match step {
+            Step::EndJobs => vec![],
+            Step::Reset => vec![SaveChange, PutBackToBase, MoveBranchToBase],
+            Step::BringBack => vec![PutBackToDraft],
+            Step::Commit => vec![Commit, NoteCommit, AdvanceBranch],
+            Step::CheckOut => vec![SaveChange, AdvanceBranch, PutBackToCommit],
+            Step::Run => vec![LeaveRunning, ClearRun, EnterRunning],
+            Step::Finish => match self.phase {
+                Phase::Proposing => [&[MoveBranchToBase][..], &WORK].concat(),
+                Phase::Guarding => vec![StartGuard, AwaitGuard],
+                _ => vec![StartRun, Await],
+            },
+            Step::RecordLost => [&[NoteLost][..], &RECORD].concat(),
+            Step::Record => RECORD.to_vec(),
+            Step::Settle => SETTLE.to_vec(),
+            Step::Close => vec![Close],
+        }
+    }
+
+    /// The next write, if anything can be done now; a killed process is started again for it.
+    pub(super) fn step(&mut self) {
+        let mut process = match self.process.take() {
+            Some(process) => process,
+            None => self.plan(),
+        };
+        if process.is_empty() && self.open.is_none() && !self.is_done() {
+            process.push_back(Propose);
+            process.extend(WORK);
+        }
+        if let Some(act) = process.pop_front() {
+            self.act(act, &mut process);
+        }
+        self.process = Some(process);
+    }
+
+    fn act(&mut self, act: Act, process: &mut VecDeque<Act>) {
+        if act == Propose {
+            let id = self.records.len() as u32;
+            let open = Open { id, base: self.tip(), committed: false, runs: 0, version: 0, draft: None };
+            (self.phase, self.open) = (Phase::Proposing, Some(open));
+            (self.starts, self.was_over, self.run, self.guard) = (0, false, Run::Unstarted, Run::Unstarted);
+            return;
+        }
+        let Some(mut open) = self.open else { panic!("{act:?} without an open experiment") };
+        match act {
+            Propose => {}
+            EditHalf => {
+                let begins_at = open.draft.map_or(open.base, |draft| draft.commit);
+                assert_eq!(self.tree, Tree::Of(begins_at), "the agent does not begin where it should");
+                self.tree = Tree::Half(open.commit());
+            }
+            EditAll => self.tree = Tree::Of(open.commit()),
+            EnterCommitting => self.phase = Phase::Committing,
+            Commit => {
+                assert_eq!(self.tree, Tree::Of(open.commit()), "half a change is committed");
+                self.commits.insert(open.commit());
+            }
+            NoteCommit => open.committed = true,
+            AdvanceBranch => self.branch = open.commit(),
+            LeaveRunning => {
+                if self.phase == Phase::Running {
+                    self.phase = Phase::Committing;
+                }
+            }
+            ClearRun => (self.run, self.guard) = (Run::Unstarted, Run::Unstarted),
+            EnterRunning => {
+                self.phase = Phase::Running;
+                open.runs += 1;
+            }
+            StartRun => {
+                if matches!(self.run, Run::Unstarted | Run::Gone) {
+                    assert!(!self.was_over, "a run that was over is started again");
+                    let commit = open.commit();
+                    assert_eq!((self.branch, self.tree), (commit, Tree::Of(commit)), "another commit is run");
+                    self.run = Run::Going(self.tree);
+                    self.starts += 1;
+                }
+            }
+            Await => match self.run {
+                Run::Over(tree) => {
+                    open.draft = Some(Draft { commit: open.commit(), measured: Some(tree), passed: None });
+                    let guarded = self.keeps[open.id as usize];
+                    process.extend(if guarded { vec![EnterGuarding, StartGuard, AwaitGuard] } else { RECORD.to_vec() });
+                }
+                Run::Gone | Run::Stopped if open.runs <= LOST_RETRIES => process.extend(RETRY),
+                Run::Gone | Run::Stopped => process.extend(self.acts(Step::RecordLost)),
+                Run::Going(_) | Run::Unstarted => process.push_front(Await),
+            },
+            EnterGuarding => self.phase = Phase::Guarding,
+            StartGuard => {
+                let is_over = open.draft.is_some_and(|draft| draft.passed.is_some());
+                if !is_over && matches!(self.guard, Run::Unstarted | Run::Gone) {
+                    let commit = open.commit();
+                    self.saved.insert(self.tree);
+                    self.put_back(commit);
+                    assert_eq!((self.branch, self.tree), (commit, Tree::Of(commit)), "another commit is guarded");
+                    self.guard = Run::Going(self.tree);
+                }
+            }
+            AwaitGuard => match (open.draft.and_then(|draft| draft.passed), self.guard) {
+                (Some(true), _) => process.extend(RECORD),
+                (Some(false), _) if open.version < REWORKS => {
+                    process.extend([SaveVersion, EnterAgain, SaveChange, PutBackToDraft, MoveBranchToBase]);
+                    process.extend(WORK);
+                }
+                (Some(false), _) => process.extend(RECORD),
+                (None, Run::Over(tree)) => {
+                    assert_eq!(tree, Tree::Of(open.commit()));
+                    process.extend([NoteGuard, AwaitGuard]);
+                }
+                (None, Run::Gone) => {
+                    process.extend([SaveChange, AdvanceBranch, PutBackToCommit, StartGuard, AwaitGuard])
+                }
+                (None, _) => process.push_front(AwaitGuard),
+            },
+            NoteGuard => {
+                let passed = Some(self.accepts(open));
+                open.draft = open.draft.map(|draft| Draft { passed, ..draft });
+            }
+            SaveVersion => {
+                self.saved.insert(Tree::Of(open.commit()));
+            }
+            EnterAgain => {
+                self.phase = Phase::Proposing;
+                (open.version, open.committed, open.runs) = (open.version + 1, false, 0);
+                (self.starts, self.was_over) = (0, false);
+            }
+            PutBackToDraft => {
+                if let Some(draft) = open.draft {
+                    self.put_back(draft.commit);
+                }
+            }
+            NoteLost => open.draft = Some(Draft { commit: open.commit(), measured: None, passed: None }),
+            EnterRecording => self.phase = Phase::Recording,
+            Record => {
+                assert!(self.recorded(open.id).is_none(), "recorded twice");
+                let Some(draft) = open.draft else { panic!("there is nothing to record") };
+                let kept = draft.measured.is_some() && self.keeps[open.id as usize] && draft.passed == Some(true);
+                self.records.push(Recorded { open, draft, kept });
+            }
+            EnterSettling => {
+                if self.phase != Phase::Settling || !self.rows[self.rows_from..].contains(&open.id) {
+                    (self.phase, self.rows_from) = (Phase::Settling, self.rows.len());
+                }
+            }
+            AppendRow => {
+                if !self.rows[self.rows_from..].contains(&open.id) {
+                    self.rows.push(open.id);
+                }
+            }
+            MoveBranchToOutcome => self.branch = self.tip(),
+            PutBackToOutcome => self.put_back(self.tip()),
+            SaveChange => {
+                self.saved.insert(self.tree);
+            }
+            PutBackToBase => self.put_back(open.base),
+            MoveBranchToBase => self.branch = open.base,
+            PutBackToCommit => self.put_back(open.commit()),
+            Close => {
+                let is_recorded = self.recorded(open.id).is_some();
+                assert!(open.version == 0 || is_recorded, "what earlier versions measured is lost");
+                (self.phase, self.open) = (Phase::Idle, None);
+                return;
+            }
+        }
+        self.open = Some(open);
+    }
+
+    fn put_back(&mut self, commit: u32) {
+        let is_kept = match self.tree {
+            Tree::Of(id) => self.commits.contains(&id),
+            Tree::Half(_) => false,
+        };
+        assert!(is_kept || self.saved.contains(&self.tree), "{:?} is lost", self.tree);
+        self.tree = Tree::Of(commit);
+    }
+
+    pub(super) fn check(&self) {
+        let ids: Vec<u32> = (0..=EXPERIMENTS).collect();
+        assert_eq!(self.records.iter().map(|record| record.open.id).collect::<Vec<_>>(), ids);
+        assert_eq!(self.rows, ids);
+        let mut tip = 0;
+        for Recorded { open, draft, kept } in &self.records[1..] {
+            let Draft { commit, measured, passed } = *draft;
+            assert_eq!(open.base, tip, "experiment {} is not on the last one kept", open.id);
+            assert!(measured.is_none_or(|tree| tree == Tree::Of(commit)), "another change was measured: {measured:?}");
+            assert!(measured.is_some() || open.runs > LOST_RETRIES, "given up after {} starts", open.runs);
+            let is_better = measured.is_some() && self.keeps[open.id as usize];
+            if is_better && !self.stopped.contains(&open.id) {
+                assert_eq!(passed, Some(self.accepts(*open)), "not guarded");
+                assert!(passed == Some(true) || open.version == REWORKS, "given up after {} reworks", open.version);
+            }
+            assert_eq!(*kept, is_better && passed == Some(true));
+            for version in 0..open.version {
+                assert!(self.saved.contains(&Tree::Of(open.id + 10 * version)), "a version is lost");
+            }
+            tip = if *kept { commit } else { tip };
+        }
+        assert_eq!((self.branch, self.tree), (tip, Tree::Of(tip)));
+    }
+}
+
+/// Recording the draft, and all that follows.
+const RECORD: [Act; 8] =
+    [EnterRecording, Record, EnterSettling, AppendRow, MoveBranchToOutcome, SaveChange, PutBackToOutcome, Close];
