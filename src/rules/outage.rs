@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, Zoned};
 
-use super::reset::reset_time;
+use super::reset::{reset_time, reset_time_beside};
 use crate::domain::{Outage, OutageKind, one_line};
 
 /// How many of the log's last lines may tell of an outage: agents print the errors of their service as JSON over many
@@ -52,14 +52,14 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let newest_first = log.lines().rev().map(head).filter(|line| !line.trim().is_empty());
     let lines: Vec<&str> = newest_first.take(if end.changed || ended_well { LINES_OF_WORK } else { LINES }).collect();
     let counts = |line: &&&str| !ended_well || line.starts_with(ERROR_OF_AIDER);
-    let told = lines.iter().filter(counts).find_map(|line| kind_of(line).map(|kind| (kind, *line)));
+    let told = lines.iter().filter(counts).find_map(|line| kind_of(line, end.changed).map(|kind| (kind, *line)));
     let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
     let (kind, line) = match told {
         Some(told) => told,
         None if not_started => (OutageKind::NotStarted, lines.first().copied().unwrap_or_default()),
         None => return None,
     };
-    let until = reset_time(line, now).or_else(|| lines.iter().find_map(|line| reset_time(line, now)));
+    let until = reset_time(line, now).or_else(|| lines.iter().find_map(|line| reset_time_beside(line, now)));
     Some(Outage { kind, said: one_line(line).chars().take(SAID).collect(), until })
 }
 
@@ -92,8 +92,8 @@ fn head(line: &str) -> &str {
 }
 
 /// What a line tells of, by words that stand in it as they are. The first that is found counts: a line about a limit often
-/// names the connection that ended by it as well.
-fn kind_of(line: &str) -> Option<OutageKind> {
+/// names the connection that ended by it as well. Of an agent that `worked` a connection may be one of its work.
+fn kind_of(line: &str, worked: bool) -> Option<OutageKind> {
     let words = words_of(line);
     let has = |phrase: &str| words.contains(&format!(" {phrase} "));
     let says = |code: &str| CODES.iter().any(|before| has(&format!("{before} {code}")));
@@ -102,6 +102,7 @@ fn kind_of(line: &str) -> Option<OutageKind> {
         .find(|(_, codes, phrases)| phrases.iter().any(|phrase| has(phrase)) || codes.iter().any(|code| says(code)))
         .map(|(kind, ..)| *kind)
         .or_else(|| hit_your_limit(&words).then_some(OutageKind::RateLimit))
+        .or_else(|| (!worked && CONNECTIONS.iter().any(|phrase| has(phrase))).then_some(OutageKind::Offline))
 }
 
 /// The words of a line in lower case, each between two spaces; whatever is no letter and no digit stands between words.
@@ -253,9 +254,6 @@ const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
         &[],
         &[
             "enotfound",
-            "econnrefused",
-            "econnreset",
-            "etimedout",
             "enetunreach",
             "enetdown",
             "ehostunreach",
@@ -271,9 +269,6 @@ const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
             "network is unreachable",
             "network is down",
             "no route to host",
-            "connection refused",
-            "connection reset by peer",
-            "connection timed out",
             "connection error",
             "apiconnectionerror",
             "unable to connect to api",
@@ -282,11 +277,21 @@ const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
             "error sending request for url",
             "typeerror fetch failed",
             "fetch failed",
-            "cannot connect to host",
-            "max retries exceeded with url",
             "waiting for network",
         ],
     ),
+];
+
+/// The wordings of a connection that fails, to whatever it was.
+const CONNECTIONS: &[&str] = &[
+    "econnrefused",
+    "econnreset",
+    "etimedout",
+    "connection refused",
+    "connection reset by peer",
+    "connection timed out",
+    "cannot connect to host",
+    "max retries exceeded with url",
 ];
 
 #[cfg(test)]

@@ -132,6 +132,8 @@ fn only_the_last_lines_count_and_fewer_of_an_agent_that_has_worked() {
     let changed = |after: usize| outage(&log(after), CallEnd { changed: true, ..FAILED }, &now()).is_some();
     assert_eq!((found(&log(49)).is_some(), found(&log(50)).is_some()), (true, false));
     assert_eq!((changed(9), changed(10)), (true, false));
+    let refused = |changed| outage("connect: Connection refused", CallEnd { changed, ..FAILED }, &now()).is_some();
+    assert_eq!((refused(false), refused(true)), (true, false), "it may be one of its work");
     let newest = outage("Credit balance is too low\nNetwork is unreachable\n", FAILED, &now()).unwrap();
     assert_eq!((newest.kind, newest.said.as_str()), (OutageKind::Offline, "Network is unreachable"));
 }
@@ -194,6 +196,7 @@ fn the_time_of_the_reset_is_read_as_agents_write_it() {
     }
     let log = "{\n  \"status\": \"RESOURCE_EXHAUSTED\",\n  \"details\": [{\n    \"retryDelay\": \"34.5s\"\n  }]\n}\n";
     assert_eq!(until(log).as_deref(), Some("2026-11-20T21:00:34.5Z"), "it may stand on another line");
+    assert_eq!(until("free until 2026-12-01\nCredit balance is too low\n"), None, "which is of something else");
 }
 
 #[test]

@@ -67,6 +67,15 @@ const MOST_FILLERS: usize = 4;
 /// Known are Unix seconds and milliseconds, ISO dates and times, durations (`in 3h 22m`, `34.5s`, `5 days 2 hours`),
 /// months with a day (`Jan 30, 11:30am`, `Jul 5th, 2026 8:19 PM`) and times of day (`3pm (Europe/Berlin)`, `22:00`).
 pub(super) fn reset_time(line: &str, now: &Zoned) -> Option<Timestamp> {
+    named_time(line, now, |_| true)
+}
+
+/// The same for a line beside the one that tells of the limit: it must speak of a reset or a retry.
+pub(super) fn reset_time_beside(line: &str, now: &Zoned) -> Option<Timestamp> {
+    named_time(line, now, |anchor| anchor.starts_with("reset") || anchor.starts_with("retry"))
+}
+
+fn named_time(line: &str, now: &Zoned, counts: impl Fn(&str) -> bool) -> Option<Timestamp> {
     let words = words_of(line);
     (0..words.len()).find_map(|at| {
         let word = plain(words[at]);
@@ -81,6 +90,7 @@ pub(super) fn reset_time(line: &str, now: &Zoned) -> Option<Timestamp> {
         } else {
             None
         };
+        let named = named.filter(|_| counts(&word));
         named.filter(|named| *named > now.timestamp())
     })
 }

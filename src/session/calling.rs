@@ -105,7 +105,7 @@ impl Session<'_> {
         // The open experiment begins anew when there is room.
         self.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let words = agent::last_words(&call.log(), log_from);
-        if let Some(outage) = self.outage_of(&exit, &words, base)? {
+        if let Some(outage) = self.outage_of(&exit, &words, open)? {
             self.enter_outage(open, outage, exit.seconds)?;
             return Ok(Left::Nothing(Proposed::Outage));
         }
@@ -121,10 +121,25 @@ impl Session<'_> {
         Ok(Left::Work(Box::new(Work { exit, proposal, said })))
     }
 
+    /// Whether the working tree differs from the one that the agent was given.
+    pub(super) fn has_worked(&mut self, open: &OpenExperiment) -> Result<bool, SessionError> {
+        self.reclaim_branch(&open.base)?;
+        let change = self.repo.propose(&open.base, &self.known_untracked()?)?;
+        let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
+        Ok(change.tree() != self.repo.tree_of(given)? || !change.too_large().is_empty())
+    }
+
     /// Saves what an agent left unfinished and puts branch and working tree back. Of an experiment that has no version yet
     /// nothing is left to do.
     pub(super) fn put_unfinished_away(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
-        self.reset_to(&open.base, open.id)?;
+        match &open.draft {
+            // The version that it was to work on is kept already.
+            Some(draft) if !self.has_worked(open)? => {
+                self.move_branch(&open.base, &[&draft.commit], "unfinished")?;
+                self.put_back(&open.base, &draft.commit)?;
+            }
+            _ => self.reset_to(&open.base, open.id)?,
+        }
         if open.draft.is_some() { self.write_journal() } else { self.enter_idle() }
     }
 

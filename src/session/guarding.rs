@@ -156,6 +156,9 @@ impl Session<'_> {
                     if deadline.is_some() && !stopping => return Ok(Waited::StillRunning),
             }
         };
+        if !matches!(exit, Err(ExecError::DiskFull { .. })) {
+            self.end_watch()?;
+        }
         match exit {
             Err(ExecError::Lost { .. }) => Ok(Waited::Lost),
             Ok(exit) if exit.stopped && stopping => Ok(Waited::Interrupted),

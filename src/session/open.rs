@@ -178,6 +178,7 @@ impl<'a> Session<'a> {
         self.journal.worktree = self.repo.worktree().to_owned();
         self.journal.status = Status::Running;
         self.journal.ended = None;
+        self.wait_no_more();
         self.write_journal()?;
         crash::point("open.journal_written");
         Ok(self.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)

@@ -12,7 +12,7 @@ use super::open::Session;
 use super::running::HEARTBEAT;
 use crate::agent;
 use crate::crash;
-use crate::domain::{CommitId, Event, Outage, OutageKind, StopReason};
+use crate::domain::{Event, Outage, OutageKind, StopReason};
 use crate::exec::Exit;
 use crate::rules::{CallEnd, Patience, outage, patience};
 use crate::state::{OpenExperiment, OpenOutage};
@@ -31,16 +31,14 @@ impl Session<'_> {
         &mut self,
         exit: &Exit,
         words: &str,
-        base: &CommitId,
+        open: &OpenExperiment,
     ) -> Result<Option<Outage>, SessionError> {
         // The times that an agent names are those of the real clock.
         let now = Zoned::now();
         let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false };
         let Some(found) = outage(words, end, &now) else { return Ok(None) };
         // Only now is the working tree worth a look.
-        self.reclaim_branch(base)?;
-        let change = self.repo.propose(base, &self.known_untracked()?)?;
-        let changed = !change.is_empty() || !change.too_large().is_empty();
+        let changed = self.has_worked(open)?;
         Ok(if changed { outage(words, CallEnd { changed, ..end }, &now) } else { Some(found) })
     }
 
@@ -118,8 +116,17 @@ impl Session<'_> {
             }
         }
         self.note_waited(seconds + began.elapsed().as_secs_f64());
+        self.wait_no_more();
+        self.write_journal()?;
         crash::point("outage.waited");
         Ok(Waited::Over)
+    }
+
+    /// Notes that nobody waits any more, in the journal that is written next.
+    pub(super) fn wait_no_more(&mut self) {
+        if let Some(open) = &mut self.journal.outage {
+            open.until = None;
+        }
     }
 
     /// Notes how long the outage has lasted, in the journal that is written next.

@@ -37,9 +37,6 @@ impl Session<'_> {
         let base = self.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.now());
         self.remember_untracked()?;
-        if let Some(outage) = &mut self.journal.outage {
-            outage.until = None;
-        }
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -74,11 +75,15 @@ fn each_event_is_told_as_json_in_order() {
 #[test]
 fn a_try_tells_of_its_experiment() {
     let repo = training_repo();
-    repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1"));
+    let better = repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1");
+    repo.write("train.sh", format!("{better}# long\n# and longer\n"));
     let args = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--on-event", TELLS];
-    ar(&repo, args).ok();
-    let names = fs::read_to_string(repo.outside().join("names")).unwrap();
-    assert_eq!(names, "keep t\nbest t\n");
+    ar(&repo, [&args[..], &["--simpler-wins", "0.1"]].concat()).ok();
+    let names = || fs::read_to_string(repo.outside().join("names")).unwrap();
+    assert_eq!(names(), "keep t\nbest t\n");
+    repo.write("train.sh", better);
+    ar(&repo, ["try", "-m", "shorter"]).ok();
+    assert_eq!(names(), "keep t\nbest t\nkeep t\n", "one that is kept for being shorter is not the best");
 }
 
 #[test]
@@ -123,8 +128,10 @@ fn a_command_that_hangs_holds_nothing_up() {
     let job: Value = serde_json::from_str(&repo.read(".autoresearch/t/logs/on-event/hook.job.json")).unwrap();
     assert_eq!(job["timeout"]["secs"].as_u64().unwrap() + job["grace"]["secs"].as_u64().unwrap(), 30);
     // At the end it is waited for, and a signal ends that.
+    let began = Instant::now();
     signal(&child, "-INT");
     let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(began.elapsed().as_secs() < 20, "{called:#?}");
     assert!(called.stdout.ends_with("stopped: the session has its 2 experiments\n"), "{called:#?}");
     assert_eq!(warnings(&repo), ["- the command of --on-event was not waited for any longer"]);
     until("the end of all that it started", || (!is_there()).then_some(()));

@@ -8,8 +8,8 @@ mod bad_input;
 mod budgets;
 mod check;
 mod cli;
-#[cfg(feature = "crash-points")]
 mod contract;
+#[cfg(feature = "crash-points")]
 mod crash;
 #[cfg(feature = "crash-points")]
 mod crash_scenario;

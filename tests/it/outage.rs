@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::process::{Child, Stdio};
+use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::guards;
 use crate::interrupt::signal;
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
@@ -127,7 +129,7 @@ fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
     let child = waiting(&repo, false);
     let outage = &journal(&repo)["outage"];
     assert_eq!((&outage["since"], &outage["waits"]), (&since, &2.into()), "the same outage goes on");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     ar(&repo, ["stop"]).ok();
     Called::from(child.wait_with_output().unwrap()).exits(130);
     assert_eq!(journal(&repo)["outage"], Value::Null);
@@ -146,7 +148,32 @@ fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
 #[test]
 fn a_budget_ends_the_wait() {
     let repo = training_repo();
-    let called = run(&repo, "echo 'Network is unreachable'; exit 1", &["--for", "700ms"]).ok();
+    let began = Instant::now();
+    let called = run(&repo, "echo 'Network is unreachable, retry after 40 s'; exit 1", &["--for", "700ms"]).ok();
     assert!(called.stdout.contains("the agent is offline: Network is unreachable"), "{called:#?}");
+    assert!(began.elapsed().as_secs() < 20, "{called:#?}");
     assert!(called.stdout.ends_with("stopped: 700ms are over\n"), "{called:#?}");
+}
+
+#[test]
+fn an_experiment_that_is_worked_on_again_waits_out_an_outage_too() {
+    let repo = guards::repo();
+    let edits = [
+        "echo echo val_bpb: 1.5 > src/value; echo 'echo bad; exit 3' > src/check",
+        "echo half > src/half; echo half > src/value; echo 'API Error: 429, retry after 0.05 s'; exit 1",
+        "echo 'no program'; exit 127",
+        "echo 'echo well' > src/check",
+    ];
+    guards::session(&repo, &["--guard", "sh guard.sh"], &edits, 1).ok();
+    let record = guards::record(&repo, 1);
+    assert_eq!((&record["outcome"], &record["metric"]["value"]), (&"keep".into(), &1.5.into()), "{record}");
+    assert_eq!(record["versions"].as_array().unwrap().len(), 1, "an outage is no try: {record}");
+    for call in [2, 3, 4] {
+        assert!(guards::prompt(&repo, call).contains("This is try 1 of 2."), "{}", guards::prompt(&repo, call));
+    }
+    assert!(!repo.exists("src/half") && repo.status().is_empty(), "{}", repo.status());
+    let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
+    let halves = saved.lines().filter(|kept| repo.git(["ls-tree", "-r", "--name-only", kept]).contains("src/half"));
+    assert_eq!(halves.count(), 1, "{saved}");
+    assert_eq!(journal(&repo)["outage"], Value::Null);
 }
