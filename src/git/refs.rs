@@ -1,5 +1,7 @@
 //! Refs: reading, creating, moving and deleting them, and naming commits.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,11 +21,11 @@ pub(super) fn full_name(name: &str) -> Result<FullName> {
     FullName::try_from(name).map_err(|source| GitError::NotFound { spec: name.to_owned(), source: Some(source.into()) })
 }
 
-/// How often a change of refs is tried.
-const EDIT_TRIES: u32 = 5;
+/// How often refs are changed or listed before it is given up.
+const TRIES: u32 = 5;
 
 /// How long is waited before it is tried again.
-const EDIT_PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 impl Repo {
     /// Where a ref leads to, by its full name.
@@ -91,8 +93,27 @@ impl Repo {
         self.sync_ref(branch)
     }
 
-    /// All refs below `prefix` with the objects that they name, sorted by name.
+    /// All refs below `prefix` with the objects that they name, sorted by name. Somebody who packs refs meanwhile moves them
+    /// from where is still to be looked to where was looked already: then they are listed anew.
     pub fn refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        for _ in 1..TRIES {
+            let before = self.packed_stamp();
+            let listed = self.list_refs(prefix);
+            if listed.is_ok() && self.packed_stamp() == before {
+                return listed;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.list_refs(prefix)
+    }
+
+    /// What the file system says of the packed refs: changes whenever they are packed.
+    fn packed_stamp(&self) -> Option<(u64, u64, i64, i64)> {
+        let meta = fs::metadata(self.common_dir().join("packed-refs")).ok()?;
+        Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+    }
+
+    fn list_refs(&self, prefix: &str) -> Result<Vec<(String, String)>> {
         self.refresh_packed_refs()?;
         let prefix = format!("{}/", prefix.trim_end_matches('/'));
         let platform = self.gix.references().during("listing refs")?;
@@ -156,9 +177,9 @@ impl Repo {
             crash::point("git.locks_named");
             match self.gix.edit_references_as(edits.clone(), Some(committer)) {
                 Ok(_) => break,
-                Err(err) if tries == EDIT_TRIES => return Err(err).during("updating refs"),
+                Err(err) if tries == TRIES => return Err(err).during("updating refs"),
                 Err(_) => {
-                    std::thread::sleep(EDIT_PAUSE);
+                    std::thread::sleep(PAUSE);
                     self.refresh_packed_refs()?;
                 }
             }

@@ -1,5 +1,6 @@
 //! Mending the file of a ledger from the records.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::symlink;
@@ -144,10 +145,13 @@ impl LedgerFile {
         // A row is written after its record, so that each row that was read has one by now.
         let records = records();
         let rows = records.iter().map(|record| held.layout.row(&Entry::of(record)));
-        let rows = rows.map(|row| row.trim_end_matches(['\r', '\n']).to_owned()).collect();
+        let mut counted: HashMap<String, usize> = HashMap::new();
+        for row in rows {
+            *counted.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;
+        }
         let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
         let is_known = |cell: &str| commits.iter().any(|commit| commit.as_str().starts_with(cell));
-        let (found, text) = since(&held.text, &String::from_utf8_lossy(&bytes), &held.layout, &rows, is_known);
+        let (found, text) = since(&held.text, &String::from_utf8_lossy(&bytes), &held.layout, &counted, is_known);
         if !found.is_harmed() {
             return Ok((found.foreign > 0).then_some((found, None)));
         }

@@ -1,6 +1,6 @@
 //! What became of a ledger while somebody else could write to it. Pure.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::layout::Layout;
 
@@ -24,22 +24,26 @@ impl Since {
     }
 }
 
-/// Compares a ledger with what it `was`. `rows` are those of experiments, as they are written; `is_known` says whether a
-/// commit's cell is that of an experiment. Gives the ledger as it should be as well: the lines that were there, then new
+/// Compares a ledger with what it `was`. `rows` are those of experiments, as they are written, and how many experiments
+/// have each: two sessions that make the same commit have the same row. `is_known` says whether a commit's cell is that
+/// of an experiment. Gives the ledger as it should be as well: the lines that were there, then new
 /// rows of experiments and of others.
 pub(super) fn since(
     was: &str,
     now: &str,
     layout: &Layout,
-    rows: &HashSet<String>,
+    rows: &HashMap<String, usize>,
     is_known: impl Fn(&str) -> bool,
 ) -> (Since, String) {
     let mut left: HashMap<&str, usize> = HashMap::new();
     for line in was.lines() {
         *left.entry(line).or_default() += 1;
     }
+    let missing = rows
+        .iter()
+        .map(|(row, count)| (row.as_str(), count.saturating_sub(left.get(row.as_str()).copied().unwrap_or(0))));
+    let mut missing: HashMap<&str, usize> = missing.collect();
     let (mut found, mut old, mut new, mut odd) = (Since::default(), Vec::new(), Vec::new(), Vec::new());
-    let mut seen: HashSet<&str> = was.lines().collect();
     for line in now.lines() {
         match left.get_mut(line) {
             Some(count) if *count > 0 => {
@@ -53,9 +57,10 @@ pub(super) fn since(
             continue;
         }
         let cells: Vec<&str> = line.split('\t').collect();
-        if rows.contains(line) && seen.insert(line) {
+        if let Some(count) = missing.get_mut(line).filter(|count| **count > 0) {
+            *count -= 1;
             new.push(line);
-        } else if rows.contains(line) || layout.commit_cell(&cells).is_some_and(&is_known) {
+        } else if rows.contains_key(line) || layout.commit_cell(&cells).is_some_and(&is_known) {
             found.false_rows += 1;
         } else if cells.len() == layout.header.len() || line.starts_with('#') {
             found.foreign += 1;
@@ -91,10 +96,22 @@ mod tests {
 
     const HEADER: &str = "commit_hash\tm\tmemory_gb\tstatus\tdescription\n";
 
+    #[test]
+    fn two_sessions_may_have_the_same_row() {
+        let row = "aaaaaaaa\t2\t1\timproved\ta";
+        let text = format!("{HEADER}{row}\n{row}\n");
+        let layout = Layout::new("m", LedgerDialect::Ar);
+        for (times, false_rows) in [(2, 0), (1, 1)] {
+            let rows = [(row.to_owned(), times)].into();
+            let (found, _) = since(&format!("{HEADER}{row}\n"), &text, &layout, &rows, |_| true);
+            assert_eq!(found.false_rows, false_rows);
+        }
+    }
+
     fn compare(was: &[&str], now: &[&str]) -> (Since, String) {
         let layout = Layout::new("m", LedgerDialect::Ar);
         let text = |rows: &[&str]| HEADER.to_owned() + &rows.iter().map(|row| format!("{row}\n")).collect::<String>();
-        let rows = ["aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb"].map(str::to_owned).into();
+        let rows = ["aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb"].map(|row| (row.to_owned(), 1)).into();
         let known = |cell: &str| ["aaaaaaaa", "bbbbbbbb"].iter().any(|commit| commit.starts_with(cell));
         let (found, rebuilt) = since(&text(was), &text(now), &layout, &rows, known);
         (found, rebuilt.strip_prefix(HEADER).unwrap().to_owned())

@@ -80,7 +80,6 @@ impl Session<'_> {
             self.run_folder(id)?;
             self.put_untracked_back()?;
             self.put_records_back()?;
-            self.put_memories_back()?;
         }
         let exit = match called {
             Called::Over(exit) => exit,

@@ -13,6 +13,7 @@ use super::error::{SessionError, list};
 use super::open::Session;
 use super::plan::OWN_FILES;
 use super::reading::{read_history, session_tags};
+use super::watch::Watch;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{CommitId, Contract, Event, Outcome, Phase, Record, count_of};
@@ -71,7 +72,8 @@ impl Session<'_> {
             return Ok(());
         }
         let mut said = Vec::new();
-        if !self.folder.is_whole(&self.lock) {
+        let was_deleted = !self.folder.is_whole(&self.lock);
+        if was_deleted {
             let mut tries = 1;
             while let Err(error) = self.put_folder_back(&mut said) {
                 if tries == TRIES {
@@ -88,6 +90,12 @@ impl Session<'_> {
         for detail in said {
             self.emit(Event::Notice { detail })?;
         }
+        if was_deleted {
+            if let Some(Watch { who, memories, .. }) = &watch {
+                self.put_memories_back(who, memories)?;
+            }
+            self.put_ideas_back()?;
+        }
         self.watch = watch;
         self.watch_again(&self.folder.logs());
         if self.ledger.was_there()
@@ -95,8 +103,6 @@ impl Session<'_> {
         {
             let detail = format!("results.tsv was no file any more; what stood in its place is {}", kept.display());
             self.emit(Event::Notice { detail })?;
-            self.put_memories_back()?;
-            self.put_ideas_back()?;
         }
         if self.ledger.is_missing() {
             self.put_rows_back()?;

@@ -19,19 +19,18 @@ use crate::rules::{
 };
 use crate::state::{IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError};
 
-/// What the files held when the agent was called.
-#[derive(Debug, Default)]
-pub(super) struct Held {
+/// What the files held before an agent or a run began.
+#[derive(Debug)]
+pub(super) struct HeldMemories {
     lessons: Vec<u8>,
     ideas: Vec<u8>,
 }
 
 impl Session<'_> {
-    /// Looks up what the agent is told of earlier nights. What the files hold is kept until the agent is over.
+    /// Looks up what the agent is told of earlier nights.
     pub(super) fn recall(&mut self) -> Result<(), SessionError> {
         let root = self.repo.main_worktree();
         let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
-        self.held = Held { lessons: lessons.content().unwrap_or_default(), ideas: ideas.content().unwrap_or_default() };
         let lessons = match lessons.read() {
             Ok(lessons) => lessons,
             Err(error @ LessonsError::Damaged { .. }) => {
@@ -55,17 +54,23 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Puts back what the agent deleted or emptied.
-    pub(super) fn put_memories_back(&mut self) -> Result<(), SessionError> {
+    /// What the files hold now.
+    pub(super) fn hold_memories(&self) -> HeldMemories {
+        let root = self.repo.main_worktree();
+        let (lessons, ideas) = (LessonFile::new(&root).content(), IdeaFile::new(&root).content());
+        HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
+    }
+
+    /// Puts back what `who` was at work deleted or emptied.
+    pub(super) fn put_memories_back(&mut self, who: &str, held: &HeldMemories) -> Result<(), SessionError> {
         let root = self.repo.main_worktree();
         let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
         let state = self.folder.state();
-        for (back, path) in [
-            (lessons.put_back(&self.held.lessons, &state), lessons.path()),
-            (ideas.put_back(&self.held.ideas), ideas.path()),
-        ] {
+        for (back, path) in
+            [(lessons.put_back(&held.lessons, &state), lessons.path()), (ideas.put_back(&held.ideas), ideas.path())]
+        {
             if self.or_told(back)?.unwrap_or_default() {
-                let detail = format!("{} was deleted while the agent was at work, put back", path.display());
+                let detail = format!("{} was deleted while {who} was at work, put back", path.display());
                 self.emit(Event::Notice { detail })?;
             }
         }

@@ -12,7 +12,6 @@ use super::error::SessionError;
 use super::heal::rebuilt_journal;
 use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
-use super::learning::Held;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use super::times::Times;
@@ -51,8 +50,6 @@ pub struct Session<'a> {
     pub(super) untracked: Option<Untracked>,
     /// What the agent is told of earlier nights.
     pub(super) memories: Memories,
-    /// What the files of lessons and ideas held when it was called.
-    pub(super) held: Held,
     /// What was told to be wrong with them.
     pub(super) trouble: Option<String>,
     /// Whether there is an agent that can be called.
@@ -135,7 +132,6 @@ impl<'a> Session<'a> {
             environment,
             untracked,
             memories: Memories::default(),
-            held: Held::default(),
             trouble: None,
             taken_back: false,
             lock,

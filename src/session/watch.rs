@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::error::{SessionError, list};
+use super::learning::HeldMemories;
 use super::open::Session;
 use super::reading::{read_history, session_tags};
 use super::running::RUN_FILES;
@@ -29,10 +30,11 @@ const HELD_LOG: u64 = 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Who is at work.
-    who: &'static str,
+    pub(super) who: &'static str,
     /// The experiment that is open.
     id: u32,
     files: Held,
+    pub(super) memories: HeldMemories,
     rows: Option<HeldRows>,
     refs: Vec<(String, String)>,
     /// Files that are named when they change, and left as they are.
@@ -53,6 +55,7 @@ impl Session<'_> {
         self.watch = Some(Watch {
             who,
             id,
+            memories: self.hold_memories(),
             files: Held::take(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
             refs: self.watched_refs()?,
@@ -65,6 +68,7 @@ impl Session<'_> {
     pub(super) fn end_watch(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let Some(watch) = self.watch.take() else { return Ok(()) };
+        self.put_memories_back(watch.who, &watch.memories)?;
         self.put_refs_right(&watch)?;
         if let Some(rows) = &watch.rows {
             self.put_rows_right(&watch, rows)?;
