@@ -141,10 +141,16 @@ impl Session<'_> {
         let mut listener = self.interrupts.listen();
         let exit = loop {
             match self.asked()? {
-                Interrupt::Now if !stopping => {
-                    job.stop()?;
-                    stopping = true;
-                }
+                Interrupt::Now if !stopping => match job.stop() {
+                    Err(error @ ExecError::OtherMachine { .. }) => {
+                        self.emit(Event::Notice { detail: error.to_string() })?;
+                        return Ok(Waited::StillRunning);
+                    }
+                    stopped => {
+                        stopped?;
+                        stopping = true;
+                    }
+                },
                 Interrupt::Detach => return Ok(Waited::StillRunning),
                 _ => {}
             }
@@ -178,7 +184,7 @@ impl Session<'_> {
         let commit = commit_of(open)?;
         self.put_protected_back(&commit)?;
         // A guard judges the change, and not what its run or an earlier guard made of it.
-        self.put_back(&commit, &commit)?;
+        self.check_out(open)?;
         let name = guard_name(number);
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;

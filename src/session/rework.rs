@@ -72,7 +72,6 @@ impl Session<'_> {
         crash::point("rework.branch_moved");
         self.check_room()?;
         self.remember_untracked_beside(&open.base, &draft.commit)?;
-        self.recall()?;
         let call = Call { folder: self.run_folder(open.id)? };
         let Work { exit, proposal, said } = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,

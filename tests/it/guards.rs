@@ -269,6 +269,17 @@ fn a_guard_outlives_its_caller_and_is_waited_for() {
 }
 
 #[test]
+fn a_guard_whose_watcher_is_killed_is_run_again_and_its_run_is_not() {
+    let repo = repo();
+    let edit = "echo echo val_bpb: 1.5 > src/value; echo 'mkdir ../killed && kill -KILL $PPID; echo again' > src/check";
+    session(&repo, &["--guard", ". ./guard.sh"], &[edit], 1).ok();
+    let record = record(&repo, 1);
+    assert_eq!((&record["outcome"], &record["guards"][0]["passed"]), (&"keep".into(), &true.into()), "{record}");
+    assert_eq!((lines(&repo, "runs"), lines(&repo, "guards")), (2, 3));
+    assert!(repo.read(".autoresearch/t/runs/00001/guard-1.log").ends_with("again\n"));
+}
+
+#[test]
 fn a_guard_that_nobody_waits_for_is_ended_and_its_change_rolled_back() {
     let repo = repo();
     repo.write("src/value", "echo val_bpb: 1.5\n");
