@@ -84,7 +84,7 @@ impl Session<'_> {
             }
             said.push(format!("{} was deleted; {REBUILT}", self.folder.root().display()));
         }
-        said.extend(self.put_files_right()?);
+        said.extend(self.put_files_right(|_| true)?);
         // Who goes on changing them is not followed while this is said.
         let watch = self.watch.take();
         for detail in said {
@@ -115,11 +115,14 @@ impl Session<'_> {
     fn put_folder_back(&mut self, said: &mut Vec<String>) -> Result<(), SessionError> {
         self.folder.create()?;
         self.folder.lock_again(&mut self.lock)?;
+        // Nothing but this process knows what the log said.
+        let runs = self.folder.runs();
+        said.extend(self.put_files_right(|path| path.starts_with(&runs))?);
         self.write_untracked()?;
         let now = self.now();
         self.journal.write(&self.folder.state(), now)?;
         crash::point("heal.journal_written");
-        said.extend(self.put_files_right()?);
+        said.extend(self.put_files_right(|_| true)?);
         self.memory.create(self.history.records())?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;

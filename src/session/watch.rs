@@ -76,11 +76,12 @@ impl Session<'_> {
         self.name_changed(&watch)
     }
 
-    /// Puts the files of `ar`'s back that somebody changed since the watch began; gives what is to be said about that.
-    pub(super) fn put_files_right(&mut self) -> Result<Vec<String>, SessionError> {
+    /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began; gives what is to be
+    /// said about that.
+    pub(super) fn put_files_right(&mut self, meant: impl Fn(&Path) -> bool) -> Result<Vec<String>, SessionError> {
         let Some(watch) = &mut self.watch else { return Ok(Vec::new()) };
         let (mut deleted, mut back, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for mended in watch.files.put_back()? {
+        for mended in watch.files.put_back(meant)? {
             match mended {
                 Mended::Deleted(path) => deleted.push(path),
                 Mended::PutBack(path, aside) => {

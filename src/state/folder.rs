@@ -46,7 +46,7 @@ impl SessionFolder {
 
     /// Creates the folder with its parts.
     pub fn create(&self) -> Result<(), StateError> {
-        [self.state(), self.logs(), self.root.join("runs")].iter().try_for_each(|folder| create_folder(folder))
+        [self.state(), self.logs(), self.runs()].iter().try_for_each(|folder| create_folder(folder))
     }
 
     /// The folder itself.
@@ -64,9 +64,14 @@ impl SessionFolder {
         self.root.join("logs")
     }
 
+    /// The folder of all runs.
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
     /// The folder of one experiment's runs.
     pub fn run(&self, id: u32) -> PathBuf {
-        self.root.join("runs").join(format!("{id:05}"))
+        self.runs().join(format!("{id:05}"))
     }
 
     /// Creates the folder of one experiment's runs.

@@ -115,14 +115,15 @@ impl Held {
         }
     }
 
-    /// Puts those files back that hold something else, or are no files any more. A file that was not there is moved away.
+    /// Puts those files back that are `meant` and hold something else, or are no files any more. A file that was not there is
+    /// moved away.
     ///
     /// # Errors
     ///
     /// A file cannot be moved or written.
-    pub fn put_back(&mut self) -> Result<Vec<Mended>, StateError> {
+    pub fn put_back(&mut self, meant: impl Fn(&Path) -> bool) -> Result<Vec<Mended>, StateError> {
         let mut mended = Vec::new();
-        for held in &mut self.files {
+        for held in self.files.iter_mut().filter(|held| meant(&held.path)) {
             let now = FileStamp::of(&held.path);
             if now == held.stamp {
                 continue;
@@ -158,7 +159,7 @@ mod tests {
             fs::write(path(name), name).unwrap();
         }
         let mut held = Held::take(["text", "link", "folder", "gone", "same", "new"].map(path));
-        assert_eq!(held.put_back().unwrap(), []);
+        assert_eq!(held.put_back(|_| true).unwrap(), []);
         fs::write(path("text"), "else").unwrap();
         for name in ["link", "folder", "gone"] {
             fs::remove_file(path(name)).unwrap();
@@ -169,7 +170,7 @@ mod tests {
         fs::write(path("new"), "new").unwrap();
         let put_back = |name: &str| Mended::PutBack(path(name), path(&format!("{name}.rewritten")));
         assert_eq!(
-            held.put_back().unwrap(),
+            held.put_back(|_| true).unwrap(),
             [put_back("text"), put_back("link"), put_back("folder"), Mended::Deleted(path("gone")), put_back("new")]
         );
         for name in ["text", "link", "folder", "gone", "same"] {
@@ -180,6 +181,6 @@ mod tests {
         assert!(!path("new").exists());
         fs::write(path("text"), "by this process").unwrap();
         held.take_again(&path("text"));
-        assert_eq!(held.put_back().unwrap(), []);
+        assert_eq!(held.put_back(|_| true).unwrap(), []);
     }
 }
