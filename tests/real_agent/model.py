@@ -18,7 +18,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 # What stands in every prompt of `ar`.
-MARK = "Make the change for experiment"
+MARK = "## The contract"
 
 # What stands in requests that carry the prompt along and are for something else: the subject of a commit, a summary.
 ASIDES = ("Git commit messages", "summarize this partial conversation")
