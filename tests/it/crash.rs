@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use crate::cli::{SOURCES, sources};
 use crate::crash_scenario::{Kill, Scenario, Session, Trace};
 use crate::kill::soak;
-use crate::outcome::{assert_outcome, outcome};
+use crate::outcome::assert_outcome;
 
 /// How many sessions go on at the same time; each of them mostly waits for the disk.
 const AT_ONCE: usize = 8;
@@ -31,7 +31,7 @@ static WHOLE: LazyLock<Vec<Whole>> = LazyLock::new(|| {
         let mut session = Session::new(scenario);
         let trace = session.step(None).unwrap();
         session.check_runs(0);
-        Whole { scenario, outcome: outcome(session.repo()), trace }
+        Whole { scenario, outcome: session.outcome(), trace }
     })
 });
 
@@ -63,7 +63,7 @@ impl Whole {
             traces.push(session.step(None).unwrap());
         }
         session.check_runs(lost);
-        assert_outcome(session.repo(), &self.outcome, &format!("{:?} killed at {kills:?}", self.scenario));
+        assert_outcome(&session.outcome(), &self.outcome, &format!("{:?} killed at {kills:?}", self.scenario));
         traces
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use autoresearch::crash::POINTS;
 
+use crate::outcome::{outcome, results};
 use crate::run_loop::{agent, training_repo};
 use crate::support::{Called, TestRepo, ar_command};
 
@@ -129,9 +130,13 @@ impl Session {
         Session { scenario, repo, edits: 0, answers: 0 }
     }
 
-    /// Where it is.
-    pub(crate) fn repo(&self) -> &TestRepo {
-        &self.repo
+    /// What it came to.
+    pub(crate) fn outcome(&self) -> String {
+        match self.scenario {
+            // The logs that its agent deletes are put back by a process that held them, and by no other.
+            Scenario::Deletes(_) => results(&self.repo),
+            _ => outcome(&self.repo),
+        }
     }
 
     /// Brings it to its end, or to where it is killed: the error.

@@ -64,14 +64,13 @@ pub(crate) fn results(repo: &TestRepo) -> String {
     text + &repo.git(["fsck", "--no-dangling", "--no-progress"])
 }
 
-/// Checks that a session came to `expected`, an [`outcome`]; `what` says which session.
+/// Checks that what a session came to is `expected`; `what` says which session.
 #[track_caller]
-pub(crate) fn assert_outcome(repo: &TestRepo, expected: &str, what: &str) {
-    let found = outcome(repo);
+pub(crate) fn assert_outcome(found: &str, expected: &str, what: &str) {
     let without = |text: &str, other: &str| {
         text.lines().filter(|line| !other.lines().any(|known| known == *line)).collect::<Vec<_>>().join("\n  ")
     };
-    let (missing, other) = (without(expected, &found), without(&found, expected));
+    let (missing, other) = (without(expected, found), without(found, expected));
     assert!(found == expected, "{what}\nmissing:\n  {missing}\nin place of it:\n  {other}");
 }
 
