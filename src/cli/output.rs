@@ -1,6 +1,8 @@
 //! Writing to standard output and standard error, which may be gone: a closed pipe or terminal stops nothing.
 
+use std::fs;
 use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
@@ -31,6 +33,12 @@ pub(super) fn waits_for_terminal() -> bool {
 /// for it.
 pub(super) fn give_up() {
     GIVEN_UP.store(true, Ordering::Relaxed);
+}
+
+/// The files that standard output and standard error go to, where the system names them.
+pub(super) fn files() -> Vec<PathBuf> {
+    let named = ["1", "2"].iter().filter_map(|stream| fs::read_link(Path::new("/proc/self/fd").join(stream)).ok());
+    named.filter(|path| path.is_file()).collect()
 }
 
 /// Writes a line to standard output.

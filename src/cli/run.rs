@@ -19,7 +19,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let asked = settings::resolve(args.settings, repo.worktree())?;
     let drive = Drive::Loop { adopt: args.adopt };
     let main_worktree = repo.main_worktree();
-    let plan = Plan::new(repo, &asked, drive, clock)?;
+    let plan = Plan::new(repo, &asked, drive, clock)?.leave_out(output::files());
     let must_ask = !args.yes && !plan.continued() && args.format == StreamFormat::Table && output::is_interactive();
     if must_ask && !confirm::confirm(plan.contract()) {
         output::note("not started; nothing was changed");
@@ -42,7 +42,7 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let tag = find_session(&repo, args.session.or_else(|| asked.tag.clone()))?;
     let drive = Drive::Loop { adopt: false };
     let main_worktree = repo.main_worktree();
-    let plan = Plan::new(repo, &Asked { tag: Some(tag), ..asked }, drive, clock)?;
+    let plan = Plan::new(repo, &Asked { tag: Some(tag), ..asked }, drive, clock)?.leave_out(output::files());
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
     Ok(ExitCode::from(exit::of_stop(&reason)))
 }

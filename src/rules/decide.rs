@@ -56,10 +56,12 @@ const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
 pub fn format_distance(a: &Number, b: &Number) -> String {
     let distance = (a.value - b.value).abs();
     let decimals = a.decimals().max(b.decimals());
-    if decimals <= MOST_DECIMALS && distance < TOO_LARGE {
-        let text = format!("{distance:.decimals$}");
+    if distance < TOO_LARGE {
+        let text = format!("{distance:.*}", decimals.min(MOST_DECIMALS));
+        // Of the digits of a number that is written to the last bit, those of a difference that are zero say nothing.
+        let text = if decimals > MOST_DECIMALS { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
         if distance == 0.0 || text.contains(|c: char| ('1'..='9').contains(&c)) {
-            return text;
+            return text.to_owned();
         }
     }
     format!("{distance:.3e}")
@@ -186,6 +188,7 @@ mod tests {
         assert_eq!(format_gain(&number("0.9979"), &number("0.9980")), "0.0001 (0.010 %)");
         assert_eq!(format_gain(&number("1.5e-7"), &number("2e-7")), "0.00000005 (25 %)");
         assert_eq!(format_gain(&number("1.99e2"), &number("1.00e2")), "99 (99 %)");
+        assert_eq!(format_gain(&number("1.1000000000000001"), &number("1.3")), "0.2 (15 %)");
         assert_eq!(format_gain(&number("0.3"), &number("0.30000000000000004")), "5.551e-17 (1.9e-14 %)");
         assert_eq!(format_gain(&number("1e-20"), &number("3e-20")), "2.000e-20 (67 %)");
         assert_eq!(format_gain(&number("1e30"), &number("3e30")), "2.000e30 (67 %)");

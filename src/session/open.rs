@@ -71,8 +71,10 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
     pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
-        let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices } = plan;
+        let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out } = plan;
         repo.exclude(OWN_FILES)?;
+        let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
+        repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
         crash::point("open.excluded");
         folder.create()?;
         let lock = folder.lock(repo.git_dir())?;
@@ -394,6 +396,14 @@ fn forget(state: &Path) -> Result<(), SessionError> {
         crash::point("abandon.file_removed");
     }
     Ok(())
+}
+
+/// The pattern by which git passes over a file of the working tree at `root`; nothing for one that is elsewhere.
+fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
+    let path = file.strip_prefix(root.canonicalize().ok()?).ok()?.to_str()?;
+    let is_special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ' ');
+    let escaped = path.chars().map(|c| if is_special(c) { format!("\\{c}") } else { c.to_string() });
+    (!path.contains(['\n', '\r'])).then(|| format!("/{}", escaped.collect::<String>()))
 }
 
 /// Removes one of `ar`'s own files, if it is there.

@@ -56,6 +56,8 @@ pub struct Plan {
     pub(super) drive: Drive,
     pub(super) continued: bool,
     pub(super) notices: Vec<String>,
+    /// Files that grow on their own and are no part of any change.
+    pub(super) left_out: Vec<PathBuf>,
 }
 
 impl Plan {
@@ -139,11 +141,17 @@ impl Plan {
         if !continued {
             notices.extend(untracked_notice(&changes));
         }
-        let plan = Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices };
+        let plan =
+            Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out: Vec::new() };
         if drive != Drive::Ending {
             plan.check_room()?;
         }
         Ok(plan)
+    }
+
+    /// Makes files no part of any change, such as the one that the loop's own output goes to.
+    pub fn leave_out(self, files: Vec<PathBuf>) -> Plan {
+        Plan { left_out: files, ..self }
     }
 
     /// The terms.

@@ -426,3 +426,17 @@ fn a_change_with_a_huge_file_is_refused_and_recorded_and_the_night_goes_on() {
     // What is too large to keep is left where it is.
     assert_eq!(repo.status(), "?? big.bin");
 }
+
+#[test]
+fn the_file_that_its_own_output_goes_to_is_no_part_of_a_change() {
+    let repo = training_repo();
+    let agent = agent("better worse");
+    let args = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
+    let night = fs::File::create(repo.path().join("my [night].log")).unwrap();
+    let mut command = ar_command(&repo, &repo.path(), args);
+    command.args(["--max-experiments", "2", "--format", "json"]).stdout(night);
+    Called::from(command.output().unwrap()).ok();
+    assert!(repo.read("my [night].log").contains("agent_started"));
+    let changed = repo.git(["log", "--all", "--name-only", "--format="]);
+    assert!(changed.contains("train.sh") && !changed.contains("night"), "{changed}");
+}
