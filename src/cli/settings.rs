@@ -32,6 +32,11 @@ pub(super) fn clock() -> Result<Clock, CliError> {
     }
 }
 
+/// Whether this call comes from an agent that the loop has called for one change.
+pub(super) fn called_by_loop() -> bool {
+    std::env::var_os("AR_PROPOSAL").is_some_and(|file| !file.is_empty())
+}
+
 /// One setting as a layer gives it: the name of its flag, its value, and what to call it in an error.
 struct Given {
     long: String,

@@ -333,7 +333,7 @@ impl<'a> Session<'a> {
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             self.sum_up()?;
         }
-        self.journal.ended = reason.to_string().lines().next().map(str::to_owned);
+        self.journal.ended = Some(reason.in_short());
         self.write_journal()?;
         crash::point("stop.journal_written");
         let experiments = self.history.experiments();
