@@ -78,6 +78,8 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let called = run(&repo, &steps, 2, &["--agent-timeout", "700ms", "--grace", "100ms"]).ok();
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+    let cut = "   1  -        the agent was ended when its time was over; what it had changed by then is measured\n   1  discard";
+    assert!(called.stdout.contains(cut), "{called:#?}");
     let idle = "   2  -        the agent was ended when its time was over and changed nothing\n";
     assert!(called.stdout.contains(idle), "{called:#?}");
     let ended = "The last call was ended after 700ms, which is all that a call may take. ";
