@@ -46,6 +46,7 @@ fn a_call_ends_at_the_time_of_day_that_it_is_given() {
     let repo = training_repo();
     // The tests begin at ten in the evening.
     let called = run(&repo, "sh train.sh", "echo $AR_EXPERIMENT > new.txt", &["--until", "22:00:02"]).ok();
+    assert!(called.stderr.contains("note: this call ends at 22:00 on Nov 20\n"), "{called:#?}");
     let last = called.stdout.lines().last().unwrap();
     assert!(last.ends_with("it is 22:00:02") || last.contains(" left before 22:00:02, and "), "{called:#?}");
     assert!(records(&repo).len() > 2, "{called:#?}");
