@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Outcome, Record, Tag, clock_time, count_of, experiment_name,
-    moment_text, shell_word,
+    Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Outcome, Record, Tag, clock_time, count_of,
+    experiment_name, moment_text, shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -35,7 +35,9 @@ impl OutageKind {
             OutageKind::Login => "log it in",
             OutageKind::Overloaded => "wait, or name another agent with --agent",
             OutageKind::Offline => "see to the network",
-            OutageKind::Failed => "see to its command line; agent.log in the newest folder of the session's runs has all it said",
+            OutageKind::Failed => {
+                "see to its command line; agent.log in the newest folder of the session's runs has all it said"
+            }
         }
     }
 }

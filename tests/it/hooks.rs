@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::interrupt::signal;
 use crate::run_loop::{agent, training_repo};
@@ -33,7 +33,8 @@ fn warnings(repo: &TestRepo) -> Vec<String> {
         .collect()
 }
 
-const TELLS: &str = "echo \"$AR_EVENT $AR_TAG\" >> \"$AR_ROOT/../names\"; cat >> \"$AR_ROOT/../events\"; echo >> hook.log";
+const TELLS: &str =
+    "echo \"$AR_EVENT $AR_TAG\" >> \"$AR_ROOT/../names\"; cat >> \"$AR_ROOT/../events\"; echo >> hook.log";
 
 fn told(repo: &TestRepo) -> Vec<Value> {
     let text = fs::read_to_string(repo.outside().join("events")).unwrap();
@@ -74,9 +75,9 @@ fn each_event_is_told_as_json_in_order() {
     assert_eq!(repo.read(".autoresearch/t/logs/on-event/hook.log").lines().count(), 8);
 }
 
-/// Takes the folder of experiment 1 as a job that goes on does.
-fn take_folder(repo: &TestRepo) -> File {
-    let folder = repo.file(".autoresearch/t/runs/00001");
+/// Takes the folder of an experiment as a job that goes on does.
+fn take_folder(repo: &TestRepo, id: u32) -> File {
+    let folder = repo.file(format!(".autoresearch/t/runs/{id:05}"));
     fs::create_dir_all(&folder).unwrap();
     let lock = File::create(folder.join("lock")).unwrap();
     lock.lock().unwrap();
@@ -94,7 +95,10 @@ fn an_error_at_any_time_is_told_and_leaves_its_line_where_it_was_written() {
         assert_eq!(journal["status"], "stopped", "{journal}");
         let ended = journal["ended"].as_str().unwrap();
         let log = repo.read(".autoresearch/t/logs/work.jsonl");
-        assert_eq!((log.matches("\"level\":\"error\"").count(), log.matches("session_stopped").count()), (times, times + 1));
+        assert_eq!(
+            (log.matches("\"level\":\"error\"").count(), log.matches("session_stopped").count()),
+            (times, times + 1)
+        );
         let logs = fs::read_dir(repo.file(".autoresearch/t/logs")).unwrap().map(|entry| entry.unwrap().file_name());
         let aside: Vec<_> = logs.filter(|name| name.to_string_lossy().contains("rewritten")).collect();
         assert!(aside.is_empty(), "{aside:?}");
@@ -102,16 +106,19 @@ fn an_error_at_any_time_is_told_and_leaves_its_line_where_it_was_written() {
         assert_eq!(names, "stopped\n".repeat(times + 1));
         ended.to_owned()
     };
-    let taken = take_folder(&repo);
-    let called = ar(&repo, ["resume", "--agent", "echo >> train.sh"]).exits(4);
-    assert_eq!(called.stderr.matches("`ar resume`").count(), 1, "{called:#?}");
-    assert!(is_told(1).contains("another command is still running"), "{called:#?}");
+    let taken = take_folder(&repo, 1);
     repo.write("train.sh", format!("{}# longer\n", repo.read("train.sh")));
     let called = ar(&repo, ["run", "--adopt"]).exits(4);
-    assert!(is_told(2).contains("job.json"), "before the first call: {called:#?}");
+    assert!(is_told(1).contains("job.json"), "before the first call: {called:#?}");
     drop(taken);
-    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
-    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+    let taken = take_folder(&repo, 2);
+    let called = ar(&repo, ["resume", "--agent", "echo >> train.sh"]).exits(4);
+    assert_eq!(repo.read("results.tsv").lines().count(), 3, "{called:#?}");
+    assert_eq!(called.stderr.matches("`ar resume`").count(), 1, "{called:#?}");
+    assert!(is_told(2).contains("another command is still running"), "{called:#?}");
+    drop(taken);
+    ar(&repo, ["resume", "--max-experiments", "2"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
 }
 
 #[test]
@@ -126,18 +133,25 @@ fn a_try_tells_of_its_experiment() {
     repo.write("train.sh", better);
     ar(&repo, ["try", "-m", "shorter"]).ok();
     assert_eq!(names(), "keep t\nbest t\nkeep t\n", "one that is kept for being shorter is not the best");
+}
 
-    // A call that fails tells of what it had recorded by then.
-    repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=1", "VAL_BPB=0"));
-    let mut killed = ar_command(&repo, &repo.path(), ["try", "-m", "third"]);
-    assert!(!killed.env("AR_CRASH_AT", "settling.remembered:1").output().unwrap().status.success());
+#[cfg(feature = "crash-points")]
+#[test]
+fn a_try_that_fails_tells_of_what_it_had_recorded() {
+    let repo = training_repo();
+    repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1"));
+    let args = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--on-event", TELLS];
+    let mut killed = ar_command(&repo, &repo.path(), args);
+    killed.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "settling.remembered:2");
+    assert!(!killed.output().unwrap().status.success());
     let path = ".autoresearch/t/state/progress.json";
     let mut journal: Value = serde_json::from_str(&repo.read(path)).unwrap();
-    journal["aside"] = json!({"commit": "0".repeat(40), "description": "", "reference": "refs/autoresearch/t/saved/9"});
+    let commit = "0".repeat(40);
+    journal["aside"] = serde_json::json!({"commit": commit, "description": "", "reference": "refs/none"});
     repo.write(path, journal.to_string());
-    let called = ar(&repo, ["try", "--continue"]);
-    assert_ne!(called.code, Some(0), "{called:#?}");
-    assert_eq!(names(), "keep t\nbest t\nkeep t\nkeep t\nbest t\n", "{called:#?}");
+    let called = ar(&repo, ["try", "--continue"]).exits(1);
+    assert!(repo.git(["for-each-ref"]).contains("refs/autoresearch/t/00001"), "{called:#?}");
+    assert_eq!(fs::read_to_string(repo.outside().join("names")).unwrap(), "keep t\nbest t\n", "{called:#?}");
 }
 
 #[test]
