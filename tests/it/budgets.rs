@@ -23,6 +23,26 @@ fn no_experiment_is_started_that_cannot_end_in_time() {
     assert!(called.stdout.contains(" left of 1s, and 1s needed\n"), "{called:#?}");
     assert!(!repo.outside().join("called").exists(), "{called:#?}");
     assert_eq!(records(&repo).len(), 1);
+    let repo = training_repo();
+    let guarded = ["--guard", "sleep 0.3", "--guard", "sleep 0.3", "--for", "1s"];
+    let called = run(&repo, "sh train.sh", "echo called > ../called", &guarded).ok();
+    assert!(called.stdout.contains(" left of 1s, and 1s needed\n"), "its guards are a part of it: {called:#?}");
+    assert!(!repo.outside().join("called").exists(), "{called:#?}");
+}
+
+#[test]
+fn a_call_that_the_end_of_the_loop_cuts_short_is_not_held_against_the_agent() {
+    let repo = training_repo();
+    let called = run(&repo, "sh train.sh", "sleep 60", &["--for", "1s", "--grace", "100ms"]).ok();
+    assert!(called.stdout.ends_with("stopped: 1s are over\n"), "{called:#?}");
+    let agent = "cp \"$AR_PROMPT\" ../prompt; echo more >> train.sh";
+    ar(&repo, ["resume", "--for", "8h", "--max-experiments", "1", "--agent", agent]).ok();
+    let prompt = std::fs::read_to_string(repo.outside().join("prompt")).unwrap();
+    let (_, told) = prompt.split_once("## Where the session stands").unwrap();
+    assert!(!told.contains("The last"), "{told}");
+    let iterations = repo.read(".autoresearch/t/state/iteration_log.jsonl");
+    assert_eq!(iterations.lines().count(), 1, "{iterations}");
+    assert!(iterations.contains("\"iteration\":1,"), "{iterations}");
 }
 
 #[test]
