@@ -213,3 +213,15 @@ fn the_doctor_names_damaged_lessons_and_ideas_and_sets_them_aside() {
     assert!(ar(&repo, ["idea", "list"]).ok().stdout.contains("deeper"));
     assert_eq!(repo.status(), "");
 }
+
+#[test]
+fn two_troubles_at_once_are_told_once_each() {
+    let repo = training_repo();
+    for path in [LESSONS, ".autoresearch/ideas.jsonl"] {
+        fs::create_dir_all(repo.file(path)).unwrap();
+    }
+    let called = run(&repo, "value=1.$AR_EXPERIMENT", 3, &[]).ok();
+    for trouble in ["lessons cannot be read", "ideas cannot be read", "lessons or ideas are not kept"] {
+        assert_eq!(called.stderr.matches(trouble).count(), 1, "{trouble}: {called:#?}");
+    }
+}
