@@ -1,6 +1,7 @@
 //! What the agent says about its change.
 
 use std::path::Path;
+use std::slice;
 
 use serde_json::{Map, Value, json};
 
@@ -71,11 +72,14 @@ impl Proposal {
     /// Takes the known fields of a JSON object.
     fn from_json(value: &Value) -> Self {
         let text = |name: &str| value.get(name).and_then(plain);
-        let findings = match value.get("findings") {
-            Some(Value::Array(items)) => items.iter().filter_map(plain).collect(),
-            Some(other) => plain(other).into_iter().collect(),
-            None => Vec::new(),
-        };
+        let mut findings: Vec<String> = Vec::new();
+        let said =
+            value.get("findings").map_or(&[][..], |said| said.as_array().map_or(slice::from_ref(said), Vec::as_slice));
+        for finding in said.iter().filter_map(plain) {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
         Proposal {
             description: text("description"),
             direction: text("direction"),

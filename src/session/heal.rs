@@ -120,7 +120,8 @@ impl Session<'_> {
         said.extend(self.put_files_right(|path| path.starts_with(&runs))?);
         self.write_untracked()?;
         let now = self.now();
-        self.journal.write(&self.folder.state(), now)?;
+        // What is counted of an experiment and not yet written down would be counted again after a kill.
+        self.written.write(&self.folder.state(), now)?;
         crash::point("heal.journal_written");
         said.extend(self.put_files_right(|_| true)?);
         self.memory.create(self.history.records())?;

@@ -1,5 +1,6 @@
 //! An open session: everything that the loop holds in its hands.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,8 @@ pub struct Session<'a> {
     pub(super) protected: Vec<PathBuf>,
     pub(super) history: History,
     pub(super) journal: Journal,
+    /// The journal as it was last written.
+    pub(super) written: Journal,
     pub(super) log: EventLog,
     pub(super) memory: Memory,
     pub(super) ledger: LedgerFile,
@@ -50,8 +53,8 @@ pub struct Session<'a> {
     pub(super) untracked: Option<Untracked>,
     /// What the agent is told of earlier nights.
     pub(super) memories: Memories,
-    /// What was told to be wrong with them.
-    pub(super) trouble: Option<String>,
+    /// What was told to be wrong with something that the night does not depend on.
+    pub(super) troubles: BTreeSet<String>,
     /// Whether there is an agent that can be called.
     pub(super) calls_agent: bool,
     /// Whether the opening of the session was taken back.
@@ -120,6 +123,7 @@ impl<'a> Session<'a> {
         let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
         let mut session = Session {
             calls_agent,
+            written: journal.clone(),
             journal,
             repo,
             folder,
@@ -134,7 +138,7 @@ impl<'a> Session<'a> {
             environment,
             untracked,
             memories: Memories::default(),
-            trouble: None,
+            troubles: BTreeSet::new(),
             taken_back: false,
             lock,
             interrupts,
@@ -295,6 +299,7 @@ impl<'a> Session<'a> {
         self.heal()?;
         let now = self.clock.now();
         self.journal.write(&self.folder.state(), now)?;
+        self.written = self.journal.clone();
         self.watch_again(&self.folder.state().join(PROGRESS));
         Ok(())
     }
@@ -302,9 +307,7 @@ impl<'a> Session<'a> {
     /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
     /// on.
     pub(super) fn forget_unwritten(&mut self) {
-        if let Ok(Some(journal)) = Journal::read(&self.folder.state()) {
-            self.journal = journal;
-        }
+        self.journal = self.written.clone();
     }
 
     /// Moves the journal to a step of the open experiment.
