@@ -14,6 +14,7 @@ mod directing;
 mod doctor;
 mod error;
 mod failed_log;
+mod follow;
 mod guarding;
 mod heal;
 mod hooks;
