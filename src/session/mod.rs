@@ -21,6 +21,7 @@ mod hooks;
 mod interrupts;
 mod keep_logs;
 mod learning;
+mod odd;
 mod open;
 mod outage;
 mod plan;

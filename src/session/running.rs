@@ -21,7 +21,7 @@ use crate::domain::{Event, Failure, FailureClass, MetricSource, Number, Phase, R
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, judge, metric_file};
 use crate::rules::RunFound;
-use crate::state::{OpenExperiment, move_odd_away, read_json, read_regular, remove_left_over};
+use crate::state::{OpenExperiment, read_at_most, read_json, remove_left_over};
 
 /// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_secs(1);
@@ -32,6 +32,9 @@ pub(super) const RUN: &str = "run";
 /// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
 pub(super) const RUN_FILES: [&str; 7] =
     ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];
+
+/// How large the file may be that a metric is read from, in bytes: that of a run which lists each of its steps.
+const LARGEST_METRIC_FILE: u64 = 64 << 20;
 
 /// Until when a run is waited for; for ever when absent.
 pub(super) type Deadline = Option<Instant>;
@@ -111,7 +114,7 @@ impl Session<'_> {
             return Ok(open);
         }
         self.check_room()?;
-        let folder = self.run_folder(open.id)?;
+        let folder = self.clear_run_folder(open.id)?;
         if self.journal.phase == Phase::Running {
             // Without what is cleared away now, a run that was lost would look like one that was never started.
             self.enter(Phase::Committing, open.clone())?;
@@ -123,9 +126,7 @@ impl Session<'_> {
             crash::point("running.version_set_aside");
         }
         for name in RUN_FILES {
-            let path = folder.join(name);
-            move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path: path.clone(), source })?;
-            remove_file(&path)?;
+            remove_file(&folder.join(name))?;
         }
         for number in 1..=self.contract.guards.len() {
             let name = guard_name(number);
@@ -158,7 +159,7 @@ impl Session<'_> {
     fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         let commit = commit_of(open)?;
         self.put_protected_back(&commit)?;
-        let folder = self.run_folder(open.id)?;
+        let folder = self.clear_run_folder(open.id)?;
         let log = folder.join("run.log");
         let root = self.repo.worktree().to_owned();
         if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
@@ -207,7 +208,7 @@ impl Session<'_> {
         let folder = self.folder.run(open.id);
         let job = exec::attach(&folder, RUN)?;
         let log = LogFollower::new(folder.join("run.log"), &self.contract.metric)?;
-        let started: Option<Started> = read_json(&folder.join("started.json"))?;
+        let started: Option<Started> = read_json(&folder.join("started.json")).unwrap_or_default();
         let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
         Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
     }
@@ -360,5 +361,5 @@ fn read_metric_file(path: &Path, pointer: &str, before: Option<&str>) -> Option<
     if stamp(path).as_deref() == before {
         return None;
     }
-    metric_file(&read_regular(path).ok()?, pointer).ok()
+    metric_file(&read_at_most(path, LARGEST_METRIC_FILE).ok()?, pointer).ok()
 }
