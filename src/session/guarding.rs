@@ -190,6 +190,7 @@ impl Session<'_> {
         // A guard judges the change, and not what its run or an earlier guard made of it.
         self.check_out(open)?;
         let name = guard_name(number);
+        self.clear_run_folder(open.id)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
         self.begin_watch("the guard", open.id)?;

@@ -22,8 +22,8 @@ use crate::session::heal::rebuilt_journal;
 use crate::session::plan::OWN_FILES;
 use crate::session::terms::Asked;
 use crate::state::{
-    ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, refuse_held,
-    write_atomic,
+    ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, read_regular,
+    refuse_held, write_atomic,
 };
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
@@ -258,5 +258,5 @@ fn set_aside(path: &Path) -> Result<String, SessionError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SessionError> {
-    fs::read(path).map_err(|source| SessionError::Io { action: "read", path: path.to_owned(), source })
+    read_regular(path).map_err(|source| SessionError::Io { action: "read", path: path.to_owned(), source })
 }
