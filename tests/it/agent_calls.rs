@@ -91,3 +91,14 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
     let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
     assert_eq!(contract["agent_timeout"], 0.7);
 }
+
+#[test]
+fn an_idea_is_not_offered_to_the_experiment_that_it_comes_from() {
+    let repo = training_repo();
+    let idea = "echo '{\"ideas\": [\"warm restarts\"]}' > \"$AR_PROPOSAL\"";
+    run(&repo, &[idea, "change", "change"], 2, &[]).ok();
+    let is_offered = |call: usize| {
+        fs::read_to_string(repo.outside().join(format!("prompt-{call}"))).unwrap().contains("warm restarts")
+    };
+    assert_eq!([1, 2, 3].map(is_offered), [false, false, true]);
+}
