@@ -63,6 +63,8 @@ fn median(newest_first: impl Iterator<Item = f64>) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -71,6 +73,33 @@ mod tests {
         assert_eq!(median([600.0, 3.0, 5.0].into_iter()), Duration::from_secs(5));
         let newest_first = [1.0; 9].into_iter().chain([500.0; 100]);
         assert_eq!(median(newest_first), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_change_is_measured_by_one_run_and_all_guards() {
+        let guards = |seconds: &[f64]| -> Vec<_> {
+            let guard = |seconds| json!({"command": "", "exit": 0, "signal": null, "seconds": seconds, "passed": true});
+            seconds.iter().map(guard).collect()
+        };
+        let run = json!({"command": "", "seed": null, "started": "2026-11-20T22:00:00Z", "seconds": 60.0, "exit": 0,
+            "signal": null, "value": 1.0});
+        let version = json!({"commit": "c", "saved": "s", "failure": null, "reason": "", "value": 1.0,
+            "guards": guards(&[3.0, 4.0])});
+        let record = |versions: usize| {
+            serde_json::from_value(json!({
+                "version": 1, "id": versions, "tag": "t", "commit": "c", "base": "b", "description": "", "direction": null,
+                "outcome": "keep", "failure": null, "reason": "", "metrics": {}, "memory_gb": null,
+                "runs": vec![&run; versions + 1], "guards": guards(&[3.0, 5.0]), "versions": vec![&version; versions],
+                "metric": {"name": "loss", "direction": "lower", "value": 1.0, "raw": null},
+                "diff": {"files": 1, "added": 1, "deleted": 0}, "agent": null,
+                "environment": {"host": "", "gpu": null, "driver": null, "lockfile": null},
+                "started": "2026-11-20T22:00:00Z", "finished": "2026-11-20T22:00:00Z",
+            }))
+            .unwrap()
+        };
+        assert_eq!(expected_run(&History::new(vec![record(0)])), Duration::from_secs(68));
+        assert_eq!(expected_run(&History::new(vec![record(0), record(2)])), Duration::from_secs(68), "reworked twice");
+        assert_eq!(expected_run(&History::new(Vec::new())), Duration::ZERO);
     }
 
     #[test]

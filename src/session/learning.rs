@@ -226,7 +226,7 @@ impl SessionView {
 }
 
 /// What is told of the lessons and the ideas that there are. The idea is the same one when the agent of an experiment is
-/// called again.
+/// called again, and none that it had itself in a call that was cut short.
 fn memories(
     tag: &Tag,
     history: &History,
@@ -236,7 +236,9 @@ fn memories(
 ) -> Memories {
     let tried = if new_direction { directions_tried(history) } else { Vec::new() };
     let seed = format!("{tag}/{}", history.next_id());
-    Memories { lessons: heaviest_first(lessons, now), idea: draw(ideas, &seed, &tried).cloned() }
+    let own = agent_name(tag.as_str(), &history.next_id().to_string());
+    let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();
+    Memories { lessons: heaviest_first(lessons, now), idea: draw(&others, &seed, &tried).cloned() }
 }
 
 /// The backlog of the repository that `dir` is in, kept out of git.

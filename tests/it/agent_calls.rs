@@ -108,3 +108,14 @@ fn an_agent_that_was_called_for_one_change_is_told_to_exit_and_not_to_drive() {
     assert_eq!(read("refused"), expected);
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
 }
+
+#[test]
+fn an_idea_is_not_offered_to_the_experiment_that_it_comes_from() {
+    let repo = training_repo();
+    let idea = "echo '{\"ideas\": [\"warm restarts\"]}' > \"$AR_PROPOSAL\"";
+    run(&repo, &[idea, "change", "change"], 2, &[]).ok();
+    let is_offered = |call: usize| {
+        fs::read_to_string(repo.outside().join(format!("prompt-{call}"))).unwrap().contains("warm restarts")
+    };
+    assert_eq!([1, 2, 3].map(is_offered), [false, false, true]);
+}
