@@ -21,6 +21,7 @@ mod interrupts;
 mod keep_logs;
 mod learning;
 mod open;
+mod others;
 mod outage;
 mod plan;
 mod proposing;
