@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outage, Outcome, Record, Tag, clock_time, count_of, experiment_name,
-    moment_text, shell_word,
+    Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Outcome, Record, Tag, clock_time, count_of,
+    experiment_name, moment_text, shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -113,8 +113,14 @@ impl Progress {
                 self.deadline = None;
                 self.draw(None, None);
             }
-            Event::AgentFinished { changed: true, .. } => self.end_idle(),
-            Event::AgentFinished { id, exit, timed_out, said, .. } => self.show_idle(*id, *exit, *timed_out, said),
+            Event::AgentFinished { id, changed: true, timed_out, .. } => {
+                self.end_idle();
+                if *timed_out {
+                    let what = "the agent was ended when its time was over; what it had changed by then is measured";
+                    self.print_fitting(&format!("{id:>4}  {:<8} {what}", "-"));
+                }
+            }
+            Event::AgentFinished { id, timed_out, said, .. } => self.show_idle(*id, *timed_out, said),
             Event::Outage { id, outage, again, .. } => self.show_outage(*id, outage, *again),
             Event::OutageOver { seconds, .. } => {
                 self.outage = None;
@@ -166,13 +172,9 @@ impl Progress {
     }
 
     /// Prints what the agent came to that changed nothing; once for calls in a row that came to the same.
-    fn show_idle(&mut self, id: u32, exit: Option<i32>, timed_out: bool, said: &str) {
-        let what = match exit {
-            _ if timed_out => "the agent was ended when its time was over and changed nothing".to_owned(),
-            Some(0) => "the agent changed nothing".to_owned(),
-            Some(status) => format!("the agent failed with exit {status} and changed nothing"),
-            None => "the agent was ended by a signal and changed nothing".to_owned(),
-        };
+    fn show_idle(&mut self, id: u32, timed_out: bool, said: &str) {
+        let why = if timed_out { "was ended when its time was over and " } else { "" };
+        let what = format!("the agent {why}changed nothing");
         let line = format!("{id:>4}  {:<8} {what}{}", "-", prefixed(": ", said));
         if let Some(idle) = self.idle.as_mut().filter(|idle| idle.line == line) {
             idle.again += 1;
@@ -180,10 +182,8 @@ impl Progress {
         }
         self.end_idle();
         self.print_fitting(&line);
-        if let Some(tag) = self.tag.as_ref().filter(|_| exit != Some(0)) {
-            let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
-            let here = std::env::current_dir().unwrap_or_default();
-            self.print(&format!("      | {}", shell_word(log.strip_prefix(here).unwrap_or(&log))));
+        if timed_out {
+            self.print_agent_log(id);
         }
         self.idle = Some(IdleCall { line, again: 0 });
     }
@@ -194,12 +194,23 @@ impl Progress {
         let line = format!("{:>4}  {:<8} {}{}", id, "-", outage.kind, prefixed(": ", &outage.said));
         if self.outage.as_ref() != Some(&line) {
             self.print_fitting(&line);
+            if outage.kind == OutageKind::Failed {
+                self.print_agent_log(id);
+            }
             self.print(&format!("      waiting until {}", moment_text(again)));
             self.outage = Some(line);
         }
         self.doing = format!("experiment {id}: waiting until {}, {}", moment_text(again), outage.kind);
         self.deadline = None;
         self.draw(None, None);
+    }
+
+    /// Prints where the log of the agent that was called for an experiment is.
+    fn print_agent_log(&self, id: u32) {
+        let Some(tag) = &self.tag else { return };
+        let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
+        let here = std::env::current_dir().unwrap_or_default();
+        self.print(&format!("      | {}", shell_word(log.strip_prefix(here).unwrap_or(&log))));
     }
 
     /// Says how often the last idle call came to the same again.

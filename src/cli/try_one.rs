@@ -21,6 +21,10 @@ use super::{exit, output, settings, signals};
 
 /// Makes the change in the working tree an experiment and waits for its outcome.
 pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
+    if settings::called_by_loop() {
+        let what = "the loop has called you for one change, and takes it when you exit";
+        return Err(CliError::new(what, Some("edit the files, describe the change in $AR_PROPOSAL, and exit".into())));
+    }
     let clock = settings::clock()?;
     let proposal = proposal(&args)?;
     let repo = Repo::discover(&current_dir()?)?;
@@ -32,17 +36,21 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let code: Result<_, CliError> = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts)?;
-        let tried =
-            if args.resume { session.try_continue(wait).await? } else { session.try_once(proposal, wait).await? };
-        let (history, directive) = (session.history().clone(), session.directive());
-        let code = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
-        printer.answer(move || answer(&history, tried, directive, args.format));
-        if let Tried::Recorded(_) = tried {
-            // The answer is given; what cannot be done now is done the next time.
-            let _ = session.keep_logs();
+        let tried = if args.resume { session.try_continue(wait).await } else { session.try_once(proposal, wait).await };
+        let mut status = None;
+        if let Ok(tried) = tried {
+            let (history, directive) = (session.history().clone(), session.directive());
+            status = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
+            printer.answer(move || answer(&history, tried, directive, args.format));
+            if let Tried::Recorded(_) = tried {
+                // The answer is given; what cannot be done now is done the next time.
+                let _ = session.keep_logs();
+            }
         }
+        // Also of one that fails: what it had recorded by then is told.
         session.finish_alerts().await;
-        Ok(ExitCode::from(code.unwrap_or(0)))
+        tried?;
+        Ok(ExitCode::from(status.unwrap_or(0)))
     });
     printer.finish();
     code

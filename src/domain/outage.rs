@@ -21,6 +21,8 @@ pub enum OutageKind {
     Overloaded,
     /// It does not reach its model's service.
     Offline,
+    /// It fails and changes nothing, and what it says is no known wording.
+    Failed,
 }
 
 impl OutageKind {
@@ -33,6 +35,9 @@ impl OutageKind {
             OutageKind::Login => "log it in",
             OutageKind::Overloaded => "wait, or name another agent with --agent",
             OutageKind::Offline => "see to the network",
+            OutageKind::Failed => {
+                "see to its command line; agent.log in the newest folder of the session's runs has all it said"
+            }
         }
     }
 }
@@ -47,6 +52,7 @@ impl fmt::Display for OutageKind {
             OutageKind::Login => "the agent is not logged in",
             OutageKind::Overloaded => "the agent's service is overloaded",
             OutageKind::Offline => "the agent is offline",
+            OutageKind::Failed => "the agent failed",
         })
     }
 }
@@ -56,7 +62,7 @@ impl fmt::Display for OutageKind {
 pub struct Outage {
     /// The reason.
     pub kind: OutageKind,
-    /// The line of its output that says so.
+    /// The line of its output that says so; of [`OutageKind::Failed`] how it ended, and its last line.
     pub said: String,
     /// When it is over, where the agent names that; never in the past when it was read.
     pub until: Option<Timestamp>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::History;
 use crate::domain::{Contract, StopReason};
 
-/// How many of the newest experiments tell how long the next one takes: enough that one that was stuck does not count, and
+/// How many of the newest ones tell how long the next one takes: enough that one that was stuck does not count, and
 /// few enough that the session's pace of now does.
 const NEWEST: usize = 9;
 
@@ -37,9 +37,16 @@ pub fn stop_for_time(end: Option<&End>, needed: Duration) -> Option<StopReason> 
     (left < needed).then(|| StopReason::NoTime { left, needed, end: Box::new(reason.clone()) })
 }
 
-/// How long a run takes, by the newest experiments of the session: their median. Zero where nothing tells.
+/// How long it takes to measure a change: the median of the newest runs, and that of what all guards took of the newest
+/// versions that came to them. Zero where nothing tells.
 pub fn expected_run(history: &History) -> Duration {
-    median(history.records().iter().rev().filter(|record| !record.runs.is_empty()).map(|record| record.run_seconds()))
+    let newest_first = || history.records().iter().rev();
+    let runs = newest_first().flat_map(|record| record.runs.iter().rev().map(|run| run.seconds));
+    let guards = newest_first().flat_map(|record| {
+        let earlier = record.versions.iter().rev().map(|version| &version.guards);
+        [&record.guards].into_iter().chain(earlier).filter(|guards| !guards.is_empty())
+    });
+    median(runs) + median(guards.map(|guards| guards.iter().map(|guard| guard.seconds).sum()))
 }
 
 /// How long a call of the agent takes, in the same way.

@@ -41,7 +41,7 @@ pub use ladder::{Turn, climb, climb_all, turn_of};
 pub use lessons::{Fold, fold, heaviest_first};
 pub use limits::unmet;
 pub use novelty::{fingerprint, measured_before};
-pub use outage::{CallEnd, Patience, outage, patience};
+pub use outage::{CallEnd, Patience, SoFar, outage, patience};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use refs::{RefChanges, compare_refs};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};

@@ -28,6 +28,13 @@ const NOT_STARTED: [i32; 2] = [126, 127];
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
 
+/// The first pause of an agent that fails for reasons that are not known: mostly the next call works.
+const FIRST_PAUSE_OF_FAILED: Duration = Duration::from_millis(100);
+
+/// How long an agent may fail for reasons that are not known: longer than the restart of a service or of a machine beside
+/// it takes, while a command line that does not work costs an hour of the night and some eighteen calls.
+const FAILED_LIMIT: Duration = Duration::from_secs(3600);
+
 /// How a call of the agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallEnd {
@@ -42,7 +49,8 @@ pub struct CallEnd {
 /// The outage that kept the agent from its work, if that is why it failed. `log` is the end of its output, without escape
 /// sequences; `now` brings the zone that a time of day without one is in.
 ///
-/// What an agent that ended well says is none, unless it changed nothing and prints the name of an error; nor is the end of
+/// An agent that failed and changed nothing is kept by something, also where no wording says by what. What an agent that
+/// ended well says is none, unless it changed nothing and prints the name of an error; nor is the end of
 /// one that has worked until its time was over. A change makes no outage of what is none without it.
 pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let ended_well = end.exit == Some(0);
@@ -54,13 +62,31 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let counts = |line: &&&str| !ended_well || line.starts_with(ERROR_OF_AIDER);
     let told = lines.iter().filter(counts).find_map(|line| kind_of(line, end.changed).map(|kind| (kind, *line)));
     let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
+    let said = |line: &str| one_line(line).chars().take(SAID).collect::<String>();
+    let last = lines.first().copied().unwrap_or_default();
     let (kind, line) = match told {
         Some(told) => told,
-        None if not_started => (OutageKind::NotStarted, lines.first().copied().unwrap_or_default()),
+        None if not_started => (OutageKind::NotStarted, last),
+        None if !end.changed && !ended_well && !end.timed_out => {
+            let how = end.exit.map_or("ended by a signal".to_owned(), |status| format!("exit {status}"));
+            let said = if last.is_empty() { how } else { format!("{how}: {}", said(last)) };
+            return Some(Outage { kind: OutageKind::Failed, said, until: None });
+        }
         None => return None,
     };
     let until = reset_time(line, now).or_else(|| lines.iter().find_map(|line| reset_time_beside(line, now)));
-    Some(Outage { kind, said: one_line(line).chars().take(SAID).collect(), until })
+    Some(Outage { kind, said: said(line), until })
+}
+
+/// How far an outage has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SoFar {
+    /// How often it was waited out.
+    pub waits: u32,
+    /// How long it has lasted.
+    pub lasted: Duration,
+    /// How long of that the agent has failed for reasons that are not known, without a break.
+    pub failed: Duration,
 }
 
 /// How an outage goes on.
@@ -72,13 +98,21 @@ pub enum Patience {
     GiveUp,
 }
 
-/// How long to wait in an outage that was waited out `waits` times and has lasted for `lasted`; it may last for `limit`.
-/// Until the time that the agent names, else for a pause that doubles. An agent that names a time that is soon, again and
-/// again, is not called more often than one that names none.
-pub fn patience(until: Option<Timestamp>, waits: u32, lasted: Duration, limit: Duration, now: Timestamp) -> Patience {
-    let Some(left) = limit.checked_sub(lasted).filter(|left| !left.is_zero()) else { return Patience::GiveUp };
-    let pause = |step: u32| FIRST_PAUSE.saturating_mul(1 << step.min(10)).min(LONGEST_PAUSE);
-    match until.and_then(|until| Duration::try_from(until.duration_since(now)).ok()) {
+/// How long to wait in an outage that may last for `limit`. Until the time that the agent names, else for a pause that
+/// doubles. An agent that names a time that is soon, again and again, is not called more often than one that names none.
+pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp) -> Patience {
+    let SoFar { waits, lasted, failed } = so_far;
+    let (first, left) = match outage.kind {
+        OutageKind::Failed => {
+            (FIRST_PAUSE_OF_FAILED, limit.saturating_sub(lasted).min(FAILED_LIMIT.saturating_sub(failed)))
+        }
+        _ => (FIRST_PAUSE, limit.saturating_sub(lasted)),
+    };
+    if left.is_zero() {
+        return Patience::GiveUp;
+    }
+    let pause = |step: u32| first.saturating_mul(1 << step.min(13)).min(LONGEST_PAUSE);
+    match outage.until.and_then(|until| Duration::try_from(until.duration_since(now)).ok()) {
         Some(named) if named > left => Patience::GiveUp,
         Some(named) => Patience::Wait(named.max(waits.checked_sub(1).map_or(Duration::ZERO, pause)).min(left)),
         None => Patience::Wait(pause(waits).min(left)),

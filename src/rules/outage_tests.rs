@@ -10,8 +10,9 @@ fn now() -> Zoned {
     "2026-11-20T22:00:00+01:00[Europe/Berlin]".parse().unwrap()
 }
 
+/// What is known by its wording.
 fn found(log: &str) -> Option<OutageKind> {
-    outage(log, FAILED, &now()).map(|outage| outage.kind)
+    outage(log, FAILED, &now()).map(|outage| outage.kind).filter(|kind| *kind != OutageKind::Failed)
 }
 
 fn until(log: &str) -> Option<String> {
@@ -132,8 +133,9 @@ fn only_the_last_lines_count_and_fewer_of_an_agent_that_has_worked() {
     let changed = |after: usize| outage(&log(after), CallEnd { changed: true, ..FAILED }, &now()).is_some();
     assert_eq!((found(&log(49)).is_some(), found(&log(50)).is_some()), (true, false));
     assert_eq!((changed(9), changed(10)), (true, false));
-    let refused = |changed| outage("connect: Connection refused", CallEnd { changed, ..FAILED }, &now()).is_some();
-    assert_eq!((refused(false), refused(true)), (true, false), "it may be one of its work");
+    let changed = CallEnd { changed: true, ..FAILED };
+    assert_eq!(found("connect: Connection refused"), Some(OutageKind::Offline));
+    assert_eq!(outage("connect: Connection refused", changed, &now()), None, "it may be one of its work");
     let newest = outage("Credit balance is too low\nNetwork is unreachable\n", FAILED, &now()).unwrap();
     assert_eq!((newest.kind, newest.said.as_str()), (OutageKind::Offline, "Network is unreachable"));
 }
@@ -146,6 +148,25 @@ fn an_agent_that_cannot_be_executed_is_one_unless_it_changed_something() {
         assert_eq!((found.kind, found.said.as_str()), (OutageKind::NotStarted, "sh: 1: claude: not found"));
         assert_eq!(outage("", end, &now()).unwrap().said, "");
         assert_eq!(outage("sh: 1: notify: not found\n", CallEnd { changed: true, ..end }, &now()), None);
+    }
+}
+
+#[test]
+fn an_agent_that_fails_and_changes_nothing_is_one_whatever_it_says() {
+    let said = |log, exit| {
+        let found = outage(log, CallEnd { exit, ..FAILED }, &now()).unwrap();
+        assert_eq!((found.kind, found.until), (OutageKind::Failed, None), "no other time is one of a reset");
+        found.said
+    };
+    assert_eq!(said("service broken\nresets 11pm\n\n", Some(1)), "exit 1: resets 11pm");
+    assert_eq!((said("", Some(3)).as_str(), said("gone\n", None).as_str()), ("exit 3", "ended by a signal: gone"));
+    for end in [
+        CallEnd { changed: true, ..FAILED },
+        CallEnd { timed_out: true, ..FAILED },
+        CallEnd { timed_out: true, exit: None, ..FAILED },
+        CallEnd { exit: Some(0), ..FAILED },
+    ] {
+        assert_eq!(outage("service broken\n", end, &now()), None, "{end:?}");
     }
 }
 
@@ -203,7 +224,11 @@ fn the_time_of_the_reset_is_read_as_agents_write_it() {
 fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
     let now = now().timestamp();
     let limit = Duration::from_secs(8 * 3600);
-    let wait = |until, waits, lasted| patience(until, waits, Duration::from_secs(lasted), limit, now);
+    let of = |kind, until| Outage { kind, said: String::new(), until };
+    let wait = |until, waits, lasted| {
+        let so_far = SoFar { waits, lasted: Duration::from_secs(lasted), failed: Duration::ZERO };
+        patience(&of(OutageKind::Offline, until), so_far, limit, now)
+    };
     let secs = |seconds| Patience::Wait(Duration::from_secs(seconds));
     let pauses: Vec<_> = (0..12).map(|waits| wait(None, waits, 0)).collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600].map(secs));
@@ -217,6 +242,17 @@ fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
     let soon = Some(now + 2.seconds());
     assert_eq!([wait(soon, 0, 0), wait(soon, 6, 0)], [secs(2), secs(32)]);
     assert_eq!(wait(named(-1), 3, 0), secs(8), "a reset in the past says nothing");
+
+    let failing = |waits, lasted, failed, limit| {
+        let [lasted, failed, limit] = [lasted, failed, limit].map(Duration::from_secs);
+        patience(&of(OutageKind::Failed, None), SoFar { waits, lasted, failed }, limit, now)
+    };
+    let pauses: Vec<_> = (0..15).map(|waits| failing(waits, 0, 0, 28800)).collect();
+    let millis = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6000, 6000].map(|tenths| tenths * 100);
+    assert_eq!(pauses, millis.map(|pause| Patience::Wait(Duration::from_millis(pause))));
+    assert_eq!([failing(20, 3595, 3595, 28800), failing(20, 3600, 3600, 28800)], [secs(5), Patience::GiveUp]);
+    assert_eq!(failing(20, 7200, 60, 28800), secs(600), "what was known before is not held against it");
+    assert_eq!([failing(20, 50, 50, 60), failing(20, 60, 10, 60)], [secs(10), Patience::GiveUp]);
 }
 
 proptest! {

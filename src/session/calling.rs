@@ -1,9 +1,7 @@
 //! One call of the agent: started, waited for, and what it left in the working tree.
 
 use std::fs;
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep_until};
+use std::io::{self, ErrorKind};
 
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
@@ -16,10 +14,13 @@ use crate::crash;
 use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
 use crate::rules::question;
-use crate::state::{OpenExperiment, write_atomic};
+use crate::state::{OpenExperiment, read_at_most, write_atomic};
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
+
+/// How large program.md may be, in bytes; the built-in one has some six thousand.
+const LARGEST_PROGRAM: u64 = 1 << 20;
 
 /// What a call of the agent left in the working tree.
 pub(super) enum Left {
@@ -33,6 +34,8 @@ pub(super) enum Left {
 pub(super) struct Work {
     /// How it ended.
     pub(super) exit: exec::Exit,
+    /// Whether it was ended because the time of the loop was over, before its own was.
+    pub(super) cut_short: bool,
     /// What it says about its change.
     pub(super) proposal: Proposal,
     /// Its last line of output.
@@ -41,8 +44,8 @@ pub(super) struct Work {
 
 /// How one call of the agent ended.
 enum Called {
-    /// It exited, or was ended on request.
-    Over(exec::Exit),
+    /// It exited, or was ended on request, or when its time was over: that of the loop, or its own.
+    Over { exit: exec::Exit, cut_short: bool },
     /// This process is to leave at once; the agent ends with it.
     Detached,
     /// Its shim died under it.
@@ -52,11 +55,15 @@ enum Called {
 }
 
 impl Called {
-    fn of(exit: Result<exec::Exit, ExecError>) -> Result<Called, SessionError> {
+    /// `capped` is whether the loop has less time left than a call may take.
+    fn of(exit: Result<exec::Exit, ExecError>, capped: bool) -> Result<Called, SessionError> {
         match exit {
             Err(ExecError::Lost { .. }) => Ok(Called::Lost),
             Err(ExecError::Command { detail, .. }) => Ok(Called::NotStarted(detail)),
-            exit => Ok(Called::Over(exit?)),
+            exit => {
+                let exit = exit?;
+                Ok(Called::Over { cut_short: capped && exit.timed_out, exit })
+            }
         }
     }
 }
@@ -81,8 +88,8 @@ impl Session<'_> {
             self.put_untracked_back()?;
             self.put_records_back()?;
         }
-        let exit = match called {
-            Called::Over(exit) => exit,
+        let (exit, cut_short) = match called {
+            Called::Over { exit, cut_short } => (exit, cut_short),
             Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
             Called::Lost => {
                 self.remove_left_locks(id)?;
@@ -112,12 +119,19 @@ impl Session<'_> {
         let said = agent::last_line(&words);
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: exit.timed_out.then_some(self.contract.agent_timeout.as_secs_f64()),
+            ended_after: (exit.timed_out && !cut_short).then_some(self.contract.agent_timeout.as_secs_f64()),
         };
-        let proposal = Proposal::read(&call.proposal());
+        let proposal = match Proposal::read(&call.proposal()) {
+            Ok(proposal) => proposal,
+            Err(error) => {
+                let path = call.proposal();
+                self.emit(Event::Notice { detail: format!("{} is passed over: {error}", path.display()) })?;
+                Proposal::default()
+            }
+        };
         // They are worth keeping whatever becomes of the change.
         self.add_ideas(id, &proposal.ideas)?;
-        Ok(Left::Work(Box::new(Work { exit, proposal, said })))
+        Ok(Left::Work(Box::new(Work { exit, cut_short, proposal, said })))
     }
 
     /// Whether the working tree differs from the one that the agent was given.
@@ -153,7 +167,8 @@ impl Session<'_> {
         let contract = self.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = self.repo.worktree().to_owned();
-        let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
+        self.clear_run_folder(id)?;
+        let program = self.program()?;
         let (task, failed_log) = (self.task(), last_failed_log(&self.folder, &self.history));
         let briefing = Briefing {
             contract: &contract,
@@ -180,6 +195,8 @@ impl Session<'_> {
             baseline.as_ref(),
             best.as_ref(),
         );
+        // What it has not done by the end of the loop's time would not be run.
+        let left = self.end().map(|end| end.left).filter(|left| *left < contract.agent_timeout);
         self.emit(Event::AgentStarted { id })?;
         self.begin_watch("the agent", id)?;
         let mut job = exec::start(&Job {
@@ -190,8 +207,7 @@ impl Session<'_> {
             log: call.log(),
             stdin: Some(call.prompt()),
             env,
-            // What it has not done by the end of the loop's time would not be run.
-            timeout: self.end().map_or(contract.agent_timeout, |end| end.left.min(contract.agent_timeout)),
+            timeout: left.unwrap_or(contract.agent_timeout),
             grace: contract.grace,
             log_limit: None,
             tied: true,
@@ -201,29 +217,32 @@ impl Session<'_> {
             match self.asked()? {
                 Interrupt::Now => {
                     job.stop()?;
-                    return Called::of(job.wait().await);
+                    return Called::of(job.wait().await, left.is_some());
                 }
                 Interrupt::Detach => return Ok(Called::Detached),
                 _ => {}
             }
             tokio::select! {
-                exit = job.wait() => return Called::of(exit),
+                exit = job.wait() => return Called::of(exit, left.is_some()),
                 () = listener.signal_or_look() => {}
             }
         }
     }
 
-    /// Waits before an agent that failed is called again; growing, at most a minute. Ends early on an interrupt.
-    pub(super) async fn pause(&mut self) -> Result<(), SessionError> {
-        let wait = Duration::from_millis(100 << self.journal.idle_calls.min(9)).min(Duration::from_secs(60));
-        let end = Instant::now() + wait;
-        let mut listener = self.interrupts.listen();
-        while self.asked()? == Interrupt::None {
-            tokio::select! {
-                () = sleep_until(end) => break,
-                () = listener.signal_or_look() => {}
+    /// What the agent is to do, in the repository's words or the built-in ones.
+    fn program(&mut self) -> Result<String, SessionError> {
+        let path = self.repo.worktree().join("program.md");
+        let read = read_at_most(&path, LARGEST_PROGRAM)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error)));
+        match read {
+            Ok(program) => Ok(program),
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    let detail = format!("{} is passed over for the built-in program: {error}", path.display());
+                    self.emit(Event::Notice { detail })?;
+                }
+                Ok(BUILT_IN_PROGRAM.to_owned())
             }
         }
-        Ok(())
     }
 }

@@ -256,6 +256,7 @@ impl SessionError {
             }
             SessionError::AtCap(_) => "stop here; only a person may raise it, with --max-experiments".into(),
             SessionError::Stopped(error) => match error.hint() {
+                Some(hint) if hint.contains("`ar resume`") => hint,
                 Some(hint) => format!("{hint}; then `ar resume` goes on"),
                 None => "`ar resume` goes on where it stopped".into(),
             },

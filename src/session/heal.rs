@@ -71,7 +71,7 @@ impl Session<'_> {
         if self.taken_back {
             return Ok(());
         }
-        let mut said = Vec::new();
+        let mut said = Vec::from_iter(self.put_git_files_right()?);
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
             let mut tries = 1;
@@ -101,7 +101,10 @@ impl Session<'_> {
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
         {
-            let detail = format!("results.tsv was no file any more; what stood in its place is {}", kept.display());
+            let detail = format!(
+                "results.tsv was no file any more, or far too large; what stood in its place is {}",
+                kept.display()
+            );
             self.emit(Event::Notice { detail })?;
         }
         if self.ledger.is_missing() {

@@ -17,7 +17,7 @@ use super::open::Session;
 use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, with_causes};
 use crate::exec::{self, Exit, Job};
 use crate::rules::alerts;
-use crate::state::{Level, write_json};
+use crate::state::{Level, move_odd_away, write_json};
 
 /// What the job is called.
 const HOOK: &str = "hook";
@@ -52,6 +52,7 @@ type Trouble = Arc<Mutex<Vec<(Timestamp, Value)>>>;
 #[derive(Clone)]
 struct Courier {
     command: String,
+    /// The working tree. The command is told of it and called elsewhere: what it left there would be the agent's.
     root: PathBuf,
     logs: PathBuf,
     trouble: Trouble,
@@ -106,13 +107,15 @@ impl Session<'_> {
     /// Writes down what went wrong with the command.
     fn note_trouble(&mut self) {
         let lines = self.hooks.trouble.lock().map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default();
+        if lines.is_empty() {
+            return;
+        }
+        // An alert that is lost hurts nobody, and neither does the line that tells of it.
+        let _ = self.heal();
         for (ts, detail) in &lines {
-            // An alert that is lost hurts nobody, and neither does the line that tells of it.
             let _ = self.log.work(*ts, Level::Warn, HOOK, detail);
         }
-        if !lines.is_empty() {
-            self.watch_again(&self.folder.logs());
-        }
+        self.watch_again(&self.folder.logs());
     }
 }
 
@@ -141,12 +144,16 @@ impl Courier {
         let job = exec::start(&Job {
             name: HOOK.into(),
             command: self.command.clone(),
-            cwd: self.root.clone(),
+            cwd: folder.clone(),
             folder,
             log,
             log_limit: Some(OUTPUT),
             stdin: Some(event),
-            env: vec![("AR_EVENT".into(), alert.event.name().into()), ("AR_TAG".into(), alert.tag.clone())],
+            env: vec![
+                ("AR_EVENT".into(), alert.event.name().into()),
+                ("AR_TAG".into(), alert.tag.clone()),
+                ("AR_ROOT".into(), self.root.to_string_lossy().into_owned()),
+            ],
             timeout: LIMIT - GRACE,
             grace: GRACE,
             tied: true,
@@ -165,6 +172,8 @@ impl Courier {
         if fs::metadata(log).is_ok_and(|meta| meta.len() > OUTPUTS) {
             fs::remove_file(log)?;
         }
+        // Who opens a pipe waits until somebody reads from it.
+        move_odd_away(log)?;
         let mut file = File::options().create(true).append(true).open(log)?;
         writeln!(file, "{} {}", self.clock.now(), alert.text)
     }

@@ -25,7 +25,7 @@ use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
 use crate::rules::{FileTerms, History};
 use crate::state::{
-    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, read_json,
+    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, move_away, read_json,
     remove_left_over, write_json,
 };
 
@@ -336,7 +336,7 @@ impl<'a> Session<'a> {
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             self.sum_up()?;
         }
-        self.journal.ended = reason.to_string().lines().next().map(str::to_owned);
+        self.journal.ended = Some(reason.in_short());
         self.write_journal()?;
         crash::point("stop.journal_written");
         let experiments = self.history.experiments();
@@ -409,8 +409,12 @@ fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
     (!path.contains(['\n', '\r'])).then(|| format!("/{}", escaped.collect::<String>()))
 }
 
-/// Removes one of `ar`'s own files, if it is there.
+/// Removes one of `ar`'s own files, if it is there. A folder in its place is moved away.
 pub(super) fn remove_file(path: &Path) -> Result<(), SessionError> {
+    if fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
+        let failed = |source| SessionError::Io { action: "move", path: path.to_owned(), source };
+        return move_away(path).map(drop).map_err(failed);
+    }
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(SessionError::Io { action: "remove", path: path.to_owned(), source: error })

@@ -14,7 +14,7 @@ use crate::agent;
 use crate::crash;
 use crate::domain::{Event, Outage, OutageKind, StopReason};
 use crate::exec::Exit;
-use crate::rules::{CallEnd, Patience, outage, patience};
+use crate::rules::{CallEnd, Patience, SoFar, outage, patience};
 use crate::state::{OpenExperiment, OpenOutage};
 
 /// How a wait for the end of an outage ended.
@@ -54,14 +54,17 @@ impl Session<'_> {
         outage: Outage,
         seconds: f64,
     ) -> Result<(), SessionError> {
-        let before = self.journal.outage.take();
-        self.journal.outage = Some(OpenOutage {
-            since: before.as_ref().map_or_else(Timestamp::now, |before| before.since),
-            seconds: before.as_ref().map_or(0.0, |before| before.seconds) + seconds,
-            waits: before.map_or(0, |before| before.waits),
-            outage,
+        let begins = OpenOutage {
+            since: Timestamp::now(),
+            seconds: 0.0,
+            failed_seconds: 0.0,
+            waits: 0,
+            outage: outage.clone(),
             until: None,
-        });
+        };
+        let before = self.journal.outage.take().unwrap_or(begins);
+        self.journal.outage = Some(OpenOutage { outage, until: None, ..before });
+        self.note_lasted(seconds);
         self.put_unfinished_away(open)
     }
 
@@ -77,9 +80,10 @@ impl Session<'_> {
     /// for ends it at once.
     pub(super) async fn wait_out(&mut self) -> Result<Waited, SessionError> {
         let Some(open) = self.journal.outage.clone() else { return Ok(Waited::Over) };
-        let lasted = Duration::try_from_secs_f64(open.seconds).unwrap_or_default();
+        let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let so_far = SoFar { waits: open.waits, lasted: duration(open.seconds), failed: duration(open.failed_seconds) };
         let now = Timestamp::now();
-        let pause = match patience(open.outage.until, open.waits, lasted, self.contract.outage_limit, now) {
+        let pause = match patience(&open.outage, so_far, self.contract.outage_limit, now) {
             Patience::Wait(pause) => pause,
             Patience::GiveUp => {
                 let Outage { kind, said, until } = open.outage;
@@ -97,10 +101,11 @@ impl Session<'_> {
         let began = Instant::now();
         let left = self.end().map_or(pause, |end| end.left.min(pause));
         let due = began.checked_add(left).unwrap_or(began);
-        let mut last_beat = began;
+        let (mut last_beat, mut noted) = (began, began);
         let mut listener = self.interrupts.listen();
         while self.asked()? == Interrupt::None {
-            self.note_waited(seconds + began.elapsed().as_secs_f64());
+            self.note_lasted(noted.elapsed().as_secs_f64());
+            noted = Instant::now();
             // A machine that slept meanwhile does not wait on.
             if Instant::now() >= due || Timestamp::now() >= again {
                 break;
@@ -115,7 +120,7 @@ impl Session<'_> {
                 () = listener.signal_or_look() => {}
             }
         }
-        self.note_waited(seconds + began.elapsed().as_secs_f64());
+        self.note_lasted(noted.elapsed().as_secs_f64());
         self.wait_no_more();
         self.write_journal()?;
         crash::point("outage.waited");
@@ -129,10 +134,12 @@ impl Session<'_> {
         }
     }
 
-    /// Notes how long the outage has lasted, in the journal that is written next.
-    fn note_waited(&mut self, seconds: f64) {
+    /// Notes that the outage has lasted so many seconds more, in the journal that is written next.
+    fn note_lasted(&mut self, seconds: f64) {
         if let Some(open) = &mut self.journal.outage {
-            open.seconds = seconds;
+            open.seconds += seconds;
+            open.failed_seconds =
+                if open.outage.kind == OutageKind::Failed { open.failed_seconds + seconds } else { 0.0 };
         }
     }
 }

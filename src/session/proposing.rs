@@ -15,10 +15,7 @@ pub(super) enum Proposed {
     /// A commit on the branch, ready to run.
     Change(Box<OpenExperiment>),
     /// Nothing changed.
-    Nothing {
-        /// Its exit status, where it has one.
-        exit: Option<i32>,
-    },
+    Nothing,
     /// A person asked to stop; what the agent had done is saved.
     Interrupted,
     /// This process is to leave at once; the agent ends with it.
@@ -57,7 +54,7 @@ impl Session<'_> {
             };
             work.exit.seconds += seconds;
         }
-        let Work { exit, proposal, said } = work;
+        let Work { exit, cut_short, proposal, said } = work;
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         self.note_offer(&mut open);
@@ -81,12 +78,17 @@ impl Session<'_> {
             None => {
                 let said = said.unwrap_or_default();
                 let before = self.journal.rung;
-                self.note_idle_call(&said, exit.exit)?;
+                if cut_short {
+                    // Nobody knows what it would have come to. It is made again.
+                    self.journal.iteration = self.journal.iteration.saturating_sub(1);
+                } else {
+                    self.note_idle_call(&said)?;
+                }
                 self.note_findings(id, &proposal.findings)?;
                 self.learn_from_pivot(before)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;
-                Ok(Proposed::Nothing { exit: exit.exit })
+                Ok(Proposed::Nothing)
             }
         }
     }
@@ -163,14 +165,11 @@ impl Session<'_> {
         self.emit(Event::Notice { detail })
     }
 
-    /// Counts a call that changed nothing. Of an agent that failed nobody knows whether it had an idea: that does not
-    /// move the session on its ladder.
-    fn note_idle_call(&mut self, said: &str, exit: Option<i32>) -> Result<(), SessionError> {
+    /// Counts a call that changed nothing.
+    fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
         self.journal.idle_calls += 1;
         self.journal.stale_count += 1;
-        if exit.is_none_or(|status| status == 0) {
-            self.climb(Turn::Idle);
-        }
+        self.climb(Turn::Idle);
         Ok(self.memory.log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.iteration,

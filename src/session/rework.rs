@@ -73,7 +73,7 @@ impl Session<'_> {
         self.check_room()?;
         self.remember_untracked_beside(&open.base, &draft.commit)?;
         let call = Call { folder: self.run_folder(open.id)? };
-        let Work { exit, proposal, said } = match self.ask_agent(&call, &open, None).await? {
+        let Work { exit, proposal, said, .. } = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
             Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
             Left::Nothing(Proposed::Interrupted) => {

@@ -24,10 +24,10 @@ impl Session<'_> {
     }
 
     async fn run_on(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
-        self.start_the_clock();
+        self.start_the_clock()?;
         let begun = self.begin(drive).await;
         let begun = match self.or_take_back(begun) {
-            Err(error) if error.is_disk_full() && !self.taken_back => return Err(self.stopped_by(error)),
+            Err(error) if !self.taken_back => return Err(self.stopped_by(error)),
             begun => begun?,
         };
         let reason = match begun {
@@ -77,6 +77,9 @@ impl Session<'_> {
     /// Notes what stopped the loop, as far as that can still be written.
     fn stopped_by(&mut self, error: SessionError) -> SessionError {
         let detail = error.to_string();
+        // What others wrote is put right first, and from here on nobody's doing is told from this process's own.
+        let _ = self.heal();
+        self.watch = None;
         let _ = self.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
         self.forget_unwritten();
         let _ = self.stop(StopReason::Error { detail });
@@ -120,8 +123,7 @@ impl Session<'_> {
                         return Ok(reason);
                     }
                 }
-                Proposed::Nothing { exit: Some(0) } => {}
-                Proposed::Nothing { .. } => self.pause().await?,
+                Proposed::Nothing => {}
                 Proposed::Change(open)
                     if open.refused.is_none()
                         && let Some(reason) = self.no_time_for_run() =>

@@ -11,10 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::StateError;
-use super::durable::{append_line, copy_beside, create_folder, failed, read_regular, write_atomic};
+use super::durable::{append_line, copy_beside, create_folder, failed, read_at_most, write_atomic};
 use super::lock::open_locked;
 use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
 use crate::rules::same_idea;
+
+/// How large the file may be, in bytes: some hundred thousand ideas.
+const LARGEST: u64 = 64 << 20;
 
 /// One line: an idea, or what became of the one with this number.
 #[derive(Debug, Serialize, Deserialize)]
@@ -132,7 +135,7 @@ impl IdeaFile {
     ///
     /// # Errors
     ///
-    /// It cannot be read, or a newer program wrote it.
+    /// It has more than 64 MiB, cannot be read, or a newer program wrote it.
     pub fn read(&self) -> Result<Backlog, StateError> {
         Backlog::parse(&self.path, &self.content()?)
     }
@@ -143,7 +146,7 @@ impl IdeaFile {
     ///
     /// It cannot be read.
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
-        match read_regular(&self.path) {
+        match read_at_most(&self.path, LARGEST) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             read => read.map_err(failed("read", &self.path)),
         }

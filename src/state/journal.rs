@@ -125,6 +125,9 @@ pub struct OpenOutage {
     pub since: Timestamp,
     /// How long it has lasted with somebody at work, in seconds.
     pub seconds: f64,
+    /// How long of that the agent has failed for reasons that are not known, without a break.
+    #[serde(default)]
+    pub failed_seconds: f64,
     /// How often it was waited out.
     pub waits: u32,
     /// What the last call came to.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::StateError;
-use super::durable::{failed, free_name, replace_through};
+use super::durable::{failed, free_name, open_regular, replace_through};
 use super::lesson_text::{LessonDamage, LessonText};
 use super::lock::open_locked;
 use crate::crash;
@@ -66,7 +66,9 @@ impl LessonFile {
     /// The file's bytes; none where there is no file. See [`read`](Self::read).
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
         match self.refuse_odd()? {
-            true => File::open(&self.path).and_then(|mut file| bytes_of(&mut file)).map_err(failed("read", &self.path)),
+            true => {
+                open_regular(&self.path).and_then(|mut file| bytes_of(&mut file)).map_err(failed("read", &self.path))
+            }
             false => Ok(Vec::new()),
         }
     }

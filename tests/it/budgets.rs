@@ -23,6 +23,26 @@ fn no_experiment_is_started_that_cannot_end_in_time() {
     assert!(called.stdout.contains(" left of 1s, and 1s needed\n"), "{called:#?}");
     assert!(!repo.outside().join("called").exists(), "{called:#?}");
     assert_eq!(records(&repo).len(), 1);
+    let repo = training_repo();
+    let guarded = ["--guard", "sleep 0.3", "--guard", "sleep 0.3", "--for", "1s"];
+    let called = run(&repo, "sh train.sh", "echo called > ../called", &guarded).ok();
+    assert!(called.stdout.contains(" left of 1s, and 1s needed\n"), "its guards are a part of it: {called:#?}");
+    assert!(!repo.outside().join("called").exists(), "{called:#?}");
+}
+
+#[test]
+fn a_call_that_the_end_of_the_loop_cuts_short_is_not_held_against_the_agent() {
+    let repo = training_repo();
+    let called = run(&repo, "sh train.sh", "sleep 60", &["--for", "1s", "--grace", "100ms"]).ok();
+    assert!(called.stdout.ends_with("stopped: 1s are over\n"), "{called:#?}");
+    let agent = "cp \"$AR_PROMPT\" ../prompt; echo more >> train.sh";
+    ar(&repo, ["resume", "--for", "8h", "--max-experiments", "1", "--agent", agent]).ok();
+    let prompt = std::fs::read_to_string(repo.outside().join("prompt")).unwrap();
+    let (_, told) = prompt.split_once("## Where the session stands").unwrap();
+    assert!(!told.contains("The last"), "{told}");
+    let iterations = repo.read(".autoresearch/t/state/iteration_log.jsonl");
+    assert_eq!(iterations.lines().count(), 1, "{iterations}");
+    assert!(iterations.contains("\"iteration\":1,"), "{iterations}");
 }
 
 #[test]
@@ -46,6 +66,7 @@ fn a_call_ends_at_the_time_of_day_that_it_is_given() {
     let repo = training_repo();
     // The tests begin at ten in the evening.
     let called = run(&repo, "sh train.sh", "echo $AR_EXPERIMENT > new.txt", &["--until", "22:00:02"]).ok();
+    assert!(called.stderr.contains("note: this call ends at 22:00 on Nov 20\n"), "{called:#?}");
     let last = called.stdout.lines().last().unwrap();
     assert!(last.ends_with("it is 22:00:02") || last.contains(" left before 22:00:02, and "), "{called:#?}");
     assert!(records(&repo).len() > 2, "{called:#?}");
@@ -90,6 +111,10 @@ fn the_simpler_program_wins_where_the_numbers_are_about_the_same() {
         "   5  keep     number 5: val_bpb 1.7 is better than 1.806 of experiment 4 by 0.106 (5.9 %)",
     ];
     assert_eq!(lines[1..6], expected, "{called:#?}");
+    let spec = repo.read(".autoresearch/t/state/task_spec.md");
+    assert!(spec.contains("kept when it deletes more lines than it adds, and not when it adds more"), "{spec}");
     let report = ar(&repo, ["report", "--format", "json"]).ok().json();
+    assert_eq!(report["ended"], "the session has its 5 experiments");
+    assert!(ar(&repo, ["report"]).ok().stdout.contains("\nended        the session has its 5 experiments\n"));
     assert_eq!((&report["best"]["id"], &report["counts"]["keep"]), (&5.into(), &4.into()), "{report}");
 }

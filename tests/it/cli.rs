@@ -69,9 +69,10 @@ fn an_agent_that_fails_is_reported_once_with_its_status_its_last_words_and_its_l
     let agent = "echo call >> ../calls; echo no idea at all; [ $(wc -l < ../calls) -gt 3 ] || exit 3; touch new";
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
     let called = ar(&repo, [&args[..], &["--max-experiments", "1"]].concat()).ok();
-    let line = "   1  -        the agent failed with exit 3 and changed nothing: no idea at all\n      \
-                | .autoresearch/t/runs/00001/agent.log\n      | and the same 2 times more\n   1  discard";
+    let line = "   1  -        the agent failed: exit 3: no idea at all\n      \
+                | .autoresearch/t/runs/00001/agent.log\n      waiting until ";
     assert!(called.stdout.contains(line), "{called:#?}");
+    assert!(called.stdout.contains("\n      the agent works again after 0s\n   1  discard"), "{called:#?}");
     assert_eq!(called.stdout.matches("the agent failed").count(), 1, "{called:#?}");
     assert!(repo.read(".autoresearch/t/runs/00001/agent.log").contains("no idea at all\n"));
 }

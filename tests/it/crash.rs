@@ -31,6 +31,7 @@ static WHOLE: LazyLock<Vec<Whole>> = LazyLock::new(|| {
         let mut session = Session::new(scenario);
         let trace = session.step(None).unwrap();
         session.check_runs(0);
+        session.check_told(0);
         Whole { scenario, outcome: session.outcome(), trace }
     })
 });
@@ -63,6 +64,7 @@ impl Whole {
             traces.push(session.step(None).unwrap());
         }
         session.check_runs(lost);
+        session.check_told(kills.len());
         assert_outcome(&session.outcome(), &self.outcome, &format!("{:?} killed at {kills:?}", self.scenario));
         traces
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
 use autoresearch::crash::POINTS;
+use autoresearch::exec::is_held;
 
 use crate::outcome::{outcome, results};
 use crate::run_loop::{agent, training_repo};
@@ -21,7 +22,7 @@ pub(crate) enum Scenario {
     Deletes(&'static str),
     /// The same, stopped at once in its second run and then resumed.
     Stop(&'static str),
-    /// The same with an agent whose first call is cut short by a limit.
+    /// The same with an agent whose first call is cut short by a limit, and a command that is told of everything.
     Outage(&'static str),
     /// The loop on the structural ladder, with a direction that is named again when a new one is asked for.
     Pivot,
@@ -150,6 +151,16 @@ impl Session {
         if ended.is_some() { Ok(trace) } else { Err(trace) }
     }
 
+    /// Checks that nothing goes on of the command that is told of everything, and that it was told of the end. An alert of
+    /// the moment of a kill may come twice, or not at all.
+    pub(crate) fn check_told(&self, lost: usize) {
+        if let Scenario::Outage(_) = self.scenario {
+            assert!(!is_held(&self.repo.file(".autoresearch/t/logs/on-event")), "it goes on");
+            let told = fs::read_to_string(self.repo.outside().join("told")).unwrap_or_default();
+            assert!(lost > 0 || told == "outage\nkeep\nbest\nstopped\n", "{told}");
+        }
+    }
+
     /// Checks that the training script ran once for each experiment, and once more at most for each run that was lost.
     pub(crate) fn check_runs(&self, lost: usize) {
         let runs = fs::read_to_string(self.repo.outside().join("runs")).map_or(0, |text| text.lines().count());
@@ -259,12 +270,14 @@ impl Session {
         }
         // It accepts the baseline, and the first change when it was reworked twice.
         let refusing = "[ $AR_EXPERIMENT = 0 ] || { grep -q 'again # again' train.sh && [ $AR_EXPERIMENT = 1 ]; }";
+        let tell = format!("echo \"$AR_EVENT\" >> {outside}/told");
         let count = self.scenario.experiments().to_string();
         let mut args = vec!["run", "--yes", "--agent", &agent, "--max-experiments", &count];
         match self.scenario {
             Scenario::Try => args = vec!["try", "-m", "change-1"],
             Scenario::Adopt | Scenario::AdoptInVain => args.push("--adopt"),
             Scenario::Pivot => args.extend(["--ladder", "structural"]),
+            Scenario::Outage(_) => args.extend(["--on-event", &tell]),
             Scenario::Guards => {
                 args.extend(["--guard", "cd docs; echo more >> e.txt", "--guard", refusing]);
             }

@@ -1,6 +1,6 @@
 //! `--on-event`: a command that is told what happens, and cannot hurt the loop.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
@@ -33,7 +33,8 @@ fn warnings(repo: &TestRepo) -> Vec<String> {
         .collect()
 }
 
-const TELLS: &str = "echo \"$AR_EVENT $AR_TAG\" >> ../names; cat >> ../events";
+const TELLS: &str =
+    "echo \"$AR_EVENT $AR_TAG\" >> \"$AR_ROOT/../names\"; cat >> \"$AR_ROOT/../events\"; echo >> hook.log";
 
 fn told(repo: &TestRepo) -> Vec<Value> {
     let text = fs::read_to_string(repo.outside().join("events")).unwrap();
@@ -70,6 +71,54 @@ fn each_event_is_told_as_json_in_order() {
         assert!(told[at]["text"].as_str().unwrap().starts_with(words), "{}", told[at]);
     }
     assert!(warnings(&repo).is_empty(), "{:?}", warnings(&repo));
+    assert!(!repo.exists("hook.log"), "what it leaves is no part of the agent's work");
+    assert_eq!(repo.read(".autoresearch/t/logs/on-event/hook.log").lines().count(), 8);
+}
+
+/// Takes the folder of an experiment as a job that goes on does.
+fn take_folder(repo: &TestRepo, id: u32) -> File {
+    let folder = repo.file(format!(".autoresearch/t/runs/{id:05}"));
+    fs::create_dir_all(&folder).unwrap();
+    let lock = File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+#[test]
+fn an_error_at_any_time_is_told_and_leaves_its_line_where_it_was_written() {
+    let repo = training_repo();
+    let hook = "echo $AR_EVENT >> \"$AR_ROOT/../names\"";
+    let session = ["--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--on-event", hook];
+    ar(&repo, [&["run", "--yes"], &session[..]].concat()).ok();
+    let is_told = |times: usize| {
+        let journal: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
+        assert_eq!(journal["status"], "stopped", "{journal}");
+        let ended = journal["ended"].as_str().unwrap();
+        let log = repo.read(".autoresearch/t/logs/work.jsonl");
+        assert_eq!(
+            (log.matches("\"level\":\"error\"").count(), log.matches("session_stopped").count()),
+            (times, times + 1)
+        );
+        let logs = fs::read_dir(repo.file(".autoresearch/t/logs")).unwrap().map(|entry| entry.unwrap().file_name());
+        let aside: Vec<_> = logs.filter(|name| name.to_string_lossy().contains("rewritten")).collect();
+        assert!(aside.is_empty(), "{aside:?}");
+        let names = fs::read_to_string(repo.outside().join("names")).unwrap();
+        assert_eq!(names, "stopped\n".repeat(times + 1));
+        ended.to_owned()
+    };
+    let taken = take_folder(&repo, 1);
+    repo.write("train.sh", format!("{}# longer\n", repo.read("train.sh")));
+    let called = ar(&repo, ["run", "--adopt"]).exits(4);
+    assert!(is_told(1).contains("job.json"), "before the first call: {called:#?}");
+    drop(taken);
+    let taken = take_folder(&repo, 2);
+    let called = ar(&repo, ["resume", "--agent", "echo >> train.sh"]).exits(4);
+    assert_eq!(repo.read("results.tsv").lines().count(), 3, "{called:#?}");
+    assert_eq!(called.stderr.matches("`ar resume`").count(), 1, "{called:#?}");
+    assert!(is_told(2).contains("another command is still running"), "{called:#?}");
+    drop(taken);
+    ar(&repo, ["resume", "--max-experiments", "2"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
 }
 
 #[test]
@@ -86,6 +135,25 @@ fn a_try_tells_of_its_experiment() {
     assert_eq!(names(), "keep t\nbest t\nkeep t\n", "one that is kept for being shorter is not the best");
 }
 
+#[cfg(feature = "crash-points")]
+#[test]
+fn a_try_that_fails_tells_of_what_it_had_recorded() {
+    let repo = training_repo();
+    repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=2", "VAL_BPB=1"));
+    let args = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--on-event", TELLS];
+    let mut killed = ar_command(&repo, &repo.path(), args);
+    killed.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "settling.remembered:2");
+    assert!(!killed.output().unwrap().status.success());
+    let path = ".autoresearch/t/state/progress.json";
+    let mut journal: Value = serde_json::from_str(&repo.read(path)).unwrap();
+    let commit = "0".repeat(40);
+    journal["aside"] = serde_json::json!({"commit": commit, "description": "", "reference": "refs/none"});
+    repo.write(path, journal.to_string());
+    let called = ar(&repo, ["try", "--continue"]).exits(1);
+    assert!(repo.git(["for-each-ref"]).contains("refs/autoresearch/t/00001"), "{called:#?}");
+    assert_eq!(fs::read_to_string(repo.outside().join("names")).unwrap(), "keep t\nbest t\n", "{called:#?}");
+}
+
 #[test]
 fn a_command_that_fails_floods_forks_or_is_not_there_leaves_a_line_and_nothing_else() {
     let repo = training_repo();
@@ -93,7 +161,7 @@ fn a_command_that_fails_floods_forks_or_is_not_there_leaves_a_line_and_nothing_e
                 keep) yes 'a flood of words' | head -c 3000000 ;; \
                 best) cat; exit 3 ;; \
                 pivot) no-such-program ;; \
-                flagged) exec <&-; for n in 1 2; do setsid sh -c 'echo $$ >> ../daemons; sleep 60' & done; sleep 0.2 ;; \
+                flagged) exec <&-; for n in 1 2; do setsid sh -c 'echo $$ >> \"$AR_ROOT/../daemons\"; sleep 60' & done; sleep 0.2 ;; \
                 stopped) kill -9 $$ ;; esac";
     let called = ar(&repo, args("", "better worse crash oom nan", hook, &["--ladder", "structural"])).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 7);
@@ -114,7 +182,7 @@ fn a_command_that_fails_floods_forks_or_is_not_there_leaves_a_line_and_nothing_e
 #[test]
 fn a_command_that_hangs_holds_nothing_up() {
     let repo = training_repo();
-    let hook = "trap '' TERM; echo $$ > ../hook; sleep 60; sleep 60";
+    let hook = "trap '' TERM; echo $$ > \"$AR_ROOT/../hook\"; sleep 60; sleep 60";
     let mut command = ar_command(&repo, &repo.path(), args("", "better worse", hook, &[]));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the end of the loop", || {

@@ -146,6 +146,26 @@ fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
 }
 
 #[test]
+fn an_agent_that_fails_for_reasons_that_nobody_knows_is_waited_for_and_given_up() {
+    let repo = training_repo();
+    let first = "[ -e ../back ] || { touch half.txt; rm half.txt; echo service temporarily broken; exit 1; }";
+    let called = run(&repo, first, &["--outage-limit", "700ms", "--max-experiments", "1"]).exits(4);
+    let said =
+        "stopped: the agent failed, for 0s; it said: exit 1: service temporarily broken\n      see to its command";
+    assert!(called.stdout.contains(said), "{called:#?}");
+    assert_eq!(called.stdout.matches("   1  -  ").count(), 1, "{called:#?}");
+    assert_eq!(calls(&repo), 4, "after 100, 300 and 700 ms");
+    let journal = journal(&repo);
+    assert_eq!(
+        (&journal["idle_calls"], &journal["stale_count"], &journal["iteration"]),
+        (&0.into(), &0.into(), &0.into())
+    );
+    assert_eq!(repo.read(".autoresearch/t/state/iteration_log.jsonl"), "");
+    fs::write(repo.outside().join("back"), "").unwrap();
+    assert!(ar(&repo, ["resume"]).ok().stdout.contains("   1  discard"));
+}
+
+#[test]
 fn a_budget_ends_the_wait() {
     let repo = training_repo();
     let began = Instant::now();

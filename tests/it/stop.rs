@@ -81,7 +81,7 @@ fn an_agent_at_work_and_the_pause_after_one_that_fails_hear_it_too() {
         if seen > 1 {
             until("the pause", || {
                 let status = ar(&repo, ["status", "--format", "json"]).ok().json();
-                (status["sessions"][0]["activity"] == "between").then_some(())
+                (status["sessions"][0]["activity"] == "waiting").then_some(())
             });
         }
         let said = ar(&repo, stop).ok().stdout;
