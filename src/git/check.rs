@@ -76,7 +76,7 @@ impl Repo {
     }
 
     /// The git folders of all working trees.
-    fn git_dirs(&self) -> Result<Vec<PathBuf>> {
+    pub fn git_dirs(&self) -> Result<Vec<PathBuf>> {
         let mut dirs = vec![self.common_dir().to_owned()];
         let linked = self.common_dir().join("worktrees");
         match fs::read_dir(&linked) {

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use super::directing::climbed;
 use super::error::{SessionError, list};
 use super::open::Session;
+use super::others::{Others, other_records};
 use super::plan::OWN_FILES;
-use super::reading::{read_history, session_tags};
 use super::watch::Watch;
 use crate::agent::task_spec;
 use crate::crash;
@@ -207,22 +207,26 @@ impl Session<'_> {
     /// The records of all sessions with this one's metric in the order in which they were made, without those that are open:
     /// their rows come when they are settled. None before this session has one, unless the ledger was there: one that was
     /// put aside before stays there.
-    fn recorded(&self) -> Result<Vec<Record>, SessionError> {
-        let settled = |history: &History, journal: Option<&Journal>| {
+    fn recorded(&mut self) -> Result<Vec<Record>, SessionError> {
+        let settled = |records: &[Record], journal: Option<&Journal>| {
             let open = journal.and_then(|journal| journal.open.as_ref()).map(|open| open.id);
-            history.records().iter().filter(|record| Some(record.id) != open).cloned().collect::<Vec<_>>()
+            records.iter().filter(|record| Some(record.id) != open).cloned().collect::<Vec<_>>()
         };
-        let mut records = settled(&self.history, Some(&self.journal));
+        let mut records = settled(self.history.records(), Some(&self.journal));
         if records.is_empty() && !self.ledger.was_there() {
             return Ok(records);
         }
-        for tag in session_tags(&self.repo)? {
-            if tag != self.contract.tag {
-                let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
-                // One that cannot be read is its own doctor's affair.
-                let journal = Journal::read(&folder.state()).ok().flatten();
-                records.extend(settled(&read_history(&self.repo, &tag)?, journal.as_ref()));
-            }
+        let Others { sessions, troubles } = other_records(&self.repo, &self.contract.tag)?;
+        for trouble in troubles {
+            self.tell_trouble(trouble)?;
+        }
+        let made_up = self.watch.as_ref().map(|watch| self.made_up_refs(watch)).transpose()?.unwrap_or_default();
+        for (tag, mut others) in sessions {
+            others.retain(|record| !made_up.contains(&tag.record_ref(record.id)));
+            let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
+            // One that cannot be read is its own doctor's affair.
+            let journal = Journal::read(&folder.state()).ok().flatten();
+            records.extend(settled(&others, journal.as_ref()));
         }
         records.retain(|record| record.metric.name == self.contract.metric.name);
         records.sort_by_key(|record| record.finished);

@@ -23,6 +23,7 @@ mod keep_logs;
 mod learning;
 mod odd;
 mod open;
+mod others;
 mod outage;
 mod plan;
 mod proposing;

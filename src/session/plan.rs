@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::error::SessionError;
+use super::others::has_job;
 use super::reading::{find_session, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::terms::{Asked, continue_contract, new_contract};
-use crate::domain::{Clock, CommitId, Contract, Tag};
+use crate::domain::{Clock, CommitId, Contract, Tag, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
@@ -100,7 +101,7 @@ impl Plan {
         Scanner::new(&contract.metric)?;
         let file_terms = FileTerms::of(&contract)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
-        refuse_others(&repo, &contract.tag)?;
+        let unread = refuse_others(&repo, &contract.tag)?;
         let journal = Journal::read(&folder.state())?.filter(|_| continued);
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));
         // A change that waits for its baseline is an experiment that is open.
@@ -140,7 +141,7 @@ impl Plan {
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
             check_command("agent", agent, repo.worktree())?;
         }
-        let mut notices = Vec::new();
+        let mut notices = unread;
         if !continued && repo.identity_is_fallback() {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
         }
@@ -191,21 +192,31 @@ fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
     }
 }
 
-/// Refuses to touch a working tree in which another session has an experiment open: its run may still read the files.
-fn refuse_others(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
+/// Refuses to touch a working tree in which another session has an experiment open: its run may still read the files. A
+/// journal that cannot be read is in the way only while something of its session goes on; else it gives a notice.
+fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
+    let mut unread = Vec::new();
     for other in session_tags(repo)? {
         if other == *tag {
             continue;
         }
-        let state = SessionFolder::new(&repo.main_worktree(), &other).state();
-        if let Some(journal) = Journal::read(&state)?
+        let folder = SessionFolder::new(&repo.main_worktree(), &other);
+        let journal = match Journal::read(&folder.state()) {
+            Ok(journal) => journal,
+            Err(error) if has_job(&folder) => return Err(error.into()),
+            Err(error) => {
+                unread.push(format!("the journal of session {other} is passed over: {}", with_causes(&error)));
+                continue;
+            }
+        };
+        if let Some(journal) = journal
             && let Some(open) = journal.open
             && journal.worktree == repo.worktree()
         {
             return Err(SessionError::OtherOpen { tag: other.to_string(), id: open.id });
         }
     }
-    Ok(())
+    Ok(unread)
 }
 
 fn check_working_tree(changes: &Changes, drive: Drive, head: &Head, contract: &Contract) -> Result<(), SessionError> {

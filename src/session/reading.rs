@@ -11,6 +11,7 @@ use crate::rules::History;
 use crate::state::{SessionFolder, read_log_tail};
 
 use super::error::SessionError;
+use super::others::SESSIONS;
 
 /// A session as a reader sees it.
 #[derive(Debug)]
@@ -67,18 +68,18 @@ impl SessionView {
 
 /// The tags of all sessions of a repository, sorted.
 pub fn session_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
-    let mut tags: Vec<Tag> = repo
-        .refs_under("refs/autoresearch")?
+    let mut tags: Vec<Tag> = readable_refs(repo, SESSIONS)?
         .iter()
         .filter_map(|(name, _)| {
-            let (tag, experiment) = name.strip_prefix("refs/autoresearch/")?.split_once('/')?;
+            let (tag, experiment) = name.strip_prefix(SESSIONS)?.strip_prefix('/')?.split_once('/')?;
             experiment.parse::<u32>().ok()?;
             tag.parse().ok()
         })
         .collect();
     for (name, _) in repo.refs_under("refs/heads/autoresearch")? {
         if let Some(Ok(tag)) = name.strip_prefix("refs/heads/autoresearch/").map(str::parse::<Tag>)
-            && is_session(repo, &tag)?
+            // One whose baseline cannot be read is there.
+            && is_session(repo, &tag).unwrap_or(true)
         {
             tags.push(tag);
         }
@@ -86,6 +87,12 @@ pub fn session_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     tags.sort();
     tags.dedup();
     Ok(tags)
+}
+
+/// The refs below `prefix` that name something.
+pub(super) fn readable_refs(repo: &Repo, prefix: &str) -> Result<Vec<(String, String)>, SessionError> {
+    // One that names nothing keeps the others from being listed; to look for it takes a second reading.
+    Ok(repo.refs_under(prefix).or_else(|_| repo.readable_refs_under(prefix))?)
 }
 
 /// The session that a command is about: the one named, or that of HEAD's branch, or the only one there is.

@@ -3,16 +3,17 @@
 //! Agents and runs have the user's rights, so nothing keeps them from writing. What they wrote is undone from what this
 //! process holds, kept beside it, and named; where that is not known or not `ar`'s to undo, it is named alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::error::{SessionError, list};
 use super::learning::HeldMemories;
 use super::open::Session;
-use super::reading::{read_history, session_tags};
+use super::others::{HeldSessions, Others, SESSIONS, is_odd_ref, other_records, tag_of};
+use super::reading::readable_refs;
 use super::running::RUN_FILES;
-use crate::domain::{CommitId, Event, Phase, Record, count_of};
+use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
 use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, STATE_FILES};
@@ -39,6 +40,7 @@ pub(super) struct Watch {
     pub(super) memories: HeldMemories,
     rows: Option<HeldRows>,
     refs: Vec<(String, String)>,
+    sessions: HeldSessions,
     /// Files that are named when they change, and left as they are.
     stamps: Stamps,
 }
@@ -61,6 +63,7 @@ impl Session<'_> {
             git: Held::take(self.repo.own_files()),
             files: Held::take(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
+            sessions: HeldSessions::look(&self.repo),
             refs: self.watched_refs()?,
             stamps: self.stamps(id),
         });
@@ -123,8 +126,17 @@ impl Session<'_> {
     }
 
     fn put_refs_right(&mut self, watch: &Watch) -> Result<(), SessionError> {
-        let RefChanges { foreign, moved, gone } = compare_refs(&watch.refs, &self.watched_refs()?);
+        let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch)?;
         let while_at_work = format!("while {} was at work", watch.who);
+        for (tag, name) in &of_others {
+            if is_odd_ref(&self.repo, tag, name)? {
+                let detail = format!(
+                    "the ref {name}, which is no record, was made or moved {while_at_work}; somebody has that session, \
+                     and it is left there"
+                );
+                self.emit(Event::Notice { detail })?;
+            }
+        }
         for (name, object) in &foreign {
             self.keep_target(name)?;
             self.repo.drop_ref(name)?;
@@ -153,6 +165,30 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// What became of the refs since the watch began: those that are to be put right, and those made or moved of sessions
+    /// that somebody was at work on.
+    fn ref_changes(&self, watch: &Watch) -> Result<(RefChanges, Vec<(Tag, String)>), SessionError> {
+        let RefChanges { mut foreign, mut moved, mut gone } = compare_refs(&watch.refs, &self.watched_refs()?);
+        let mut nobodys: BTreeMap<Tag, bool> = BTreeMap::new();
+        let mut of_another = |name: &str| {
+            let tag = tag_of(name).filter(|tag| *tag != self.contract.tag)?;
+            let is_nobodys = nobodys.entry(tag.clone()).or_insert_with(|| watch.sessions.was_nobodys(&self.repo, &tag));
+            (!*is_nobodys).then_some(tag)
+        };
+        let names = foreign.iter().map(|(name, _)| name).chain(moved.iter().map(|(name, ..)| name));
+        let of_others = names.filter_map(|name| Some((of_another(name)?, name.clone()))).collect();
+        foreign.retain(|(name, _)| of_another(name).is_none());
+        moved.retain(|(name, ..)| of_another(name).is_none());
+        gone.retain(|(name, _)| of_another(name).is_none());
+        Ok((RefChanges { foreign, moved, gone }, of_others))
+    }
+
+    /// The refs that were made or moved since the watch began, and not by a session that somebody is at work on.
+    pub(super) fn made_up_refs(&self, watch: &Watch) -> Result<BTreeSet<String>, SessionError> {
+        let RefChanges { foreign, moved, .. } = self.ref_changes(watch)?.0;
+        Ok(foreign.into_iter().map(|(name, _)| name).chain(moved.into_iter().map(|(name, ..)| name)).collect())
+    }
+
     /// Keeps the commit that a ref leads to, which is no longer to lead there, if it leads to one.
     fn keep_target(&self, name: &str) -> Result<(), SessionError> {
         if let Ok(Some(commit)) = self.repo.branch(name)
@@ -170,22 +206,18 @@ impl Session<'_> {
         let mut commits: Vec<CommitId> = open.and_then(|open| open.commit.clone()).into_iter().collect();
         commits.extend(self.repo.branch(&branch).ok().flatten());
         commits.extend(self.repo.head()?.commit().cloned());
-        let (mut trouble, repo, metric) = (None, &self.repo, &self.contract.metric.name);
+        let (mut others, repo, contract) = (Ok(Others::default()), &self.repo, &self.contract);
+        let own = self.history.records();
         let records = || {
-            let mut records: Vec<Record> = Vec::new();
-            let read = session_tags(repo).and_then(|tags| {
-                tags.iter().try_for_each(|tag| {
-                    records.extend(read_history(repo, tag)?.records().iter().cloned());
-                    Ok(())
-                })
-            });
-            trouble = read.err();
-            records.retain(|record| record.metric.name == *metric);
+            others = other_records(repo, &contract.tag);
+            let others = others.iter_mut().flat_map(|others| others.sessions.drain(..));
+            let mut records: Vec<Record> = others.flat_map(|(_, records)| records).chain(own.iter().cloned()).collect();
+            records.retain(|record| record.metric.name == contract.metric.name);
             records
         };
         let mended = self.ledger.mend_since(held, records, &commits)?;
-        if let Some(trouble) = trouble {
-            return Err(trouble);
+        for trouble in others?.troubles {
+            self.tell_trouble(trouble)?;
         }
         let Some((Since { lost, false_rows, foreign, reordered }, kept)) = mended else { return Ok(()) };
         let rows = |count: usize| count_of(u32::try_from(count).unwrap_or(u32::MAX), "row");
@@ -236,10 +268,8 @@ impl Session<'_> {
 
     fn watched_refs(&self) -> Result<Vec<(String, String)>, SessionError> {
         let mut refs = Vec::new();
-        for prefix in [self.contract.tag.ref_prefix().as_str(), REPLACEMENTS] {
-            // One that names nothing keeps the others from being listed; to look for it takes a second reading.
-            let listed = self.repo.refs_under(prefix).or_else(|_| self.repo.readable_refs_under(prefix))?;
-            refs.extend(listed);
+        for prefix in [SESSIONS, REPLACEMENTS] {
+            refs.extend(readable_refs(&self.repo, prefix)?);
         }
         Ok(refs)
     }

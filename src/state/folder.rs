@@ -144,7 +144,8 @@ impl SessionFolder {
         Ok(look_at(&git_dir.join(WORKTREE_LOCK), Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)))
     }
 
-    fn lock_path(&self) -> PathBuf {
+    /// The file whose lock whoever is at work on the session has.
+    pub fn lock_path(&self) -> PathBuf {
         self.root.join("lock")
     }
 

@@ -6,6 +6,7 @@ mod files;
 mod harness;
 mod logs;
 mod odd;
+mod others;
 mod processes;
 mod refs;
 mod rows;

@@ -1,0 +1,105 @@
+//! The other sessions of the repository: their records, as far as they can be read, and whether anybody is at work on them.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::error::SessionError;
+use super::reading::{parse_record, read_records, readable_refs, session_tags};
+use crate::domain::{Record, Tag, with_causes};
+use crate::exec;
+use crate::git::Repo;
+use crate::state::{FileStamp, SessionFolder};
+
+/// The refs of all sessions.
+pub(super) const SESSIONS: &str = "refs/autoresearch";
+
+/// The sessions as they were at one moment.
+#[derive(Debug)]
+pub(super) struct HeldSessions {
+    /// Whether somebody held each of them, and what the file of its lock looked like.
+    sessions: BTreeMap<Tag, (bool, Option<FileStamp>)>,
+}
+
+impl HeldSessions {
+    /// Looks at all that have a folder.
+    pub(super) fn look(repo: &Repo) -> Self {
+        let folders = fs::read_dir(repo.main_worktree().join(".autoresearch")).into_iter().flatten().flatten();
+        let tags = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<Tag>().ok());
+        let look = |tag: Tag| {
+            let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+            let seen = (is_held(repo, &folder), FileStamp::of(&folder.lock_path()));
+            (tag, seen)
+        };
+        HeldSessions { sessions: tags.map(look).collect() }
+    }
+
+    /// Whether nobody can have been at work on a session from that moment until now: its lock was not held then, is not
+    /// held now, and was not touched meanwhile.
+    pub(super) fn was_nobodys(&self, repo: &Repo, tag: &Tag) -> bool {
+        let folder = SessionFolder::new(&repo.main_worktree(), tag);
+        let (was_held, stamp) = self.sessions.get(tag).copied().unwrap_or_default();
+        !was_held && FileStamp::of(&folder.lock_path()) == stamp && !is_held(repo, &folder)
+    }
+}
+
+/// Whether somebody has a session, in whatever working tree. One whose lock cannot be looked at may be held.
+fn is_held(repo: &Repo, folder: &SessionFolder) -> bool {
+    let Ok(git_dirs) = repo.git_dirs() else { return true };
+    git_dirs.iter().any(|git_dir| !matches!(folder.owner(git_dir), Ok(None)))
+}
+
+/// Whether a run, an agent or a guard of a session goes on.
+pub(super) fn has_job(folder: &SessionFolder) -> bool {
+    let runs = fs::read_dir(folder.runs()).into_iter().flatten().flatten();
+    runs.map(|run| run.path()).any(|run| exec::is_held(&run))
+}
+
+/// The session in the name of a ref.
+pub(super) fn tag_of(name: &str) -> Option<Tag> {
+    name.strip_prefix(SESSIONS)?.strip_prefix('/')?.split_once('/')?.0.parse().ok()
+}
+
+/// The records of other sessions.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    /// Those that can be read.
+    pub(super) sessions: Vec<(Tag, Vec<Record>)>,
+    /// What is to be said of the rest. It decides nothing here, and is its own doctor's affair.
+    pub(super) troubles: Vec<String>,
+}
+
+/// The records of all sessions but `own`.
+pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionError> {
+    let mut others = Others::default();
+    for tag in session_tags(repo)?.into_iter().filter(|tag| tag != own) {
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        match read_records(repo, &tag) {
+            Ok(records) => {
+                for record in records {
+                    match record {
+                        Ok(record) => good.push(record),
+                        Err(error) => bad.push(error),
+                    }
+                }
+            }
+            Err(error) => bad.push(error),
+        }
+        let words = |error| format!("a record of session {tag} is passed over: {}", with_causes(&error));
+        others.troubles.extend(bad.into_iter().map(words));
+        others.sessions.push((tag, good));
+    }
+    Ok(others)
+}
+
+/// Whether a ref of another session is none that a session has: neither a record of that session under its number, nor a
+/// commit that it saved.
+pub(super) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, SessionError> {
+    let rest = name.strip_prefix(&format!("{}/", tag.ref_prefix())).unwrap_or(name);
+    if let Some(number) = rest.strip_prefix("saved/") {
+        return Ok(number.parse::<u32>().is_err());
+    }
+    let record = repo.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());
+    let is_record = record.is_some_and(|record| record.tag == *tag && tag.record_ref(record.id) == name);
+    // Whoever has the session may have taken it away by now.
+    Ok(!is_record && readable_refs(repo, &tag.ref_prefix())?.iter().any(|(known, _)| known == name))
+}
