@@ -62,8 +62,8 @@ impl Repo {
         odd
     }
 
-    /// Refuses a working tree with such files.
-    pub(super) fn refuse_odd_files(&self) -> Result<()> {
+    /// Refuses a working tree with such files, by the first of them.
+    pub fn refuse_odd_files(&self) -> Result<()> {
         refuse(self.odd_worktree_files())
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     take(Area::Repository, operation(repo));
     take(Area::Repository, index(repo));
     take(Area::Repository, packed_refs(repo));
+    take(Area::Repository, repo.refuse_odd_files().map(|()| Vec::new()).map_err(SessionError::from));
     take(Area::Repository, locks(repo));
     take(Area::Repository, Ok(folders(repo)));
     if found.is_empty() {

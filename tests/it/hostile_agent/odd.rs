@@ -34,6 +34,13 @@ fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
         ("true", ""),
     ]);
     assert_eq!(repo.git(["config", "user.name"]), "Test");
+    pipe(&repo, ".gitignore");
+    for command in ["resume", "doctor"] {
+        let called = ar_in_time(&repo, [command]);
+        assert!(called.code != Some(0) && said(&called).contains(".gitignore is no regular file"), "{called:?}");
+        assert!(said(&called).contains("mv "), "{called:?}");
+    }
+    fs::remove_file(repo.file(".gitignore")).unwrap();
     for file in ["contract.json", "progress.json", "untracked.json", "findings.jsonl", "iteration_log.jsonl"] {
         pipe(&repo, &format!(".autoresearch/t/state/{file}"));
         for command in ["status", "brief", "report", "doctor"] {
