@@ -146,9 +146,10 @@ impl Session<'_> {
         // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
         let lessons = LessonFile::new(&self.repo.main_worktree()).read().unwrap_or_default();
         let after = summed_up(&self.history, &lessons, self.journal.summed_up);
-        let Some(lesson) = summary_lesson(&self.history, after) else { return Ok(()) };
-        self.add_lesson(lesson)?;
-        crash::point("stop.lesson_added");
+        if let Some(lesson) = summary_lesson(&self.history, after) {
+            self.add_lesson(lesson)?;
+            crash::point("stop.lesson_added");
+        }
         self.journal.summed_up = self.history.next_id().saturating_sub(1);
         Ok(())
     }
