@@ -16,5 +16,5 @@ pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use launch::{Call, variables};
 pub use memory::Memories;
 pub use preset::{PRESETS, Preset, agent_terms};
-pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, task_spec};
+pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};

@@ -69,15 +69,13 @@ pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
     text
 }
 
-/// What the prompt has to say beside the protocol, for an agent that drives by itself; below 8 KB, however long the session.
-pub fn brief(briefing: &Briefing<'_>) -> String {
+/// What the prompt has to say beside the protocol, for an agent that drives by itself, or `is_called` for one change; below 8
+/// KB, however long the session.
+pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
     let mut text = head(&task_spec(briefing.contract), BRIEF_CONTRACT);
     text += &standing(briefing, BRIEF_EXCERPT, IN_BRIEF);
-    let _ = writeln!(
-        text,
-        "\n## Now\n\nMake the change for experiment {}, then hand it over: `ar try -m \"what it changes\"`.",
-        briefing.experiment
-    );
+    let then = if is_called { "exit" } else { "hand it over: `ar try -m \"what it changes\"`" };
+    let _ = writeln!(text, "\n## Now\n\nMake the change for experiment {}, then {then}.", briefing.experiment);
     text
 }
 
@@ -93,6 +91,10 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
         let commit = record.commit.short(8);
         let what = cut(&record.description, DESCRIPTION);
         let _ = writeln!(text, "- incumbent: {} (experiment {}, commit {commit}): {what}", value(record), record.id);
+    }
+    if let Some(best) = history.best_kept().filter(|best| history.best().is_some_and(|(_, number)| number != *best)) {
+        let _ =
+            writeln!(text, "- best ever kept: {best}; no simplification may fall further behind it than the margin");
     }
     let _ = writeln!(
         text,
@@ -207,8 +209,11 @@ pub fn task_spec(contract: &Contract) -> String {
         text += "- a change is kept when it is strictly better\n";
     }
     if let Some(margin) = contract.simpler_wins {
-        let _ =
-            writeln!(text, "- a change that deletes more lines than it adds is kept when it is at most {margin} worse");
+        let _ = writeln!(
+            text,
+            "- where it is within {margin} of the incumbent instead: kept when it deletes more lines than it adds, and not when \
+             it adds more"
+        );
     }
     for guard in &contract.guards {
         let _ = writeln!(text, "- command that must pass before a change is kept: {}", one_line(guard));
@@ -216,13 +221,10 @@ pub fn task_spec(contract: &Contract) -> String {
     for limit in &contract.limits {
         let _ = writeln!(text, "- bound that a kept change keeps to: {limit}");
     }
-    for (what, globs) in
-        [("files that you may edit", &contract.scope), ("files that you may not edit", &contract.protect)]
-    {
-        if !globs.is_empty() {
-            let _ = writeln!(text, "- {what}: {}", globs.join(", "));
-        }
+    if !contract.scope.is_empty() {
+        let _ = writeln!(text, "- files that you may edit: {}", contract.scope.join(", "));
     }
+    let _ = writeln!(text, "- files that you may not edit: {}", protected_files(contract));
     for (what, limit) in [("files", contract.max_files), ("lines of one file", contract.max_file_lines)] {
         if let Some(limit) = limit {
             let _ = writeln!(text, "- {what} that one experiment may change: {limit}");
@@ -238,6 +240,19 @@ pub fn task_spec(contract: &Contract) -> String {
         let _ = writeln!(text, "- experiments: at most {limit}");
     }
     text
+}
+
+/// What no experiment may change, in words; what stands behind the globs of the terms it may where the scope names it.
+pub fn protected_files(contract: &Contract) -> String {
+    let named = match (contract.scope.is_empty(), contract.guards.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some("what the guards name"),
+        (false, true) => Some("what the command names"),
+        (false, false) => Some("what the command and the guards name"),
+    };
+    let asked = contract.protect.iter().map(String::as_str);
+    let files: Vec<&str> = asked.chain(["prepare.py", "ar.toml", "program.md", "lock files"]).chain(named).collect();
+    files.join(", ")
 }
 
 fn value(record: &Record) -> String {

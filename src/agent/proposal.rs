@@ -1,15 +1,20 @@
 //! What the agent says about its change.
 
+use std::io;
 use std::path::Path;
+use std::slice;
 
 use serde_json::{Map, Value, json};
 
 use crate::domain::{NewIdea, one_line};
 use crate::measure::plain_text;
-use crate::state::{read_regular, read_tail};
+use crate::state::{read_at_most, read_tail};
 
 /// How many characters of a description are kept: the longest one in public ledgers has 661.
 const MAX_DESCRIPTION: usize = 1000;
+
+/// How large the file may be, in bytes: hundreds of texts of the longest kind.
+const LARGEST: u64 = 1 << 20;
 
 /// How many ideas are taken from one proposal: more than an agent has that means them.
 const MAX_IDEAS: usize = 20;
@@ -34,10 +39,18 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Reads the file, if there is one that holds a JSON object.
-    pub fn read(path: &Path) -> Self {
-        let content = read_regular(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-        content.map(|value| Proposal::from_json(&value)).unwrap_or_default()
+    /// Reads the file; nothing is said where there is none, or one that holds no JSON object.
+    ///
+    /// # Errors
+    ///
+    /// It is no regular file, has more than 1 MiB, or cannot be read.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let bytes = match read_at_most(path, LARGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Proposal::default()),
+            read => read?,
+        };
+        let content = serde_json::from_slice::<Value>(&bytes);
+        Ok(content.map(|value| Proposal::from_json(&value)).unwrap_or_default())
     }
 
     /// Reads a text that must hold a JSON object.
@@ -71,11 +84,14 @@ impl Proposal {
     /// Takes the known fields of a JSON object.
     fn from_json(value: &Value) -> Self {
         let text = |name: &str| value.get(name).and_then(plain);
-        let findings = match value.get("findings") {
-            Some(Value::Array(items)) => items.iter().filter_map(plain).collect(),
-            Some(other) => plain(other).into_iter().collect(),
-            None => Vec::new(),
-        };
+        let mut findings: Vec<String> = Vec::new();
+        let said =
+            value.get("findings").map_or(&[][..], |said| said.as_array().map_or(slice::from_ref(said), Vec::as_slice));
+        for finding in said.iter().filter_map(plain) {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
         Proposal {
             description: text("description"),
             direction: text("direction"),
@@ -151,10 +167,13 @@ mod tests {
             ],
             ..Proposal::default()
         };
-        assert_eq!(Proposal::read(&path), expected);
+        assert_eq!(Proposal::read(&path).unwrap(), expected);
         fs::write(&path, "not json").unwrap();
-        assert_eq!(Proposal::read(&path), Proposal::default());
-        assert_eq!(Proposal::read(&folder.path().join("absent")), Proposal::default());
+        assert_eq!(Proposal::read(&path).unwrap(), Proposal::default());
+        assert_eq!(Proposal::read(&folder.path().join("absent")).unwrap(), Proposal::default());
+        // It takes no room on the disk, and none in memory.
+        fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(Proposal::read(&path).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]

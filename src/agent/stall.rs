@@ -28,7 +28,7 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
         text += "Nobody answers: do not ask, decide yourself; log the reason.\n";
     }
     if idle_calls > 0 {
-        let calls = count_of(idle_calls, "call");
+        let calls = if idle_calls == 1 { "call".into() } else { count_of(idle_calls, "call") };
         text += &format!(
             "\nThe last {calls} changed no file. Nobody is there to answer a question: decide yourself and edit.\n"
         );

@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 
+use autoresearch::agent::protected_files;
 use autoresearch::domain::{Contract, Ladder, MetricSource, count_of, duration_text, time_of_day_text};
 
 use super::output;
@@ -29,24 +30,24 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
         lines.push(format!("kept      when better by more than {}", contract.min_delta));
     }
     if let Some(margin) = contract.simpler_wins {
-        lines.push(format!("simpler   is kept when at most {margin} behind"));
+        lines.push(format!("simpler   is kept within {margin} of the best one, and longer is not"));
     }
     lines.extend(contract.guards.iter().map(|guard| format!("guard     {guard}")));
     if !contract.limits.is_empty() {
         let limits: Vec<_> = contract.limits.iter().map(ToString::to_string).collect();
         lines.push(format!("limits    {}", limits.join(", ")));
     }
-    for (name, globs) in [("scope", &contract.scope), ("protected", &contract.protect)] {
-        if !globs.is_empty() {
-            lines.push(format!("{name:9} {}", globs.join(", ")));
-        }
+    if !contract.scope.is_empty() {
+        lines.push(format!("scope     {}", contract.scope.join(", ")));
     }
+    lines.push(format!("protected {}", protected_files(contract)));
+    lines.extend(contract.on_event.iter().map(|command| format!("events    {command}")));
     lines.push(format!("rollback  what is not kept stays behind {}/", contract.tag.ref_prefix()));
     if contract.ladder == Ladder::Structural {
         lines.push("ladder    structural".into());
     }
     if contract.research {
-        lines.push("research  outside the repository, when two pivots brought nothing".into());
+        lines.push("research  outside the repository, at the second pivot in a row".into());
     }
     if let Some(goal) = contract.goal {
         lines.push(format!("goal      {goal}"));
@@ -61,7 +62,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
         lines.push(format!("until     {}", time_of_day_text(until)));
     }
     if let Some(crashes) = contract.max_crashes {
-        lines.push(format!("until     {} in a row", count_of(crashes, "crash")));
+        lines.push(format!("or until  {} in a row", count_of(crashes, "crash")));
     }
     if contract.stop_when_flagged {
         lines.push("until     it is flagged for a person".into());

@@ -115,7 +115,7 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     });
     set("What the agent is told when keeps fail to come.", "ladder", ladder, "\"structural\"");
     let flag = |asked: Option<bool>| asked.filter(|asked| *asked).map(|asked| asked.to_string());
-    let comment = "The agent may look for ideas outside the repository when two pivots brought nothing.";
+    let comment = "The agent may look for ideas outside the repository at the second pivot in a row.";
     set(comment, "research", flag(asked.research), "true");
     let comment = "Stop when the session is flagged for a person, instead of beginning anew in another direction.";
     set(comment, "stop-when-flagged", flag(asked.stop_when_flagged), "true");

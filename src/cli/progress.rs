@@ -113,7 +113,13 @@ impl Progress {
                 self.deadline = None;
                 self.draw(None, None);
             }
-            Event::AgentFinished { changed: true, .. } => self.end_idle(),
+            Event::AgentFinished { id, changed: true, timed_out, .. } => {
+                self.end_idle();
+                if *timed_out {
+                    let what = "the agent was ended when its time was over; what it had changed by then is measured";
+                    self.print_fitting(&format!("{id:>4}  {:<8} {what}", "-"));
+                }
+            }
             Event::AgentFinished { id, timed_out, said, .. } => self.show_idle(*id, *timed_out, said),
             Event::Outage { id, outage, again, .. } => self.show_outage(*id, outage, *again),
             Event::OutageOver { seconds, .. } => {

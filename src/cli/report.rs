@@ -38,7 +38,7 @@ pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<
         (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    print(&report.with_flags(view.flagged()), format);
+    print(&report.with_course(view.flagged(), view.ended()), format);
     Ok(())
 }
 

@@ -1,11 +1,12 @@
 //! Settings: flag, then variable, then `ar.toml`, then default.
 
 use std::ffi::OsString;
-use std::fs;
+use std::io;
 use std::path::Path;
 
-use autoresearch::domain::Clock;
+use autoresearch::domain::{Clock, shell_word};
 use autoresearch::session::Asked;
+use autoresearch::state::read_regular;
 use clap::{Arg, ArgAction, Args, Command, FromArgMatches};
 
 use super::error::CliError;
@@ -30,6 +31,11 @@ pub(super) fn clock() -> Result<Clock, CliError> {
             .map_err(|error| CliError::usage(error, "set AR_CLOCK like 2026-11-20T22:00:00Z, or not at all")),
         Err(_) => Ok(Clock::System),
     }
+}
+
+/// Whether this call comes from an agent that the loop has called for one change.
+pub(super) fn called_by_loop() -> bool {
+    std::env::var_os("AR_PROPOSAL").is_some_and(|file| !file.is_empty())
 }
 
 /// One setting as a layer gives it: the name of its flag, its value, and what to call it in an error.
@@ -77,10 +83,13 @@ fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<SettingsArgs
 
 /// Reads the settings file; `max_experiments` and `max-experiments` are the same setting.
 fn from_file(path: &Path) -> Result<SettingsArgs, CliError> {
-    let text = match fs::read_to_string(path) {
+    let text = match read_regular(path).and_then(|text| String::from_utf8(text).map_err(io::Error::other)) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(SettingsArgs::default()),
-        Err(error) => return Err(CliError::new(format!("cannot read {}: {error}", path.display()), None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SettingsArgs::default()),
+        Err(error) => {
+            let hint = format!("`ls -l {}` shows what it is", shell_word(path));
+            return Err(CliError::new(format!("cannot read {}: {error}", path.display()), Some(hint)));
+        }
     };
     let hint = "`ar init` in an empty folder shows what an ar.toml looks like";
     let trouble = |what: String| CliError::new(format!("{}: {what}", path.display()), Some(hint.into()));
@@ -152,6 +161,8 @@ fn parse_layer(given: Vec<Given>, hint: &str) -> Result<SettingsArgs, CliError> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use std::time::Duration;
 
     use super::*;

@@ -20,7 +20,7 @@ pub(super) struct SettingsArgs {
     pub(super) cmd: Option<String>,
     /// The command that changes the code once and exits, with the prompt on standard input; or aider, claude, codex,
     /// gemini or opencode
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line)]
     pub(super) agent: Option<String>,
     /// The session's name; its branch is autoresearch/TAG [default: month and day]
     #[arg(long)]
@@ -32,10 +32,10 @@ pub(super) struct SettingsArgs {
     #[arg(long)]
     pub(super) higher: bool,
     /// How much better than the best one so far a number must be [default: 0]
-    #[arg(long, value_name = "DELTA", value_parser = super::values::non_negative)]
+    #[arg(long, value_name = "DELTA", allow_negative_numbers = true, value_parser = super::values::non_negative)]
     pub(super) min_delta: Option<f64>,
     /// Also keep a change that makes the program shorter, when its number is at most this far behind the best one
-    #[arg(long, value_name = "EPS", value_parser = super::values::non_negative)]
+    #[arg(long, value_name = "EPS", allow_negative_numbers = true, value_parser = super::values::non_negative)]
     pub(super) simpler_wins: Option<f64>,
     /// A command that must pass before a change is kept, several times if need be
     #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line)]
@@ -86,10 +86,10 @@ pub(super) struct SettingsArgs {
     #[arg(long, value_name = "GLOB")]
     pub(super) protect: Vec<String>,
     /// How many files an experiment may change
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_files: Option<u32>,
     /// How many lines of one file an experiment may add and delete
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_file_lines: Option<u32>,
     /// Measure a change again that was measured before
     #[arg(long)]
@@ -97,7 +97,7 @@ pub(super) struct SettingsArgs {
     /// What the agent is told when keeps fail to come [default: refine]
     #[arg(long, value_name = "LADDER")]
     pub(super) ladder: Option<LadderName>,
-    /// The agent may look for ideas outside the repository when two pivots brought nothing
+    /// The agent may look for ideas outside the repository at the second pivot in a row, on the ladder `refine`
     #[arg(long)]
     pub(super) research: bool,
     /// Stop when the session is flagged for a person, instead of beginning anew in another direction

@@ -2,7 +2,7 @@
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Unit, Zoned};
+use jiff::{SignedDuration, Timestamp, Unit, Zoned};
 
 /// Where the time of day comes from. Durations are measured elsewhere, by a monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,11 +14,21 @@ pub enum Clock {
     Fixed(Timestamp),
 }
 
-/// A moment on the user's clock, as a person says it: `03:00`, or with the day when that is another one than today.
+/// How near a moment has to be for its seconds to matter to who waits for it.
+const NEAR: SignedDuration = SignedDuration::from_mins(10);
+
+/// A moment on the user's clock, as a person says it: `03:00`, with seconds where it is near, and with the day when that is
+/// another one than today.
 pub fn moment_text(moment: Timestamp) -> String {
-    let moment = moment.to_zoned(TimeZone::system());
-    let is_today = moment.date() == Timestamp::now().to_zoned(TimeZone::system()).date();
-    moment.strftime(if is_today { "%H:%M" } else { "%H:%M on %b %-d" }).to_string()
+    let (now, zone) = (Timestamp::now(), TimeZone::system());
+    let is_near = moment.duration_since(now).abs() < NEAR;
+    let is_today = moment.to_zoned(zone.clone()).date() == now.to_zoned(zone.clone()).date();
+    let format = match (is_near, is_today) {
+        (true, _) => "%H:%M:%S",
+        (false, true) => "%H:%M",
+        (false, false) => "%H:%M on %b %-d",
+    };
+    moment.to_zoned(zone).strftime(format).to_string()
 }
 
 impl Clock {

@@ -213,6 +213,7 @@ impl Contract {
     /// deadlines and the agent may change.
     pub fn fixed_terms(&self) -> [(&'static str, String); 12] {
         let limits: Vec<_> = self.limits.iter().map(Limit::to_string).collect();
+        let or_none = |list: String| if list.is_empty() { "none".to_owned() } else { list };
         [
             ("metric", self.metric.name.clone()),
             ("direction", self.metric.direction.to_string()),
@@ -220,10 +221,10 @@ impl Contract {
             ("command", self.command.clone()),
             ("minimum gain", self.min_delta.to_string()),
             ("margin for simpler changes", self.simpler_wins.map_or("none".into(), |margin| margin.to_string())),
-            ("list of guards", self.guards.join("; ")),
-            ("list of limits", limits.join(", ")),
-            ("scope", self.scope.join(", ")),
-            ("list of protected files", self.protect.join(", ")),
+            ("list of guards", or_none(self.guards.join("; "))),
+            ("list of limits", or_none(limits.join(", "))),
+            ("scope", or_none(self.scope.join(", "))),
+            ("list of protected files", or_none(self.protect.join(", "))),
             ("session", self.tag.to_string()),
             ("start", self.start.to_string()),
         ]

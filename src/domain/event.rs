@@ -95,6 +95,16 @@ pub enum StopReason {
 /// How many directions are listed when the loop stops for a flag.
 const TRIED: usize = 20;
 
+impl StopReason {
+    /// The same as its `Display`, on one line and without what is listed below it.
+    pub fn in_short(&self) -> String {
+        match self {
+            StopReason::Flagged { after, .. } => format!("flagged for a person after {}", experiment_name(*after)),
+            reason => reason.to_string().lines().next().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for StopReason {
     /// The end of a sentence that begins with `stopped:`, and lines with what was tried under it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -56,7 +56,7 @@ pub enum FailureClass {
     Protected,
     /// The change is over a size limit.
     TooLarge,
-    /// The agent changed nothing.
+    /// The agent changed nothing. No record of this program has it, as such a call makes no experiment; records of others may.
     NoChange,
     /// The same change was measured before.
     Duplicate,

@@ -4,10 +4,13 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::Serialize;
 
 use super::job::{Files, lock_path};
 use super::{ExecError, Job, Started};
-use crate::state::{free_name, move_odd_away, write_json};
+use crate::state::{free_name, is_odd, move_away, move_no_folder_away, move_odd_away, write_json};
 
 /// The files by which a job is found, and the lock that says that it goes on.
 pub(super) struct Place<'a> {
@@ -65,6 +68,10 @@ impl<'a> Place<'a> {
     pub(super) fn keep(&mut self) -> Result<bool, ExecError> {
         let path = lock_path(&self.job.folder);
         let failed = |source| ExecError::File { path: path.clone(), source };
+        move_no_folder_away(&self.job.folder).map_err(failed)?;
+        if is_odd(&path) {
+            move_away(&path).map_err(failed)?;
+        }
         match fs::metadata(&path) {
             Ok(there) => {
                 if !is_same(&there, &self.lock.metadata().map_err(failed)?) {
@@ -82,16 +89,21 @@ impl<'a> Place<'a> {
             }
             Err(error) => return Err(failed(error)),
         }
-        if !self.files.job.exists() {
-            write_json(&self.files.job, self.job)?;
-        }
-        if let Some(started) = &self.started
-            && !self.files.started.exists()
-        {
-            write_json(&self.files.started, started)?;
+        put_back(&self.files.job, self.job)?;
+        if let Some(started) = &self.started {
+            put_back(&self.files.started, started)?;
         }
         Ok(true)
     }
+}
+
+/// Writes a file anew that is gone, or is no file any more.
+fn put_back(path: &Path, content: &impl Serialize) -> Result<(), ExecError> {
+    if path.is_file() {
+        return Ok(());
+    }
+    move_odd_away(path).map_err(|source| ExecError::File { path: path.to_owned(), source })?;
+    Ok(write_json(path, content)?)
 }
 
 /// Whether two looks were at the same file.

@@ -23,7 +23,7 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{is_disk_full, open_regular, read_json, write_json};
+use crate::state::{is_disk_full, move_odd_away, open_regular, read_json, write_json};
 
 /// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
 pub(super) const DISK_FULL: u8 = 28;
@@ -64,7 +64,7 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     place.put_log_back()?;
     sync_log(&job.log)?;
     // What is there by now is not the shim's.
-    let _ = fs::remove_file(&files.exit);
+    let _ = move_odd_away(&files.exit).and_then(|_| fs::remove_file(&files.exit));
     write_json(&files.exit, &exit)?;
     crash::point("exit_written");
     Ok(())

@@ -14,7 +14,7 @@ use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
-use crate::state::{GLANCE, lock_within, open_regular, read_json, write_json};
+use crate::state::{GLANCE, StateError, lock_within, open_regular, read_json, write_json};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(500);
@@ -125,7 +125,7 @@ impl Running {
     /// # Errors
     ///
     /// [`ExecError::Command`] when the command could not be started; [`ExecError::Lost`] when the shim died before
-    /// it could say how the command ended: what is left of the command is killed then.
+    /// it could say how the command ended, or what it said was spoilt: what is left of the command is killed then.
     pub async fn wait(&mut self) -> Result<Exit, ExecError> {
         let status = match &mut self.shim {
             Shim::Child(child) => Some(child.wait().await.map_err(ExecError::Watch)?),
@@ -134,7 +134,13 @@ impl Running {
                 None
             }
         };
-        match read_json::<Exit>(&self.files.exit)? {
+        let exit = match read_json::<Exit>(&self.files.exit) {
+            // Whoever put it there, it does not tell how the command ended.
+            Err(StateError::Json { .. }) => None,
+            Err(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => None,
+            exit => exit?,
+        };
+        match exit {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),
             None if status.and_then(|status| status.code()) == Some(i32::from(DISK_FULL)) => {
@@ -159,12 +165,14 @@ impl Running {
             Shim::Child(child) => {
                 return child.id().map_or(Ok(()), ask_to_end);
             }
-            Shim::Elsewhere(lock) if is_locked(lock) => match read_json::<Started>(&self.files.started)? {
-                Some(started) if started.is_here() => (vec![started.pid], started.host),
-                Some(started) => (Vec::new(), started.host),
-                // It was deleted, or is yet to be written.
-                None => (shims_of(&self.files), String::new()),
-            },
+            Shim::Elsewhere(lock) if is_locked(lock) => {
+                match read_json::<Started>(&self.files.started).unwrap_or_default() {
+                    Some(started) if started.is_here() => (vec![started.pid], started.host),
+                    Some(started) => (Vec::new(), started.host),
+                    // It was deleted or spoilt, or is yet to be written.
+                    None => (shims_of(&self.files), String::new()),
+                }
+            }
             Shim::Elsewhere(_) => return Ok(()),
         };
         let is_over = || matches!(&self.shim, Shim::Elsewhere(lock) if !is_locked(lock));

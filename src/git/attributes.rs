@@ -1,6 +1,5 @@
 //! Attributes that would damage files on their way through gix.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use gix::bstr::{BStr, ByteSlice};
 
 use super::error::At;
 use super::{GitError, Repo, Result, path};
+use crate::state::read_regular;
 
 impl Repo {
     /// Refuses a repository whose attribute files ask for a working tree in UTF-16 or UTF-32: gix 0.90 writes such
@@ -31,9 +31,9 @@ pub(super) fn is_attributes(path: &BStr) -> bool {
 }
 
 fn check(file: &Path, shown: &Path) -> Result<()> {
-    let content = match fs::read(file) {
+    let content = match read_regular(file) {
         Ok(content) => content,
-        Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory) => {
+        Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput) => {
             return Ok(());
         }
         Err(err) => return Err(err).at("reading", file),

@@ -14,7 +14,7 @@ use super::path::object_id;
 use super::ref_guard::RefGuard;
 use super::{GitError, Repo, Result, TagObject, lock, open};
 use crate::domain::CommitId;
-use crate::state::free_name;
+use crate::state::{free_name, read_regular};
 
 /// Whose a lock file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Repo {
         collect_files(&self.common_dir().join(prefix), &mut files)?;
         let mut broken = Vec::new();
         for path in files {
-            let content = fs::read(&path).at("reading", &path)?;
+            let content = read_regular(&path).at("reading", &path)?;
             let text = content.trim_ascii();
             let names = ObjectId::from_hex(text).is_ok_and(|id| !id.is_null()) || text.starts_with(b"ref: ");
             if !names && let Ok(name) = path.strip_prefix(self.common_dir()) {
@@ -152,7 +152,7 @@ impl Repo {
     /// The first line of the packed refs that names no ref, from 1; git does not go beyond it, and so loses refs.
     pub fn broken_packed_line(&self) -> Result<Option<usize>> {
         let path = self.common_dir().join("packed-refs");
-        let content = match fs::read(&path) {
+        let content = match read_regular(&path) {
             Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
             content => content.at("reading", &path)?,
         };

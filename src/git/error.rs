@@ -87,6 +87,9 @@ pub enum GitError {
     /// Commits must be signed and could not be.
     #[error("the commit could not be signed")]
     Signing(#[source] Cause),
+    /// Something stands in the place of a file that would be waited for, or cannot be read.
+    #[error("{} is no regular file", .0.display())]
+    NoFile(PathBuf),
     /// The file system refused something.
     #[error("{what} {}", path.display())]
     Io {
@@ -137,6 +140,10 @@ impl GitError {
                 format!("wait for the other git process; if there is none: rm {}", shell_word(lock))
             }
             GitError::RepositoryInTheWay(path) => format!("move {} elsewhere", path.display()),
+            GitError::NoFile(path) => {
+                let path = shell_word(path);
+                format!("`mv {path} {path}.replaced` puts it aside")
+            }
             GitError::Signing(_) => "git config commit.gpgSign false, or mend the signing key".to_owned(),
             error if is_disk_full(error) => "make room on the disk and try again; nothing was lost".to_owned(),
             _ => return None,

@@ -15,6 +15,7 @@ use super::lock::IndexLock;
 use super::{GitError, Repo, Result, cache_tree, sync, worktree};
 
 use crate::crash;
+use crate::state::read_regular;
 
 /// How the names of this program's temporary files in the repository's folder start.
 pub(super) const TEMPORARY: &str = "ar-tmp-";
@@ -74,7 +75,7 @@ impl Repo {
     /// The bytes of the index, for [`Repo::put_index_back`].
     pub fn index_bytes(&self) -> Result<Vec<u8>> {
         let path = self.gix.index_path();
-        fs::read(&path).at("reading", &path)
+        read_regular(&path).at("reading", &path)
     }
 
     /// Puts an index back as it was when [`Repo::index_bytes`] read it, with what was staged and what was not.

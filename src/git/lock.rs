@@ -14,6 +14,7 @@ use super::index::TEMPORARY;
 use super::{GitError, LockOwner, Result, open};
 
 use crate::crash;
+use crate::state::open_regular;
 
 /// What the lock file of this program holds.
 const MARKER: &[u8] = b"ar holds the index\n";
@@ -143,7 +144,7 @@ enum Found {
 }
 
 fn open_marked(lock: &Path) -> Result<Found> {
-    let mut file = match File::open(lock) {
+    let mut file = match open_regular(lock) {
         Ok(file) => file,
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(err) => return Err(err).at("reading", lock),

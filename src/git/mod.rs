@@ -18,6 +18,7 @@ mod head;
 mod identity;
 mod index;
 mod lock;
+mod odd;
 mod open;
 mod operation;
 mod path;

@@ -8,8 +8,10 @@ use std::time::SystemTime;
 use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
+use super::odd::refuse_odd_repository;
 use super::ref_guard::RefGuard;
 use super::{GitError, Head, Result, lock, sync};
+use crate::state::read_regular;
 
 /// An open repository with a working tree.
 ///
@@ -43,6 +45,7 @@ impl Repo {
 
     /// Opens the repository that `dir` is in as [`Repo::discover`] does, also when its index cannot be worked with.
     pub fn find(dir: &Path) -> Result<Repo> {
+        refuse_odd_repository(dir)?;
         let opened = gix::ThreadSafeRepository::discover_with_environment_overrides(dir);
         let mut gix = opened.map(|gix| gix.to_thread_local()).map_err(|source| {
             let missing = std::env::var_os("GIT_DIR").is_none() && !has_repository(dir);
@@ -133,7 +136,7 @@ impl Repo {
     /// Adds those of `patterns` that are not there yet to `info/exclude`, below `# ar`, and keeps what is there.
     pub fn exclude(&self, patterns: &[&str]) -> Result<()> {
         let path = self.common_dir().join("info").join("exclude");
-        let old = match fs::read(&path) {
+        let old = match read_regular(&path) {
             Ok(old) => old,
             Err(err) if err.kind() == ErrorKind::NotFound => Vec::new(),
             Err(err) => return Err(err).at("reading", &path),

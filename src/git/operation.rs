@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use gix::ObjectId;
@@ -12,6 +13,7 @@ use super::error::{At, During};
 use super::path::{commit_id, object_id};
 use super::{Head, Repo, Result, refs, sync, worktree};
 use crate::domain::CommitId;
+use crate::state::read_regular;
 
 /// An operation of git's that is half done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,8 +94,8 @@ impl Repo {
         let mut commits = BTreeSet::new();
         for file in NAMES_COMMITS {
             let path = self.git_dir().join(file);
-            let content = match fs::read(&path) {
-                Err(err) if worktree::absent(&err) => continue,
+            let content = match read_regular(&path) {
+                Err(err) if worktree::absent(&err) || err.kind() == ErrorKind::InvalidInput => continue,
                 content => content.at("reading", &path)?,
             };
             commits.extend(content.lines().filter_map(|line| ObjectId::from_hex(line.trim()).ok()));
@@ -128,7 +130,8 @@ impl Repo {
             if !path.try_exists().at("reading", &path)? {
                 continue;
             }
-            if *sign == "sequencer/todo" && fs::read(&path).at("reading", &path)?.trim_start().starts_with(b"revert") {
+            if *sign == "sequencer/todo" && read_regular(&path).unwrap_or_default().trim_start().starts_with(b"revert")
+            {
                 return Ok(Some("revert"));
             }
             return Ok(Some(name));

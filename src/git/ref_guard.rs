@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use super::error::At;
 use super::{GitError, LockOwner, Result};
-use crate::state::lock_within;
+use crate::state::{lock_within, open_regular};
 
 /// The file that names the locks, in the git folder of the working tree.
-const NAME: &str = "autoresearch-refs";
+pub(super) const NAME: &str = "autoresearch-refs";
 
 /// How long to wait for another process that moves refs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ impl RefGuard {
     /// The locks that are named, with whether their maker is alive. Changes nothing.
     pub(super) fn named(git_dir: &Path) -> Result<Vec<(PathBuf, LockOwner)>> {
         let path = git_dir.join(NAME);
-        let mut file = match File::open(&path) {
+        let mut file = match open_regular(&path) {
             Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             file => file.at("reading", &path)?,
         };

@@ -112,6 +112,7 @@ impl Repo {
 
     /// What differs from `HEAD` in index or working tree, and what is untracked.
     pub fn changes(&self) -> Result<Changes> {
+        self.refuse_odd_files()?;
         let index = self.load_index()?;
         let scan = self.scan(&index, true)?;
         let head = match self.head()?.commit() {

@@ -9,7 +9,10 @@ use super::layout::{Entry, Layout};
 use super::read::number;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::state::{APPEND_WAIT, open_locked, open_regular, read_regular};
+use crate::state::{APPEND_WAIT, open_locked, open_regular, read_at_most};
+
+/// How large a ledger may be, in bytes: some hundred thousand rows.
+pub(super) const LARGEST: u64 = 64 << 20;
 
 /// What mends a file that was cut short.
 const CUT_SHORT: &str = "`ar doctor --repair` mends one that was cut short";
@@ -108,7 +111,7 @@ impl LedgerFile {
     ///
     /// # Errors
     ///
-    /// It is no regular file, unreadable, read-only, of another metric, or has a header without a commit, metric or
+    /// It is no regular file, larger than 64 MiB, unreadable, read-only, of another metric, or has a header without a commit, metric or
     /// status column.
     pub fn open(path: &Path, metric: &str, dialect: LedgerDialect) -> Result<Self, LedgerError> {
         let mut ledger = LedgerFile::unread(path, metric, dialect);
@@ -123,7 +126,7 @@ impl LedgerFile {
         if meta.permissions().readonly() {
             return Err(LedgerError::ReadOnly(path.to_owned()));
         }
-        let bytes = fs::read(path).map_err(|error| ledger.io("read", error))?;
+        let bytes = read_at_most(path, LARGEST).map_err(|error| ledger.io("read", error))?;
         if let Err(error) = OpenOptions::new().append(true).open(path) {
             return Err(match error.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -205,7 +208,7 @@ impl LedgerFile {
     ///
     /// The file cannot be read, or its header has become one that cannot be continued.
     pub fn has_row(&self, commit: &CommitId, from: u64) -> Result<bool, LedgerError> {
-        let bytes = match read_regular(&self.path) {
+        let bytes = match read_at_most(&self.path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(self.io("read", error)),

@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::file::{LedgerError, LedgerFile, has_content};
+use super::file::{LARGEST, LedgerError, LedgerFile, has_content};
 use super::layout::{Entry, Layout};
 use super::rebuild::{Comparison, Rebuild};
 use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
-use crate::state::{FileStamp, StateError, copy_beside, free_name, read_regular, write_atomic};
+use crate::state::{FileStamp, StateError, copy_beside, free_name, read_at_most, write_atomic};
 
 /// What was done to a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,10 +48,10 @@ impl LedgerFile {
         records: &[&Record],
     ) -> Result<Comparison, LedgerError> {
         let ledger = LedgerFile::unread(path, metric, dialect);
-        let bytes = match fs::read(path) {
+        let bytes = match read_at_most(path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return Err(LedgerError::NotAFile(path.to_owned()));
             }
             Err(error) => return Err(ledger.io("read", error)),
@@ -109,7 +109,7 @@ impl LedgerFile {
     ///
     /// The file cannot be read.
     pub fn hold(&self) -> Result<Option<HeldRows>, LedgerError> {
-        let bytes = match read_regular(self.path()) {
+        let bytes = match read_at_most(self.path(), LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.io("read", error)),
@@ -163,15 +163,15 @@ impl LedgerFile {
         Ok(Some((found, aside)))
     }
 
-    /// Moves what stands in the file's place and is no file, such as a pipe that would be waited for, to a name beside it,
-    /// which it gives.
+    /// Moves what stands in the file's place and is no file, such as a pipe that would be waited for, or has more than 64
+    /// MiB, to a name beside it, which it gives.
     ///
     /// # Errors
     ///
     /// It cannot be moved.
     pub fn move_odd_away(&self) -> Result<Option<PathBuf>, LedgerError> {
         match fs::metadata(self.path()) {
-            Ok(meta) if !meta.is_file() => self.move_away(None),
+            Ok(meta) if !meta.is_file() || meta.len() > LARGEST => self.move_away(None),
             _ => Ok(None),
         }
     }

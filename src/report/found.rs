@@ -62,6 +62,8 @@ pub struct Report {
     pub(super) times: Option<Times>,
     /// The experiments after which the session was flagged for a person.
     pub(super) flagged: Vec<u32>,
+    /// Why the last loop ended.
+    pub(super) ended: Option<String>,
     /// Further fields of each experiment's JSON, in the order of the points.
     details: Vec<Map<String, Value>>,
     /// What was assumed and how to say otherwise, a sentence each.
@@ -98,15 +100,16 @@ impl Report {
             baseline,
             times: times(records),
             flagged: Vec::new(),
+            ended: None,
             details: records.iter().map(details).collect(),
             assumed: Vec::new(),
         }
     }
 
-    /// The same with the experiments after which the session was flagged for a person.
+    /// The same with the experiments after which the session was flagged for a person, and why its last loop `ended`.
     #[must_use]
-    pub fn with_flags(self, flagged: Vec<u32>) -> Report {
-        Report { flagged, ..self }
+    pub fn with_course(self, flagged: Vec<u32>, ended: Option<String>) -> Report {
+        Report { flagged, ended, ..self }
     }
 
     /// Sums up a ledger that was read from a file.
@@ -147,6 +150,7 @@ impl Report {
             baseline,
             times: None,
             flagged: Vec::new(),
+            ended: None,
             assumed: ledger.assumed.clone(),
         }
     }
@@ -210,6 +214,7 @@ impl Report {
             "longest_streak": self.summary.longest_streak,
             "times": self.times,
             "flagged": self.flagged,
+            "ended": self.ended,
             "kept": kept,
             "experiments": experiments,
             "assumed": self.assumed,

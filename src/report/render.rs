@@ -116,6 +116,9 @@ fn headline(report: &Report, markdown: bool) -> String {
         let after: Vec<_> = report.flagged.iter().map(|id| experiment_name(*id)).collect();
         add("flagged", format!("for a person: {times}, after {}", after.join(", ")));
     }
+    if let Some(ended) = &report.ended {
+        add("ended", ended.clone());
+    }
     if let Some(times) = &report.times {
         let mut line = hours(times.hours);
         if let Some(rate) = times.per_hour {

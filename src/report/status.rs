@@ -69,6 +69,8 @@ pub struct OpenStatus {
     pub id: u32,
     /// What it tries; empty while the agent is at work.
     pub description: String,
+    /// Whether a version of it was measured before.
+    pub is_again: bool,
     /// How long its agent or its run has been going on, in seconds; absent when neither does.
     pub elapsed: Option<f64>,
     /// How long that may take, in seconds.
@@ -128,6 +130,9 @@ impl SessionStatus {
                 Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, moment_text(outage.again)),
                 None => "waiting for the agent".into(),
             },
+            Activity::Proposing if self.open.as_ref().is_some_and(|open| open.is_again) => {
+                format!("waiting for the agent to work on {name} again")
+            }
             Activity::Proposing => format!("waiting for the agent to propose {name}"),
             Activity::Committing => format!("committing {name}"),
             Activity::Running => format!("running {name}"),
@@ -167,11 +172,15 @@ impl SessionStatus {
             parts.push(format!("until {}", time_of_day_text(until)));
         }
         if let Some(goal) = contract.goal {
-            let is_reached = |best: f64| reached_goal(contract.metric.direction, best, goal);
-            let reached = self.history.best().is_some_and(|(_, best)| is_reached(best.value));
-            parts.push(format!("goal {goal}{}", if reached { ", reached" } else { "" }));
+            parts.push(format!("goal {goal}{}", if self.is_at_goal() { ", reached" } else { "" }));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// Whether the goal is reached, where there is one.
+    fn is_at_goal(&self) -> bool {
+        let (Some(contract), Some((_, best))) = (&self.contract, self.history.best()) else { return false };
+        contract.goal.is_some_and(|goal| reached_goal(contract.metric.direction, best.value, goal))
     }
 
     /// How long the loop that is at work may still go on, in seconds, where it has a limit.
@@ -211,6 +220,9 @@ impl SessionStatus {
             }
             Activity::Idle if at_cap => {
                 next.push((format!("ar resume {tag} --max-experiments N"), "goes on to a higher number"));
+            }
+            Activity::Idle if has_agent && self.is_at_goal() => {
+                next.push((format!("ar resume {tag} --goal X"), "goes on to another goal"));
             }
             Activity::Idle if has_agent => next.push((format!("ar resume {tag}"), "goes on")),
             Activity::Idle => next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one")),

@@ -82,7 +82,7 @@ pub fn summary_lesson(history: &History, after: u32) -> Option<Lesson> {
     }
     let before = history.records().iter().rev().find(|record| record.id <= after && record.outcome == Outcome::Keep);
     Some(Lesson {
-        id: point(&last.tag, format!("summary-{}", last.id)),
+        id: summary_id(last),
         strategy: "the session as a whole".into(),
         outcome: "summary".into(),
         insight,
@@ -90,6 +90,19 @@ pub fn summary_lesson(history: &History, after: u32) -> Option<Lesson> {
         experiment: range(&new),
         time: last.finished,
     })
+}
+
+/// The last experiment that a summary tells of: that of number `after`, or a later one with a summary among `lessons`. One
+/// of an earlier session with the same tag was made at another time.
+pub fn summed_up(history: &History, lessons: &[Lesson], after: u32) -> u32 {
+    let is_last = |record: &&Record| {
+        lessons.iter().any(|lesson| lesson.time == record.finished && lesson.id == summary_id(record))
+    };
+    history.records().iter().rev().find(is_last).map_or(after, |record| record.id.max(after))
+}
+
+fn summary_id(last: &Record) -> LessonId {
+    point(&last.tag, format!("summary-{}", last.id))
 }
 
 fn point(tag: &Tag, point: String) -> LessonId {

@@ -36,7 +36,7 @@ pub use directions::{directions_tried, near_misses, same_direction};
 pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, judge_tip, worst};
 pub use history::History;
 pub use ideas::{draw, same_idea};
-pub use insights::{keep_lesson, pivot_lesson, summary_lesson};
+pub use insights::{keep_lesson, pivot_lesson, summary_lesson, summed_up};
 pub use ladder::{Turn, climb, climb_all, turn_of};
 pub use lessons::{Fold, fold, heaviest_first};
 pub use limits::unmet;

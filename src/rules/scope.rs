@@ -153,6 +153,15 @@ fn globs(patterns: &[String]) -> Result<GlobSet, GlobError> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let bare = pattern.trim().trim_start_matches("./").trim_end_matches('/');
+        let problem = match bare.split('/').next() {
+            _ if bare.is_empty() => Some("it names nothing"),
+            Some("") => Some("it is to be relative to the repository's root"),
+            Some("..") => Some("it leads out of the repository"),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            return Err(GlobError { pattern: pattern.clone(), problem: problem.into() });
+        }
         for text in [bare.to_owned(), format!("{bare}/**")] {
             set.add(glob(&text).map_err(|problem| error(pattern, problem))?);
         }

@@ -1,6 +1,5 @@
 //! Changes that are taken out of the working tree as commits, and back in.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -13,7 +12,7 @@ use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, Phase};
 use crate::git::{Proposal as Change, Untracked};
-use crate::state::{Aside, OpenExperiment, write_atomic};
+use crate::state::{Aside, OpenExperiment, read_regular, write_atomic};
 
 /// The index as it was when a change was set aside.
 pub(super) const INDEX_BEFORE: &str = "index.before";
@@ -60,7 +59,7 @@ impl Session<'_> {
         }
         crash::point("aside.ref_deleted");
         let path = self.index_before();
-        match fs::read(&path) {
+        match read_regular(&path) {
             Ok(index) => self.repo.put_index_back(&index)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(SessionError::Io { action: "read", path, source }),

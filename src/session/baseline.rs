@@ -49,14 +49,18 @@ impl Session<'_> {
             }
         }
         let mut record = draft_of(&open)?;
-        if let Some(guard) = record.guards.last().filter(|guard| !guard.passed) {
+        if let Some(failure) = &record.failure {
             self.take_back()?;
+            let refused = record.guards.last().filter(|guard| !guard.passed);
             return Err(SessionError::BaselineFailed {
-                class: Some(FailureClass::GuardFailed),
-                reason: format!("the guard `{}` does not pass ({})", guard.command, guard.ended()),
+                class: Some(failure.class),
+                reason: match refused {
+                    Some(guard) => format!("the guard `{}` does not pass ({})", guard.command, guard.ended()),
+                    None => record.reason.clone(),
+                },
                 printed: Vec::new(),
-                log: self.folder.run(0).join(format!("{}.log", guard_name(record.guards.len()))),
-                excerpt: guard.excerpt.clone(),
+                log: self.folder.run(0).join(format!("{}.log", guard_name(record.guards.len().max(1)))),
+                excerpt: failure.excerpt.clone(),
             });
         }
         // Whoever has the refs has the terms.

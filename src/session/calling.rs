@@ -1,6 +1,7 @@
 //! One call of the agent: started, waited for, and what it left in the working tree.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
@@ -13,10 +14,13 @@ use crate::crash;
 use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
 use crate::rules::question;
-use crate::state::{OpenExperiment, write_atomic};
+use crate::state::{OpenExperiment, read_at_most, write_atomic};
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
+
+/// How large program.md may be, in bytes; the built-in one has some six thousand.
+const LARGEST_PROGRAM: u64 = 1 << 20;
 
 /// What a call of the agent left in the working tree.
 pub(super) enum Left {
@@ -117,7 +121,14 @@ impl Session<'_> {
             question: said.as_deref().and_then(question).map(str::to_owned),
             ended_after: (exit.timed_out && !cut_short).then_some(self.contract.agent_timeout.as_secs_f64()),
         };
-        let proposal = Proposal::read(&call.proposal());
+        let proposal = match Proposal::read(&call.proposal()) {
+            Ok(proposal) => proposal,
+            Err(error) => {
+                let path = call.proposal();
+                self.emit(Event::Notice { detail: format!("{} is passed over: {error}", path.display()) })?;
+                Proposal::default()
+            }
+        };
         // They are worth keeping whatever becomes of the change.
         self.add_ideas(id, &proposal.ideas)?;
         Ok(Left::Work(Box::new(Work { exit, cut_short, proposal, said })))
@@ -156,7 +167,8 @@ impl Session<'_> {
         let contract = self.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = self.repo.worktree().to_owned();
-        let program = fs::read_to_string(root.join("program.md")).unwrap_or_else(|_| BUILT_IN_PROGRAM.to_owned());
+        self.clear_run_folder(id)?;
+        let program = self.program()?;
         let (task, failed_log) = (self.task(), last_failed_log(&self.folder, &self.history));
         let briefing = Briefing {
             contract: &contract,
@@ -213,6 +225,23 @@ impl Session<'_> {
             tokio::select! {
                 exit = job.wait() => return Called::of(exit, left.is_some()),
                 () = listener.signal_or_look() => {}
+            }
+        }
+    }
+
+    /// What the agent is to do, in the repository's words or the built-in ones.
+    fn program(&mut self) -> Result<String, SessionError> {
+        let path = self.repo.worktree().join("program.md");
+        let read = read_at_most(&path, LARGEST_PROGRAM)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error)));
+        match read {
+            Ok(program) => Ok(program),
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    let detail = format!("{} is passed over for the built-in program: {error}", path.display());
+                    self.emit(Event::Notice { detail })?;
+                }
+                Ok(BUILT_IN_PROGRAM.to_owned())
             }
         }
     }

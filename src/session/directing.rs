@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
 use super::open::Session;
-use super::reading::SessionView;
+use super::reading::{SessionView, refuse_changed};
 use crate::agent::{self, Briefing, Proposal};
 use crate::domain::{Contract, Directive, Event, Rung, StopReason};
 use crate::rules::{History, Turn, climb, climb_all, directions_tried, same_direction};
@@ -60,14 +60,19 @@ impl Session<'_> {
 }
 
 impl SessionView {
-    /// What an agent has to know for the next experiment; below 8 KB.
-    pub fn brief(&self, now: Timestamp) -> Result<String, SessionError> {
+    /// What an agent has to know for the next experiment; below 8 KB. `is_called` says that the loop has called it for that.
+    ///
+    /// # Errors
+    ///
+    /// The terms were changed after they were approved.
+    pub fn brief(&self, now: Timestamp, is_called: bool) -> Result<String, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoSession(Some(self.tag.to_string())))?;
+        refuse_changed(&self.repo, &self.tag, contract)?;
         let journal = self.journal();
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
         let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
         let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
-        Ok(agent::brief(&Briefing {
+        let briefing = Briefing {
             contract,
             history: &self.history,
             experiment: self.history.next_id(),
@@ -78,7 +83,13 @@ impl SessionView {
             repeated: None,
             reworked: None,
             failed_log: &last_failed_log(&self.folder, &self.history),
-        }))
+        };
+        Ok(agent::brief(&briefing, is_called))
+    }
+
+    /// Why the last loop ended, as it was told; absent while one is at work, and where none was.
+    pub fn ended(&self) -> Option<String> {
+        self.journal()?.ended
     }
 
     /// The experiments after which the session was flagged for a person.

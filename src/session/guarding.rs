@@ -101,7 +101,11 @@ impl Session<'_> {
                     continue;
                 }
                 Waited::Lost => {
-                    return Err(ExecError::Lost { command, detail: "died each time".into(), killed: 0 }.into());
+                    // Nobody knows what it would have said, and so the change is not kept.
+                    draft.outcome = Outcome::Discard;
+                    draft.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
+                    draft.failure = Some(Failure { class: FailureClass::Lost, excerpt: String::new() });
+                    break;
                 }
             };
             crash::point("guarding.guard_over");
@@ -186,6 +190,7 @@ impl Session<'_> {
         // A guard judges the change, and not what its run or an earlier guard made of it.
         self.check_out(open)?;
         let name = guard_name(number);
+        self.clear_run_folder(open.id)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
         self.begin_watch("the guard", open.id)?;

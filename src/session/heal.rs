@@ -71,7 +71,7 @@ impl Session<'_> {
         if self.taken_back {
             return Ok(());
         }
-        let mut said = Vec::new();
+        let mut said = Vec::from_iter(self.put_git_files_right()?);
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
             let mut tries = 1;
@@ -101,7 +101,10 @@ impl Session<'_> {
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
         {
-            let detail = format!("results.tsv was no file any more; what stood in its place is {}", kept.display());
+            let detail = format!(
+                "results.tsv was no file any more, or far too large; what stood in its place is {}",
+                kept.display()
+            );
             self.emit(Event::Notice { detail })?;
         }
         if self.ledger.is_missing() {
@@ -120,7 +123,8 @@ impl Session<'_> {
         said.extend(self.put_files_right(|path| path.starts_with(&runs))?);
         self.write_untracked()?;
         let now = self.now();
-        self.journal.write(&self.folder.state(), now)?;
+        // What is counted of an experiment and not yet written down would be counted again after a kill.
+        self.written.write(&self.folder.state(), now)?;
         crash::point("heal.journal_written");
         said.extend(self.put_files_right(|_| true)?);
         self.memory.create(self.history.records())?;

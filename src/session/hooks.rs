@@ -17,7 +17,7 @@ use super::open::Session;
 use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, with_causes};
 use crate::exec::{self, Exit, Job};
 use crate::rules::alerts;
-use crate::state::{Level, write_json};
+use crate::state::{Level, move_odd_away, write_json};
 
 /// What the job is called.
 const HOOK: &str = "hook";
@@ -172,6 +172,8 @@ impl Courier {
         if fs::metadata(log).is_ok_and(|meta| meta.len() > OUTPUTS) {
             fs::remove_file(log)?;
         }
+        // Who opens a pipe waits until somebody reads from it.
+        move_odd_away(log)?;
         let mut file = File::options().create(true).append(true).open(log)?;
         writeln!(file, "{} {}", self.clock.now(), alert.text)
     }

@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use crate::git::Repo;
 use crate::rules::{
-    History, directions_tried, draw, heaviest_first, keep_lesson, pivot_lesson, same_idea, summary_lesson,
+    History, directions_tried, draw, heaviest_first, keep_lesson, pivot_lesson, same_idea, summary_lesson, summed_up,
 };
 use crate::state::{IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError};
 
@@ -143,7 +143,10 @@ impl Session<'_> {
 
     /// Keeps what the experiments came to that are in no summary yet; the journal that is written next says that they are.
     pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
-        let Some(lesson) = summary_lesson(&self.history, self.journal.summed_up) else { return Ok(()) };
+        // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
+        let lessons = LessonFile::new(&self.repo.main_worktree()).read().unwrap_or_default();
+        let after = summed_up(&self.history, &lessons, self.journal.summed_up);
+        let Some(lesson) = summary_lesson(&self.history, after) else { return Ok(()) };
         self.add_lesson(lesson)?;
         crash::point("stop.lesson_added");
         self.journal.summed_up = self.history.next_id().saturating_sub(1);
@@ -203,12 +206,11 @@ impl Session<'_> {
         }
     }
 
-    /// Tells what is wrong with the files, once and not before each experiment.
-    fn tell_trouble(&mut self, detail: String) -> Result<(), SessionError> {
-        if self.trouble.as_ref() == Some(&detail) {
+    /// Tells what is wrong with something that the night does not depend on, once and not before each experiment.
+    pub(super) fn tell_trouble(&mut self, detail: String) -> Result<(), SessionError> {
+        if !self.troubles.insert(detail.clone()) {
             return Ok(());
         }
-        self.trouble = Some(detail.clone());
         self.emit(Event::Notice { detail })
     }
 }

@@ -1,5 +1,6 @@
 //! An open session: everything that the loop holds in its hands.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
 use crate::rules::{FileTerms, History};
 use crate::state::{
-    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, read_json,
+    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, move_away, read_json,
     remove_left_over, write_json,
 };
 
@@ -41,6 +42,8 @@ pub struct Session<'a> {
     pub(super) protected: Vec<PathBuf>,
     pub(super) history: History,
     pub(super) journal: Journal,
+    /// The journal as it was last written.
+    pub(super) written: Journal,
     pub(super) log: EventLog,
     pub(super) memory: Memory,
     pub(super) ledger: LedgerFile,
@@ -50,8 +53,8 @@ pub struct Session<'a> {
     pub(super) untracked: Option<Untracked>,
     /// What the agent is told of earlier nights.
     pub(super) memories: Memories,
-    /// What was told to be wrong with them.
-    pub(super) trouble: Option<String>,
+    /// What was told to be wrong with something that the night does not depend on.
+    pub(super) troubles: BTreeSet<String>,
     /// Whether there is an agent that can be called.
     pub(super) calls_agent: bool,
     /// Whether the opening of the session was taken back.
@@ -120,6 +123,7 @@ impl<'a> Session<'a> {
         let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
         let mut session = Session {
             calls_agent,
+            written: journal.clone(),
             journal,
             repo,
             folder,
@@ -134,7 +138,7 @@ impl<'a> Session<'a> {
             environment,
             untracked,
             memories: Memories::default(),
-            trouble: None,
+            troubles: BTreeSet::new(),
             taken_back: false,
             lock,
             interrupts,
@@ -295,6 +299,7 @@ impl<'a> Session<'a> {
         self.heal()?;
         let now = self.clock.now();
         self.journal.write(&self.folder.state(), now)?;
+        self.written = self.journal.clone();
         self.watch_again(&self.folder.state().join(PROGRESS));
         Ok(())
     }
@@ -302,9 +307,7 @@ impl<'a> Session<'a> {
     /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
     /// on.
     pub(super) fn forget_unwritten(&mut self) {
-        if let Ok(Some(journal)) = Journal::read(&self.folder.state()) {
-            self.journal = journal;
-        }
+        self.journal = self.written.clone();
     }
 
     /// Moves the journal to a step of the open experiment.
@@ -333,7 +336,7 @@ impl<'a> Session<'a> {
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             self.sum_up()?;
         }
-        self.journal.ended = reason.to_string().lines().next().map(str::to_owned);
+        self.journal.ended = Some(reason.in_short());
         self.write_journal()?;
         crash::point("stop.journal_written");
         let experiments = self.history.experiments();
@@ -406,8 +409,12 @@ fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
     (!path.contains(['\n', '\r'])).then(|| format!("/{}", escaped.collect::<String>()))
 }
 
-/// Removes one of `ar`'s own files, if it is there.
+/// Removes one of `ar`'s own files, if it is there. A folder in its place is moved away.
 pub(super) fn remove_file(path: &Path) -> Result<(), SessionError> {
+    if fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
+        let failed = |source| SessionError::Io { action: "move", path: path.to_owned(), source };
+        return move_away(path).map(drop).map_err(failed);
+    }
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(SessionError::Io { action: "remove", path: path.to_owned(), source: error })

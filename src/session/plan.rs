@@ -130,6 +130,12 @@ impl Plan {
         }
         if drive != Drive::Ending {
             check_command("command", &contract.command, repo.worktree())?;
+            for guard in &contract.guards {
+                check_command("guard", guard, repo.worktree())?;
+            }
+            if let Some(hook) = &contract.on_event {
+                check_command("command of --on-event", hook, repo.worktree())?;
+            }
         }
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
             check_command("agent", agent, repo.worktree())?;

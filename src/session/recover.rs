@@ -127,7 +127,7 @@ impl Session<'_> {
     }
 
     /// The jobs of an experiment, by name.
-    fn jobs(&self) -> Vec<String> {
+    pub(super) fn jobs(&self) -> Vec<String> {
         let guards = (1..=self.contract.guards.len()).map(guard_name);
         [AGENT, RUN].into_iter().map(str::to_owned).chain(guards).collect()
     }
@@ -139,7 +139,8 @@ impl Session<'_> {
         if let (Ok(over), Some(known)) = (over, &mut self.untracked) {
             known.add_newer(self.repo.untracked(known)?, over);
         }
-        Ok(())
+        let said = self.put_odd_files_right()?;
+        said.into_iter().try_for_each(|detail| self.emit(Event::Notice { detail }))
     }
 
     /// Removes the locks that a git process of the agent's left behind when the agent was ended.
@@ -195,7 +196,7 @@ pub(super) fn draft_of(open: &OpenExperiment) -> Result<Record, SessionError> {
 
 /// What there is of a job in a folder.
 pub(super) fn job_found(folder: &Path, name: &str) -> RunFound {
-    let is_there = |kind| exec::job_file(folder, name, kind).exists();
+    let is_there = |kind| exec::job_file(folder, name, kind).is_file();
     if exec::is_held(folder) {
         RunFound::Going
     } else if is_there("exit") && is_there("job") {

@@ -158,12 +158,18 @@ impl Session<'_> {
     }
 }
 
-/// Adds what the agent said with a later version to what it said with the first: lists grow, and of the rest the last word
-/// counts.
+/// Adds what the agent said with a later version to what it said with the first: lists grow by what is new, and of the rest
+/// the last word counts.
 fn add_said(said: &mut Map<String, Value>, more: Map<String, Value>) {
     for (name, value) in more {
         match (said.get_mut(&name), value) {
-            (Some(Value::Array(known)), Value::Array(new)) => known.extend(new),
+            (Some(Value::Array(known)), Value::Array(new)) => {
+                for value in new {
+                    if !known.contains(&value) {
+                        known.push(value);
+                    }
+                }
+            }
             (_, value) => {
                 said.insert(name, value);
             }

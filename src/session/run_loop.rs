@@ -24,7 +24,7 @@ impl Session<'_> {
     }
 
     async fn run_on(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
-        self.start_the_clock();
+        self.start_the_clock()?;
         let begun = self.begin(drive).await;
         let begun = match self.or_take_back(begun) {
             Err(error) if !self.taken_back => return Err(self.stopped_by(error)),

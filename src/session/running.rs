@@ -1,8 +1,7 @@
 //! One execution of the measuring command: started, watched, measured.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,17 +10,18 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::error::SessionError;
+use super::follow::LogFollower;
 use super::guarding::guard_name;
 use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::recover::{commit_of, job_found};
 use super::run_log::point_run_log;
 use crate::crash;
-use crate::domain::{Event, Failure, FailureClass, MetricSource, MetricSpec, Number, Phase, Run, ended_text};
+use crate::domain::{Event, Failure, FailureClass, MetricSource, Number, Phase, Run, ended_text};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
-use crate::measure::{Ending, Found, PatternError, Scanner, judge, metric_file};
+use crate::measure::{Ending, Found, judge, metric_file};
 use crate::rules::RunFound;
-use crate::state::{OpenExperiment, move_odd_away, open_regular, read_json, read_regular, remove_left_over};
+use crate::state::{OpenExperiment, read_at_most, read_json, remove_left_over};
 
 /// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_secs(1);
@@ -32,6 +32,9 @@ pub(super) const RUN: &str = "run";
 /// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
 pub(super) const RUN_FILES: [&str; 7] =
     ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];
+
+/// How large the file may be that a metric is read from, in bytes: that of a run which lists each of its steps.
+const LARGEST_METRIC_FILE: u64 = 64 << 20;
 
 /// Until when a run is waited for; for ever when absent.
 pub(super) type Deadline = Option<Instant>;
@@ -103,94 +106,6 @@ pub(super) struct RunWatch {
     began: Instant,
 }
 
-/// Reads a log as it grows.
-struct LogFollower {
-    path: PathBuf,
-    spec: MetricSpec,
-    file: Option<File>,
-    /// How much of the file was read.
-    taken: u64,
-    /// Its first bytes, by which a log that was begun anew is known.
-    head: Vec<u8>,
-    scanner: Scanner,
-    buffer: Vec<u8>,
-}
-
-impl LogFollower {
-    /// How much is read of a log in one go.
-    const CHUNK: usize = 256 * 1024;
-    /// How many of its first bytes a log is known by.
-    const HEAD: usize = 4096;
-    /// How many bytes one look takes at most, so that a flood cannot hold up the waiting.
-    const LOOK: u64 = 256 * 1024 * 1024;
-
-    fn new(path: PathBuf, spec: &MetricSpec) -> Result<Self, PatternError> {
-        let scanner = Scanner::new(spec)?;
-        Ok(LogFollower {
-            path,
-            spec: spec.clone(),
-            file: None,
-            taken: 0,
-            head: Vec::new(),
-            scanner,
-            buffer: vec![0; Self::CHUNK],
-        })
-    }
-
-    /// Begins anew where the log's name leads to another file by now: the shim has put the log back then, and what was read
-    /// was not written by the command's output.
-    fn follow_name(&mut self) {
-        let held = self.file.as_ref().and_then(|file| file.metadata().ok());
-        let named = fs::metadata(&self.path).ok();
-        if let (Some(held), Some(named)) = (held, named)
-            && (held.dev(), held.ino()) != (named.dev(), named.ino())
-        {
-            self.file = None;
-        }
-    }
-
-    /// Reads what has been added; whether the end was reached.
-    fn look(&mut self) -> Result<bool, SessionError> {
-        let failed = |source| SessionError::Io { action: "read", path: self.path.clone(), source };
-        if self.file.is_none() {
-            match open_regular(&self.path) {
-                Ok(file) => self.file = Some(file),
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        let Some(file) = &mut self.file else { return Ok(true) };
-        // A command that redirects into run.log by itself begins the log anew; what it said before does not count.
-        let mut head = vec![0; self.head.len()];
-        let is_new = match file.read_exact_at(&mut head, 0) {
-            Ok(()) => head != self.head || file.metadata().map_err(failed)?.len() < self.taken,
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => true,
-            Err(error) => return Err(failed(error)),
-        };
-        if is_new {
-            file.rewind().map_err(failed)?;
-            self.scanner = Scanner::new(&self.spec)?;
-            self.taken = 0;
-            self.head.clear();
-        }
-        let end = self.taken + Self::LOOK;
-        while self.taken < end {
-            let count = file.read(&mut self.buffer).map_err(failed)?;
-            if count == 0 {
-                return Ok(true);
-            }
-            let read = &self.buffer[..count];
-            let missing = Self::HEAD.saturating_sub(self.head.len()).min(count);
-            if self.taken == self.head.len() as u64 {
-                self.head.extend_from_slice(&read[..missing]);
-            }
-            self.scanner.push(read);
-            self.taken += count as u64;
-        }
-        Ok(false)
-    }
-}
-
 impl Session<'_> {
     /// Clears away what is left of an earlier run of the open experiment, and enters the step in the journal: from here
     /// on an `exit.json` is that of this run.
@@ -199,7 +114,7 @@ impl Session<'_> {
             return Ok(open);
         }
         self.check_room()?;
-        let folder = self.run_folder(open.id)?;
+        let folder = self.clear_run_folder(open.id)?;
         if self.journal.phase == Phase::Running {
             // Without what is cleared away now, a run that was lost would look like one that was never started.
             self.enter(Phase::Committing, open.clone())?;
@@ -211,9 +126,7 @@ impl Session<'_> {
             crash::point("running.version_set_aside");
         }
         for name in RUN_FILES {
-            let path = folder.join(name);
-            move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path: path.clone(), source })?;
-            remove_file(&path)?;
+            remove_file(&folder.join(name))?;
         }
         for number in 1..=self.contract.guards.len() {
             let name = guard_name(number);
@@ -246,7 +159,7 @@ impl Session<'_> {
     fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         let commit = commit_of(open)?;
         self.put_protected_back(&commit)?;
-        let folder = self.run_folder(open.id)?;
+        let folder = self.clear_run_folder(open.id)?;
         let log = folder.join("run.log");
         let root = self.repo.worktree().to_owned();
         if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
@@ -295,7 +208,7 @@ impl Session<'_> {
         let folder = self.folder.run(open.id);
         let job = exec::attach(&folder, RUN)?;
         let log = LogFollower::new(folder.join("run.log"), &self.contract.metric)?;
-        let started: Option<Started> = read_json(&folder.join("started.json"))?;
+        let started: Option<Started> = read_json(&folder.join("started.json")).unwrap_or_default();
         let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
         Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
     }
@@ -448,5 +361,5 @@ fn read_metric_file(path: &Path, pointer: &str, before: Option<&str>) -> Option<
     if stamp(path).as_deref() == before {
         return None;
     }
-    metric_file(&read_regular(path).ok()?, pointer).ok()
+    metric_file(&read_at_most(path, LARGEST_METRIC_FILE).ok()?, pointer).ok()
 }

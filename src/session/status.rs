@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::calling::AGENT;
 use super::error::SessionError;
 use super::guarding::guard_name;
-use super::reading::{find_session, read_records, recorded_terms, session_tags};
+use super::reading::{find_session, read_records, recorded_terms, refuse_changed, session_tags};
 use super::recover::job_found;
 use super::running::RUN;
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
@@ -48,6 +48,9 @@ fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, Sessio
     if !is_whole && !is_new {
         let state = folder.state();
         damage.0.push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
+    }
+    if let Some(contract) = &contract {
+        damage.unless(refuse_changed(repo, tag, contract));
     }
     let contract = contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
 
@@ -97,6 +100,7 @@ fn look_at_open(folder: &Path, open: &OpenExperiment, seen: Seen, metric: Option
     OpenStatus {
         id: open.id,
         description: open.description.clone(),
+        is_again: open.draft.is_some(),
         elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
         deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
         newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&folder.join("run.log"), metric)),

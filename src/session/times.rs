@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::error::SessionError;
 use super::open::Session;
-use crate::domain::StopReason;
+use crate::domain::{Event, StopReason, moment_text};
 use crate::rules::{End, expected_call, expected_run, nearest_end, stop_for_time};
 
 /// When a call of the loop began.
@@ -18,12 +19,17 @@ pub(super) struct Times {
 }
 
 impl Session<'_> {
-    /// From now on the time that the contract gives to a call of the loop counts.
-    pub(super) fn start_the_clock(&mut self) {
+    /// From now on the time that the contract gives to a call of the loop counts. When it ends at a time of day, that is said
+    /// with its day: the next one may be tomorrow's.
+    pub(super) fn start_the_clock(&mut self) -> Result<(), SessionError> {
         let started = self.now();
         let ends = self.contract.until.map(|time| self.clock.next(time));
         let until = ends.and_then(|ends| ends.duration_since(started).try_into().ok());
         self.times = Some(Times { began: Instant::now(), started, until });
+        match ends {
+            Some(ends) => self.emit(Event::Notice { detail: format!("this call ends at {}", moment_text(ends)) }),
+            None => Ok(()),
+        }
     }
 
     /// When this call of the loop ends; never for one without a budget, and for `ar try`.

@@ -34,6 +34,8 @@ pub(super) struct Watch {
     /// The experiment that is open.
     id: u32,
     files: Held,
+    /// Git's own files, which are put back only where they are no files any more.
+    pub(super) git: Held,
     pub(super) memories: HeldMemories,
     rows: Option<HeldRows>,
     refs: Vec<(String, String)>,
@@ -56,6 +58,7 @@ impl Session<'_> {
             who,
             id,
             memories: self.hold_memories(),
+            git: Held::take(self.repo.own_files()),
             files: Held::take(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
             refs: self.watched_refs()?,
@@ -66,7 +69,11 @@ impl Session<'_> {
 
     /// Puts right what somebody changed meanwhile, and says so.
     pub(super) fn end_watch(&mut self) -> Result<(), SessionError> {
+        let said = self.put_odd_files_right()?;
         self.heal()?;
+        for detail in said {
+            self.emit(Event::Notice { detail })?;
+        }
         let Some(watch) = self.watch.take() else { return Ok(()) };
         self.put_memories_back(watch.who, &watch.memories)?;
         self.put_refs_right(&watch)?;

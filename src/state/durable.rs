@@ -16,6 +16,9 @@ use crate::domain::FORMAT_VERSION;
 /// How much of a file's end is read, in bytes.
 pub(super) const TAIL: u64 = 64 * 1024;
 
+/// How large a JSON file may be, in bytes: the untracked files of a working tree that has a million of them.
+const LARGEST: u64 = 256 << 20;
+
 /// How the names of temporary files start.
 const TEMPORARY: &str = ".ar-";
 
@@ -42,6 +45,21 @@ pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Does what [`read_regular`] does with a file of at most `limit` bytes; a larger one is refused.
+pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes"))),
+        false => Ok(bytes),
+    }
+}
+
+/// Whether what stands at `path`, or what a link there leads to, is no regular file: a folder, a pipe or a device.
+pub fn is_odd(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file())
 }
 
 /// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. Who may read it stays as it is; for a
@@ -92,11 +110,24 @@ pub fn move_odd_away(path: &Path) -> io::Result<Option<PathBuf>> {
         Ok(there) if !there.is_file() || there.nlink() > 1 => {}
         _ => return Ok(None),
     }
+    move_away(path).map(Some)
+}
+
+/// Moves what stands in the place of a folder and is none, a link among them, as [`move_odd_away`] does.
+pub fn move_no_folder_away(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_dir() => move_away(path).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Moves whatever stands at `path` to a free name beside it, which it gives.
+pub fn move_away(path: &Path) -> io::Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(".replaced");
     let free = free_name(Path::new(&name));
     fs::rename(path, &free)?;
-    Ok(Some(free))
+    Ok(free)
 }
 
 /// Writes `content`, which is that of `path`, durably into a file of its own beside it whose name ends in `suffix`, and
@@ -119,11 +150,15 @@ pub(super) fn create_folder(path: &Path) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Removes what a killed process left of the files that it was about to replace, in a folder that nobody else writes to.
+/// Removes what a killed process left of the files that it was about to replace. What has such a name and is no file is not
+/// of this program.
 pub fn remove_left_over(folder: &Path) -> Result<(), StateError> {
     for entry in fs::read_dir(folder).map_err(failed("read", folder))? {
-        let path = entry.map_err(failed("read", folder))?.path();
-        if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())) {
+        let entry = entry.map_err(failed("read", folder))?;
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+        {
             fs::remove_file(&path).map_err(failed("remove", &path))?;
         }
     }
@@ -199,7 +234,11 @@ fn refuse_newer(path: &Path) -> Result<(), StateError> {
         Ok(Some(value)) => check_version(path, &value),
         // A torn or foreign file is replaced, and so is what is no file.
         Ok(None) | Err(StateError::Json { .. }) => Ok(()),
-        Err(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        Err(StateError::Io { source, .. })
+            if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge) =>
+        {
+            Ok(())
+        }
         Err(error) => Err(error),
     }
 }
@@ -212,7 +251,7 @@ fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
 }
 
 fn read_value(path: &Path) -> Result<Option<Value>, StateError> {
-    let bytes = match read_regular(path) {
+    let bytes = match read_at_most(path, LARGEST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed("read", path)(error)),

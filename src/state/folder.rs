@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::StateError;
-use super::durable::{create_folder, failed, open_regular, read_json, write_json};
+use super::durable::{
+    create_folder, failed, is_odd, move_away, move_no_folder_away, open_regular, read_json, write_json,
+};
 use super::journal::PROGRESS;
 use super::lock::{GLANCE, lock_within, share_within};
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
@@ -46,7 +48,13 @@ impl SessionFolder {
 
     /// Creates the folder with its parts.
     pub fn create(&self) -> Result<(), StateError> {
-        [self.state(), self.logs(), self.runs()].iter().try_for_each(|folder| create_folder(folder))
+        [self.state(), self.logs(), self.runs()].iter().try_for_each(|folder| {
+            // A link to a folder may be the user's.
+            if !folder.is_dir() {
+                move_no_folder_away(folder).map_err(failed("move", folder))?;
+            }
+            create_folder(folder)
+        })
     }
 
     /// The folder itself.
@@ -74,9 +82,11 @@ impl SessionFolder {
         self.runs().join(format!("{id:05}"))
     }
 
-    /// Creates the folder of one experiment's runs.
+    /// Creates the folder of one experiment's runs. What stands in its place and is no folder, such as a link, is moved
+    /// away.
     pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
         let folder = self.run(id);
+        move_no_folder_away(&folder).map_err(failed("move", &folder))?;
         create_folder(&folder)?;
         Ok(folder)
     }
@@ -211,6 +221,9 @@ fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError>
 }
 
 fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
+    if is_odd(path) {
+        move_away(path).map_err(failed("move", path))?;
+    }
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)

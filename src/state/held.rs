@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::StateError;
-use super::durable::{create_folder, failed, free_name, read_regular, write_atomic};
+use super::durable::{create_folder, failed, free_name, read_at_most, write_atomic};
 
 /// The size in bytes up to which a file's content is held: 4 MiB, what the event logs of some thousand experiments take.
 const HELD_SIZE: u64 = 4 * 1024 * 1024;
@@ -52,13 +52,21 @@ impl HeldFile {
     fn take(path: PathBuf) -> Self {
         let stamp = FileStamp::of(&path);
         let is_small = stamp.is_some_and(|stamp| stamp.size <= HELD_SIZE);
-        let content = if is_small { read_regular(&path).ok() } else { None };
+        let content = if is_small { read_at_most(&path, HELD_SIZE).ok() } else { None };
         HeldFile { path, stamp, content }
     }
 
     /// Whether there was a file of which only the stamp is known.
     fn is_unknown(&self) -> bool {
         self.stamp.is_some() && self.content.is_none()
+    }
+
+    /// Whether the file holds what it held. What has another size is not read.
+    fn is_same(&self) -> bool {
+        let Some(content) = &self.content else { return false };
+        let size = content.len() as u64;
+        fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file() && meta.len() == size)
+            && read_at_most(&self.path, size).is_ok_and(|now| now == *content)
     }
 
     /// Puts the file back and keeps what is there in its place.
@@ -133,9 +141,7 @@ impl Held {
                 mended.push(Mended::Left(held.path.clone()));
                 continue;
             }
-            let is_file = fs::symlink_metadata(&held.path).is_ok_and(|meta| meta.is_file());
-            let same = is_file && held.content.is_some() && read_regular(&held.path).ok() == held.content;
-            if !same {
+            if !held.is_same() {
                 mended.push(match held.put_back()? {
                     Some(kept) => Mended::PutBack(held.path.clone(), kept),
                     None => Mended::Deleted(held.path.clone()),

@@ -1,6 +1,7 @@
 //! The backlog of ideas, `.autoresearch/ideas.jsonl`: a line for each idea and for each thing that became of one. Lines are
 //! only ever added, by the user and by the agents of all sessions at the same time.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::StateError;
-use super::durable::{append_line, copy_beside, create_folder, failed, read_regular, write_atomic};
+use super::durable::{append_line, copy_beside, create_folder, failed, read_at_most, write_atomic};
 use super::lock::open_locked;
 use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
 use crate::rules::same_idea;
+
+/// How large the file may be, in bytes: some hundred thousand ideas.
+const LARGEST: u64 = 64 << 20;
 
 /// One line: an idea, or what became of the one with this number.
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,6 +70,41 @@ fn understand(path: &Path, line: &[u8]) -> Result<Option<Line>, StateError> {
     }
 }
 
+/// The lines of a backlog that was deleted, `older`, with those of the one that others began anew in its place behind them.
+/// Their ideas get numbers that are free, or that of the same idea. Nothing where a line of the older one is still there:
+/// then it was not deleted.
+fn join(path: &Path, older: &[u8], newer: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+    let lines = |bytes: &'_ [u8]| -> Vec<Vec<u8>> {
+        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        lines.map(<[u8]>::to_vec).collect()
+    };
+    let (mut joined, newer) = (lines(older), lines(newer));
+    if newer.iter().any(|line| joined.contains(line)) {
+        return Ok(None);
+    }
+    let known = Backlog::parse(path, older)?.ideas;
+    let mut free = known.last().map_or(1, |last| last.id.saturating_add(1));
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    for line in newer {
+        let Some(Line { id, idea, .. }) = understand(path, &line)? else {
+            joined.push(line);
+            continue;
+        };
+        let same = |idea: &NewIdea| known.iter().find(|known| same_idea(&known.idea.text, &idea.text));
+        let number = *numbers.entry(id).or_insert_with(|| match idea.as_ref().and_then(same) {
+            Some(known) => known.id,
+            None => {
+                free = free.saturating_add(1);
+                free - 1
+            }
+        });
+        let mut value: Value = serde_json::from_slice(&line).unwrap_or_default();
+        value["id"] = number.into();
+        joined.push(value.to_string().into_bytes());
+    }
+    Ok(Some(joined.into_iter().flat_map(|line| line.into_iter().chain([b'\n'])).collect()))
+}
+
 /// What became of an idea that was to be added.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Added {
@@ -96,7 +135,7 @@ impl IdeaFile {
     ///
     /// # Errors
     ///
-    /// It cannot be read, or a newer program wrote it.
+    /// It has more than 64 MiB, cannot be read, or a newer program wrote it.
     pub fn read(&self) -> Result<Backlog, StateError> {
         Backlog::parse(&self.path, &self.content()?)
     }
@@ -107,7 +146,7 @@ impl IdeaFile {
     ///
     /// It cannot be read.
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
-        match read_regular(&self.path) {
+        match read_at_most(&self.path, LARGEST) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             read => read.map_err(failed("read", &self.path)),
         }
@@ -151,17 +190,21 @@ impl IdeaFile {
         })
     }
 
-    /// Puts `content` back if the file was deleted or emptied meanwhile; whether it was.
+    /// Puts `content` back if the file was deleted or emptied meanwhile, before what others have added to it since; whether
+    /// it was.
     ///
     /// # Errors
     ///
     /// See [`add`](Self::add).
     pub fn put_back(&self, content: &[u8]) -> Result<bool, StateError> {
-        if content.is_empty() || !self.content()?.is_empty() {
+        if content.is_empty() {
             return Ok(false);
         }
-        self.locked(|_| write_atomic(&self.path, content))?;
-        Ok(true)
+        self.locked(|_| {
+            let Some(joined) = join(&self.path, content, &self.content()?)? else { return Ok(false) };
+            write_atomic(&self.path, &joined)?;
+            Ok(true)
+        })
     }
 
     /// Writes the lines anew that can be understood. What the file was is kept beside it; gives its name.
@@ -254,6 +297,31 @@ mod tests {
         let copy = file.drop_damaged().unwrap();
         assert!(copy.ends_with("ideas.jsonl.damaged") && file.read().unwrap().damaged == 0);
         assert_eq!(file.read().unwrap().ideas, backlog.ideas);
+    }
+
+    #[test]
+    fn what_was_deleted_comes_before_what_others_added_since() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = IdeaFile::new(folder.path());
+        let now = Timestamp::UNIX_EPOCH;
+        let add = |text: &str| file.add(&idea(text), "user", now).unwrap();
+        add("depth");
+        add("width");
+        let held = file.content().unwrap();
+        add("rate");
+        assert!(!file.put_back(&held).unwrap(), "it is still there");
+        fs::remove_file(file.path()).unwrap();
+        add("rate");
+        add("Width");
+        file.mark(|idea| idea.id == 2, IdeaState::Dropped, "user", now).unwrap();
+        assert!(file.put_back(&held).unwrap());
+        let ideas = file.read().unwrap().ideas;
+        let ideas: Vec<_> = ideas.iter().map(|it| (it.id, it.idea.text.as_str(), it.state)).collect();
+        let expected = [(1, "depth", IdeaState::Open), (2, "width", IdeaState::Dropped), (3, "rate", IdeaState::Open)];
+        assert_eq!(ideas, expected);
+        fs::remove_file(file.path()).unwrap();
+        assert!(file.put_back(&held).unwrap());
+        assert_eq!(file.content().unwrap(), held);
     }
 
     #[test]

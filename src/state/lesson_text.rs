@@ -3,6 +3,7 @@
 //! An entry is a comment that names it and the fields below that. All other text is somebody's and stays as it is, byte
 //! for byte, and so does an entry that nothing is changed about.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use jiff::Timestamp;
@@ -12,6 +13,8 @@ use crate::rules::Fold;
 
 /// How a line starts that names the format's version.
 const VERSION: &str = "<!-- autoresearch-lessons version ";
+/// The title of a new file.
+const TITLE: &str = "# Lessons";
 /// How the line starts that names an entry.
 const MARKER: &str = "<!-- lesson ";
 /// How both end.
@@ -45,6 +48,22 @@ enum Piece {
     Text(String),
     /// An entry, with the text that it stands in the file with.
     Entry { lesson: Lesson, text: String },
+}
+
+impl Piece {
+    /// By what it is known again: an entry by the line that names it, other text by its lines.
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        let (text, most) = match self {
+            Piece::Entry { text, .. } => (text, 1),
+            Piece::Text(text) => (text, usize::MAX),
+        };
+        text.lines().take(most).map(str::trim).filter(|line| !line.is_empty() && !is_head(line))
+    }
+}
+
+/// Whether a line is one of those that every file begins with.
+fn is_head(line: &str) -> bool {
+    line.starts_with(VERSION) || line.trim() == TITLE
 }
 
 /// What stands in the file.
@@ -132,7 +151,7 @@ impl LessonText {
     /// Adds an entry at the end.
     pub(super) fn add(&mut self, lesson: Lesson) {
         if self.pieces.is_empty() {
-            let head = format!("{VERSION}{FORMAT_VERSION}{END}\n# Lessons\n\n");
+            let head = format!("{VERSION}{FORMAT_VERSION}{END}\n{TITLE}\n\n");
             self.pieces.push(Piece::Text(head));
             self.has_version = true;
         }
@@ -140,6 +159,34 @@ impl LessonText {
             self.pieces.insert(0, Piece::Text(format!("{VERSION}{FORMAT_VERSION}{END}\n")));
             self.has_version = true;
         }
+        self.push(entry(lesson));
+    }
+
+    /// Adds what stands in `newer`, a file that another session began anew where this one was deleted. `false`, and nothing is
+    /// added, where something of this one still stands there or a person began it: then it was not deleted.
+    pub(super) fn join(&mut self, newer: LessonText) -> bool {
+        let own: BTreeSet<&str> = self.pieces.iter().flat_map(Piece::parts).collect();
+        let is_there = newer.pieces.iter().flat_map(Piece::parts).any(|part| own.contains(part));
+        if is_there || own.is_empty() || !newer.has_version {
+            return false;
+        }
+        for piece in newer.pieces {
+            match &piece {
+                Piece::Entry { .. } => self.push(piece),
+                Piece::Text(text) => {
+                    let lines = text.split_inclusive('\n').filter(|line| !is_head(line));
+                    let text: String = lines.collect();
+                    if !text.trim().is_empty() {
+                        self.push(Piece::Text(text));
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Adds a piece at the end, with a blank line before it.
+    fn push(&mut self, piece: Piece) {
         let gap = match self.pieces.last() {
             Some(Piece::Text(text) | Piece::Entry { text, .. }) if text.ends_with("\n\n") || text == "\n" => "",
             Some(Piece::Text(text) | Piece::Entry { text, .. }) if text.ends_with('\n') => "\n",
@@ -148,7 +195,7 @@ impl LessonText {
         if !gap.is_empty() {
             self.pieces.push(Piece::Text(gap.to_owned()));
         }
-        self.pieces.push(entry(lesson));
+        self.pieces.push(piece);
     }
 
     /// Puts lines that stand for several entries in their place, each where the first of them was.
@@ -246,6 +293,23 @@ mod tests {
             experiment: point.into(),
             time: "2026-11-20T22:00:00Z".parse().unwrap(),
         }
+    }
+
+    #[test]
+    fn what_was_deleted_comes_before_what_others_began_anew() {
+        let text = |notes: &str, points: &[&str]| {
+            let mut file = LessonText::parse(notes.as_bytes()).unwrap();
+            points.iter().for_each(|point| file.add(lesson(point, "x")));
+            LessonText::parse(file.text().as_bytes()).unwrap()
+        };
+        let mut whole = text("mine\n", &["1", "2"]);
+        for still_there in [text("", &["2", "3"]), text("mine\n", &["3"]), text("a person's\n", &[])] {
+            let before = whole.text();
+            assert!(!whole.join(still_there));
+            assert_eq!(whole.text(), before);
+        }
+        assert!(whole.join(text("", &["3"])));
+        assert_eq!(whole.text(), text("mine\n", &["1", "2", "3"]).text());
     }
 
     #[test]

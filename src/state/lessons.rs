@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::StateError;
-use super::durable::{failed, free_name, replace_through};
+use super::durable::{failed, free_name, open_regular, replace_through};
 use super::lesson_text::{LessonDamage, LessonText};
 use super::lock::open_locked;
 use crate::crash;
@@ -66,7 +66,9 @@ impl LessonFile {
     /// The file's bytes; none where there is no file. See [`read`](Self::read).
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
         match self.refuse_odd()? {
-            true => File::open(&self.path).and_then(|mut file| bytes_of(&mut file)).map_err(failed("read", &self.path)),
+            true => {
+                open_regular(&self.path).and_then(|mut file| bytes_of(&mut file)).map_err(failed("read", &self.path))
+            }
             false => Ok(Vec::new()),
         }
     }
@@ -102,18 +104,29 @@ impl LessonFile {
         Ok(aside)
     }
 
-    /// Puts `content` back if the file was deleted or emptied meanwhile; whether it was.
+    /// Puts `content` back if the file was deleted or emptied meanwhile, before what others have written to it since;
+    /// whether it was.
     ///
     /// # Errors
     ///
     /// See [`add`](Self::add).
     pub fn put_back(&self, content: &[u8], folder: &Path) -> Result<bool, StateError> {
-        if content.trim_ascii().is_empty() || !self.content()?.trim_ascii().is_empty() {
+        if content.trim_ascii().is_empty() {
             return Ok(false);
         }
-        let _file = self.open_locked()?;
-        replace_through(folder, &self.path, content)?;
-        Ok(true)
+        let mut file = self.open_locked()?;
+        let now = bytes_of(&mut file).map_err(failed("read", &self.path))?;
+        if now.trim_ascii().is_empty() {
+            replace_through(folder, &self.path, content)?;
+            return Ok(true);
+        }
+        // What cannot be understood is nobody's deletion.
+        let (Ok(mut text), Ok(now)) = (LessonText::parse(content), LessonText::parse(&now)) else { return Ok(false) };
+        let was_deleted = text.join(now);
+        if was_deleted {
+            replace_through(folder, &self.path, text.text().as_bytes())?;
+        }
+        Ok(was_deleted)
     }
 
     /// Moves the file aside if it is damaged; gives its new name then.

@@ -19,8 +19,8 @@ pub const GLANCE: Duration = Duration::from_secs(2);
 pub const APPEND_WAIT: Duration = Duration::from_secs(10);
 
 /// Opens a file that several processes append to or replace, makes it if it is not there, and locks it. A file that was
-/// replaced by another one while its lock was waited for is let go, and what is no regular file refused; `true` says that this happened. Nothing when
-/// somebody else has held the lock for all of [`APPEND_WAIT`].
+/// replaced by another one while its lock was waited for is let go, and the new one locked; `true` says that it was replaced.
+/// What is no regular file is refused. Nothing when somebody else has held the lock for all of [`APPEND_WAIT`].
 pub fn open_locked(path: &Path) -> io::Result<Option<(File, bool)>> {
     let mut was_replaced = false;
     loop {

@@ -156,11 +156,13 @@ impl Memory {
     pub fn add_findings(&self, ts: Timestamp, experiment: u32, findings: &[String]) -> Result<(), StateError> {
         let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
         let lines = tail.split(|byte| *byte == b'\n');
-        let known: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        let mut known: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
         for finding in findings {
             let is_known = |line: &Value| line["experiment"] == experiment && line["finding"] == *finding;
             if !known.iter().any(is_known) {
-                self.append(FINDINGS, &finding_line(ts, experiment, finding))?;
+                let line = finding_line(ts, experiment, finding);
+                self.append(FINDINGS, &line)?;
+                known.push(line);
             }
         }
         Ok(())
@@ -208,7 +210,7 @@ mod tests {
         for iteration in [&idle, &idle, &experiment, &experiment] {
             memory.log_iteration(iteration).unwrap();
         }
-        let found = ["a", "b"].map(str::to_owned);
+        let found = ["a", "b", "b"].map(str::to_owned);
         memory.add_findings(Timestamp::UNIX_EPOCH, 1, &found[..1]).unwrap();
         memory.add_findings(Timestamp::UNIX_EPOCH, 1, &found).unwrap();
         memory.add_findings(Timestamp::UNIX_EPOCH, 2, &found[..1]).unwrap();

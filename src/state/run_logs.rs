@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::durable::{TAIL, failed};
-use super::{SessionFolder, StateError, is_disk_full, read_tail, write_atomic};
+use super::{SessionFolder, StateError, is_disk_full, move_odd_away, open_regular, read_tail, write_atomic};
 
 /// A log larger than this is compressed, in bytes.
 const COMPRESSED_OVER: u64 = 1024 * 1024;
@@ -42,7 +42,11 @@ impl SessionFolder {
     fn all_logs(&self, id: u32) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.run(id)).into_iter().flatten().flatten();
         let is_log = |name: &str| name == "prompt.md" || LOG.iter().any(|end| name.ends_with(end));
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(is_log)).map(|entry| entry.path()).collect()
+        let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+        entries
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_log) && is_file(entry))
+            .map(|entry| entry.path())
+            .collect()
     }
 
     /// Gives the log and the exit of a version's run, and the logs of as many guards, names of their own, before another
@@ -62,7 +66,9 @@ impl SessionFolder {
 
     /// Removes an experiment's logs, and leaves a note that says why.
     pub fn drop_logs(&self, id: u32, why: &str) -> Result<(), StateError> {
-        let note = || write_atomic(&self.dropped(id), format!("{why}\n").as_bytes());
+        let path = self.dropped(id);
+        move_odd_away(&path).map_err(failed("move", &path))?;
+        let note = || write_atomic(&path, format!("{why}\n").as_bytes());
         let noted = match note() {
             // The logs make the room that it needs.
             Err(error) if is_disk_full(&error) => false,
@@ -79,7 +85,8 @@ impl SessionFolder {
 
     /// Why an experiment's logs were dropped; `None` when they were not.
     pub fn why_dropped(&self, id: u32) -> Option<String> {
-        Some(fs::read_to_string(self.dropped(id)).ok()?.trim_end().to_owned())
+        let note = read_tail(&self.dropped(id), 0).ok().filter(|note| !note.is_empty())?;
+        Some(String::from_utf8_lossy(&note).trim_end().to_owned())
     }
 
     fn dropped(&self, id: u32) -> PathBuf {
@@ -113,7 +120,7 @@ fn compress(log: &Path) -> io::Result<()> {
     let compressed = with_gz(log);
     let part = compressed.with_extension("gz.part");
     let write = || {
-        let mut input = File::open(log)?;
+        let mut input = open_regular(log)?;
         // What a killed process left is written anew.
         let mut encoder = GzEncoder::new(BufWriter::new(File::create(&part)?), Compression::fast());
         io::copy(&mut input, &mut encoder)?;
@@ -146,7 +153,7 @@ pub fn read_log_tail(path: &Path) -> Result<Vec<u8>, StateError> {
     }
     let tail = TAIL as usize;
     let read = || -> io::Result<Vec<u8>> {
-        let mut log = plain_log(File::open(path)?)?;
+        let mut log = plain_log(open_regular(path)?)?;
         let mut last = Vec::new();
         while log.by_ref().take(TAIL).read_to_end(&mut last)? > 0 {
             last.drain(..last.len().saturating_sub(tail));

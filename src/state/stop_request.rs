@@ -10,6 +10,9 @@ use super::durable::{failed, read_json, write_json};
 use super::{Owner, OwnerLock, SessionFolder, StateError};
 use crate::domain::FORMAT_VERSION;
 
+/// How large a request is that can be understood, in bytes: ten times one with the longest tag.
+const LARGEST: u64 = 4096;
+
 /// When a loop is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -47,6 +50,9 @@ impl SessionFolder {
     /// The request that nobody has taken yet. One that cannot be understood is the milder one, so that
     /// `touch stop.json` is one too.
     pub fn stop_request(&self) -> Option<StopWhen> {
+        if fs::symlink_metadata(self.stop_path()).is_ok_and(|meta| meta.is_file() && meta.len() > LARGEST) {
+            return Some(StopWhen::Experiment);
+        }
         match read_json::<StopRequest>(&self.stop_path()) {
             Ok(None) | Err(StateError::Io { .. }) => None,
             Ok(Some(request)) => Some(request.when),

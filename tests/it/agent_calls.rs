@@ -49,10 +49,10 @@ fn a_question_is_answered_by_the_next_prompt_and_so_is_no_change() {
     let nobody = "Nobody answers: do not ask, decide yourself; log the reason.";
     assert!(!told(&repo, 1).contains("Nobody"), "{}", told(&repo, 1));
     let asked = format!("The last call asked: \"Should I raise the **learning rate**?\" {nobody}");
-    assert!(told(&repo, 2).contains(&asked) && told(&repo, 2).contains("The last 1 call changed no file."));
+    assert!(told(&repo, 2).contains(&asked) && told(&repo, 2).contains("The last call changed no file."));
     let measured = "The last call asked: \"我改了一处，可以吗？\" Its change was measured all the same. Nobody answers";
     assert!(told(&repo, 3).contains(measured) && !told(&repo, 3).contains("changed no file"), "{}", told(&repo, 3));
-    assert!(told(&repo, 4).contains("The last 1 call changed no file.") && !told(&repo, 4).contains("asked"));
+    assert!(told(&repo, 4).contains("The last call changed no file.") && !told(&repo, 4).contains("asked"));
     assert!(!told(&repo, 5).contains("The last"), "{}", told(&repo, 5));
     assert_eq!(stalls(&repo), ["null question", "1 question", "null no_change", "2 -", "3 -"]);
     assert_eq!(repo.read("results.tsv").lines().count(), 5);
@@ -78,13 +78,15 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let called = run(&repo, &steps, 2, &["--agent-timeout", "700ms", "--grace", "100ms"]).ok();
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+    let cut = "   1  -        the agent was ended when its time was over; what it had changed by then is measured\n   1  discard";
+    assert!(called.stdout.contains(cut), "{called:#?}");
     let idle = "   2  -        the agent was ended when its time was over and changed nothing\n";
     assert!(called.stdout.contains(idle), "{called:#?}");
     let ended = "The last call was ended after 700ms, which is all that a call may take. ";
     let measured = format!("{ended}What it had changed by then was measured. Make a change that is done in time.");
     assert!(told(&repo, 2).contains(&measured), "{}", told(&repo, 2));
     assert!(told(&repo, 3).contains(&format!("{ended}Make a change")), "{}", told(&repo, 3));
-    assert!(told(&repo, 3).contains("The last 1 call changed no file."), "{}", told(&repo, 3));
+    assert!(told(&repo, 3).contains("The last call changed no file."), "{}", told(&repo, 3));
     for pid in fs::read_to_string(repo.outside().join("stubborn")).unwrap().lines() {
         assert!(!Path::new("/proc").join(pid).exists(), "{pid} goes on");
     }
@@ -101,4 +103,19 @@ fn an_idea_is_not_offered_to_the_experiment_that_it_comes_from() {
         fs::read_to_string(repo.outside().join(format!("prompt-{call}"))).unwrap().contains("warm restarts")
     };
     assert_eq!([1, 2, 3].map(is_offered), [false, false, true]);
+}
+
+#[test]
+fn an_agent_that_was_called_for_one_change_is_told_to_exit_and_not_to_drive() {
+    let repo = training_repo();
+    let ar_itself = env!("CARGO_BIN_EXE_ar");
+    let step =
+        format!("change; {ar_itself} brief > ../brief; {ar_itself} try -m x 2> ../refused; echo $? >> ../refused");
+    run(&repo, &[&step], 1, &[]).ok();
+    let read = |name: &str| fs::read_to_string(repo.outside().join(name)).unwrap();
+    assert!(read("brief").ends_with("Make the change for experiment 1, then exit.\n"), "{}", read("brief"));
+    let expected = "error: the loop has called you for one change, and takes it when you exit\n\
+                    hint: edit the files, describe the change in $AR_PROPOSAL, and exit\n1\n";
+    assert_eq!(read("refused"), expected);
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
 }

@@ -34,7 +34,7 @@ fn terms_that_somebody_changed_in_the_file_are_refused_by_name_and_mended() {
                 terms["protect"] = json!(["x"]);
                 terms.as_object_mut().unwrap().remove("hash");
             },
-            "list of protected files ``, and now `x` stands there",
+            "list of protected files `none`, and now `x` stands there",
         ),
         (|terms| terms["max_experiments"] = json!(1000), "contract.json was changed after it was approved"),
         (|terms| terms["hash"] = json!("0"), "contract.json was changed after it was approved"),

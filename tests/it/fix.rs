@@ -1,5 +1,7 @@
 //! What each class of failure does next.
 
+use serde_json::{Value, json};
+
 use crate::guards::{lines, prompt, record, repo, session};
 use crate::run_loop::{agent, training_repo};
 use crate::support::ar;
@@ -44,6 +46,25 @@ fn code_that_does_not_run_is_fixed_in_the_same_experiment() {
     let told = prompt(&repo, 9);
     assert!(told.contains("The last experiment failed: an import failed (exit 1 after"), "{told}");
     assert!(told.contains("skip this idea."), "{told}");
+}
+
+#[test]
+fn what_is_said_again_with_a_fix_is_kept_once() {
+    let repo = repo();
+    let says = |text: &str| format!("echo '{text}' > $AR_PROPOSAL");
+    let first = says("{\"findings\": [\"f\", \"f\"], \"ideas\": [\"i\"]}");
+    let then = says("{\"findings\": [\"f\", \"g\"], \"ideas\": [\"i\", \"j\"]}");
+    let edits = [
+        format!("cat > src/value <<'END'\n{SYNTAX}\nEND\n{first}"),
+        format!("echo echo val_bpb: 1.5 > src/value; {then}"),
+    ];
+    session(&repo, &[], &edits.each_ref().map(String::as_str), 1).ok();
+    let proposal = &record(&repo, 1)["proposal"];
+    assert_eq!(proposal["findings"], json!(["f", "g"]), "{proposal}");
+    assert_eq!(proposal["ideas"].as_array().unwrap().len(), 2, "{proposal}");
+    assert_eq!(repo.read(".autoresearch/t/state/findings.jsonl").lines().count(), 2);
+    let journal: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
+    assert_eq!(journal["total_findings"], 2, "{journal}");
 }
 
 #[test]

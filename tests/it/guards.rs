@@ -280,6 +280,22 @@ fn a_guard_whose_watcher_is_killed_is_run_again_and_its_run_is_not() {
 }
 
 #[test]
+fn a_guard_that_is_lost_each_time_costs_its_change_and_not_the_night() {
+    let repo = repo();
+    let kill =
+        "kill -9 $(sed -n \"s/[^0-9]*\\\"pid\\\": *\\([0-9]*\\).*/\\1/p\" $AR_RUN_DIR/guard-1.started.json); sleep 5";
+    repo.write("../kill", kill);
+    let lose = "echo 'echo val_bpb: 1.5' > src/value; cp ../kill src/check";
+    let called = session(&repo, &GUARD, &[lose, "echo echo val_bpb: 1.6 > src/value"], 2).ok();
+    let [lost, kept] = [1, 2].map(|id| record(&repo, id));
+    assert_eq!((&lost["outcome"], &lost["failure"]["class"]), (&"discard".into(), &"lost".into()), "{lost}");
+    assert!(lost["reason"].as_str().unwrap().ends_with(", but the guard `sh guard.sh` was lost 3 times"), "{lost}");
+    assert_eq!((&kept["outcome"], lines(&repo, "guards")), (&"keep".into(), 1 + 3 + 1), "{called:#?}");
+    let decisions = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
+    assert!(!decisions.contains("refine"), "{decisions}");
+}
+
+#[test]
 fn a_guard_that_nobody_waits_for_is_ended_and_its_change_rolled_back() {
     let repo = repo();
     repo.write("src/value", "echo val_bpb: 1.5\n");

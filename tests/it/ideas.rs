@@ -133,15 +133,15 @@ fn ideas_of_many_processes_have_a_number_each_and_survive_an_agent_that_deletes_
     }
     let numbers: Vec<_> = ideas(&repo).iter().map(|idea| idea["id"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=8).collect::<Vec<_>>());
-    let called = run(
-        &repo,
-        "rm -rf .autoresearch; mkdir -p \"${AR_PROPOSAL%/*}\"; echo '{\"ideas\": \"of its own\"}' > \"$AR_PROPOSAL\"",
-        1,
-        &[],
-    )
-    .ok();
+    // Somebody adds one before it is noticed.
+    let first = format!(
+        "rm -rf .autoresearch; {AR} idea add since; mkdir -p \"${{AR_PROPOSAL%/*}}\"; \
+         echo '{{\"ideas\": \"of its own\"}}' > \"$AR_PROPOSAL\""
+    );
+    let called = run(&repo, &first, 1, &[]).ok();
     assert!(called.stderr.contains("ideas.jsonl was deleted while the agent was at work, put back"), "{called:#?}");
-    assert_eq!(ideas(&repo).len(), 9);
+    let numbers: Vec<_> = ideas(&repo).iter().map(|idea| idea["id"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=10).collect::<Vec<_>>(), "{called:#?}");
 
     // Without the process that held them, the records have those of the agents.
     repo.rm(IDEAS);

@@ -161,15 +161,18 @@ fn a_damaged_file_is_set_aside_and_what_is_no_file_stops_nothing() {
 fn what_an_agent_deletes_is_put_back_and_what_it_adds_stays() {
     let repo = training_repo();
     repo.write(LESSONS, "# Mine\n");
-    let first = "case $AR_EXPERIMENT in 1) rm ../repo/autoresearch-lessons.md ;; 2) value=1.5; : > autoresearch-lessons.md ;; \
+    // In its place another session begins a new one.
+    let other = "<!-- autoresearch-lessons version 1 -->\n# Lessons\n\n".to_owned() + &old_lessons(1);
+    fs::write(repo.outside().join("other"), other).unwrap();
+    let first = "case $AR_EXPERIMENT in 1) rm autoresearch-lessons.md; cp ../other autoresearch-lessons.md ;; 2) value=1.5; : > autoresearch-lessons.md ;; \
                  3) echo 'the agent was here' >> autoresearch-lessons.md; value=1.4 ;; esac";
     let called = run(&repo, first, 3, &[]).ok();
     let told = "autoresearch-lessons.md was deleted while the agent was at work, put back";
     assert_eq!(called.stderr.matches(told).count(), 2, "{called:#?}");
     let text = repo.read(LESSONS);
-    assert!(text.contains("# Mine\n\n<!-- lesson t/1 -->"), "{text}");
+    assert!(text.contains("# Mine\n\n<!-- lesson old/1 -->"), "{text}");
     assert!(text.contains("\nthe agent was here\n\n<!-- lesson t/3 -->"), "{text}");
-    assert_eq!(names(&repo), ["t/1", "t/2", "t/3", "t/summary-3"]);
+    assert_eq!(names(&repo), ["old/1", "t/1", "t/2", "t/3", "t/summary-3"]);
 }
 
 #[test]
@@ -212,4 +215,16 @@ fn the_doctor_names_damaged_lessons_and_ideas_and_sets_them_aside() {
     assert!(repo.exists("autoresearch-lessons.md.damaged") && repo.exists(".autoresearch/ideas.jsonl.damaged"));
     assert!(ar(&repo, ["idea", "list"]).ok().stdout.contains("deeper"));
     assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn two_troubles_at_once_are_told_once_each() {
+    let repo = training_repo();
+    for path in [LESSONS, ".autoresearch/ideas.jsonl"] {
+        fs::create_dir_all(repo.file(path)).unwrap();
+    }
+    let called = run(&repo, "value=1.$AR_EXPERIMENT", 3, &[]).ok();
+    for trouble in ["lessons cannot be read", "ideas cannot be read", "lessons or ideas are not kept"] {
+        assert_eq!(called.stderr.matches(trouble).count(), 1, "{trouble}: {called:#?}");
+    }
 }

@@ -10,6 +10,8 @@ mod check;
 mod cli;
 mod contract;
 #[cfg(feature = "crash-points")]
+mod counted_once;
+#[cfg(feature = "crash-points")]
 mod crash;
 #[cfg(feature = "crash-points")]
 mod crash_scenario;

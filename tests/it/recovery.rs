@@ -120,6 +120,36 @@ fn a_lost_run_is_started_again_and_not_held_against_the_idea() {
 }
 
 #[test]
+fn a_run_that_is_lost_each_time_is_recorded_as_lost_and_counts_for_nothing() {
+    let repo = scripted("");
+    // The parent of the shell is the shim.
+    let command =
+        "[ $AR_EXPERIMENT != 1 ] || { git rev-parse HEAD >> ../lost; kill -KILL $PPID; sleep 60; }; sh train.sh";
+    let agent = "cp $AR_PROMPT ../prompt-$AR_EXPERIMENT; cp $AR_STATE_DIR/progress.json ../journal-$AR_EXPERIMENT; \
+                 echo 1.$AR_EXPERIMENT > value; echo slower";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", command, "--agent", agent];
+    let called = ar(&repo, args.into_iter().chain(["--max-experiments", "2", "--max-crashes", "1"])).ok();
+    let outside = |name: &str| fs::read_to_string(repo.outside().join(name)).unwrap();
+    let commits = outside("lost");
+    assert_eq!((commits.lines().count(), commits.matches(commits.lines().next().unwrap()).count()), (3, 3));
+    let record: serde_json::Value =
+        serde_json::from_str(&repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/00001"]))
+            .unwrap();
+    assert_eq!((&record["outcome"], &record["failure"]["class"]), (&"crash".into(), &"lost".into()), "{record}");
+    assert_eq!(record["metric"]["value"], serde_json::Value::Null);
+    let rows = repo.read("results.tsv");
+    assert!(rows.contains(&format!("{}\tnan\tnan\tfailed\tslower\n", &commits[..8])), "{rows}");
+    let rung = |n: u32| {
+        let journal: serde_json::Value = serde_json::from_str(&outside(&format!("journal-{n}"))).unwrap();
+        journal["rung"].clone()
+    };
+    assert_eq!(rung(1), rung(2));
+    let told = outside("prompt-2");
+    assert!(told.contains("The machine died under the run, which is not the idea's fault"), "{told}");
+    assert!(called.stdout.contains("   2  keep     slower: val_bpb 1.2 is better than 2.0"), "{called:?}");
+}
+
+#[test]
 fn a_branch_and_a_head_that_were_moved_during_a_run_are_put_back_and_nothing_is_lost() {
     for hands in ["git switch -q main", "git switch -q main; echo 9 > value", "git commit -q --allow-empty -m mine"] {
         let repo = scripted("");

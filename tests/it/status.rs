@@ -1,7 +1,7 @@
 //! `ar status`: what is happening, whoever is at work and whatever is damaged.
 
 use std::fs::{self, File};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -118,7 +118,8 @@ fn an_agent_is_waited_for_and_left_without_a_loop() {
 fn what_is_damaged_or_gone_is_named_and_the_rest_is_shown() {
     let (repo, child) = loop_in_its_third_experiment();
     let owner = child.id();
-    // Torn under a loop that is at work.
+    // Torn under a loop that is at work, and that is held still: it would put its files back.
+    assert!(Command::new("kill").args(["-STOP", &owner.to_string()]).status().unwrap().success());
     let journal = repo.read(format!("{STATE}/progress.json"));
     let contract = repo.read(format!("{STATE}/contract.json"));
     repo.write(format!("{STATE}/progress.json"), &journal[..journal.len() / 2]);

@@ -26,9 +26,17 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
     if sessions.is_empty() {
         add(asked.command.clone(), asked_agent.clone());
     }
+    let mut others = Vec::new();
     for terms in sessions.iter().filter_map(Facts::terms) {
         add(Some(terms.command), asked_agent.clone().or(terms.agent));
+        others.extend(terms.guards.into_iter().map(|line| (Area::Command, "guard", line)));
+        others.extend(terms.on_event.map(|line| (Area::Command, "command of --on-event", line)));
     }
+    if sessions.is_empty() {
+        others.extend(asked.guards.iter().flatten().map(|line| (Area::Command, "guard", line.clone())));
+        others.extend(asked.on_event.clone().map(|line| (Area::Command, "command of --on-event", line)));
+    }
+    commands.extend(others);
     commands.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
     commands.dedup();
     for (area, what, line) in commands {

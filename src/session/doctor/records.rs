@@ -3,7 +3,7 @@
 use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef};
 use super::repository;
-use crate::domain::{Area, Contract, Drift, Finding, count_of, with_causes};
+use crate::domain::{Area, Drift, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::session::error::SessionError;
 use crate::state::StateError;
@@ -87,18 +87,5 @@ fn contract(facts: &Facts) -> Option<Finding> {
                 facts.tag
             )))
         }
-    }
-}
-
-/// The terms with those that never change as the baseline's record has them.
-pub(super) fn mended(file: &Contract, record: Contract) -> Contract {
-    Contract {
-        tag: record.tag,
-        metric: record.metric,
-        command: record.command,
-        scope: record.scope,
-        protect: record.protect,
-        start: record.start,
-        ..file.clone()
     }
 }

@@ -3,16 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
+
 use super::examine::{Examination, Patients, examine};
 use super::facts::Facts;
 use super::ledger::Books;
-use super::records::mended;
 use super::refs::value_of;
 use super::repository::in_the_way;
 use super::shared;
 use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
-use crate::domain::{Clock, Drift, Phase, Record, Tag, count_of};
+use crate::domain::{Clock, Contract, Drift, Phase, Record, Tag, count_of};
 use crate::exec;
 use crate::git::{LockOwner, Repo};
 use crate::rules::Tip;
@@ -21,8 +22,8 @@ use crate::session::heal::rebuilt_journal;
 use crate::session::plan::OWN_FILES;
 use crate::session::terms::Asked;
 use crate::state::{
-    ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, refuse_held,
-    write_atomic,
+    ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, read_regular,
+    refuse_held, write_atomic,
 };
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
@@ -109,8 +110,14 @@ fn contract(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
         Ok(Some(stored)) => {
             let bytes = read(&path)?;
             let copy = copy_beside(&path, &bytes, ".before-repair")?;
-            done.push(format!("took the terms from the baseline's record; the old ones are in {}", copy.display()));
-            mended(stored, recorded)
+            let changed = differing_fields(stored, &recorded);
+            done.push(format!(
+                "took the terms that were approved at the start from the baseline's record, {} with them; say anew what was \
+                 changed since on purpose; the old ones are in {}",
+                changed.join(", "),
+                copy.display()
+            ));
+            recorded
         }
         Ok(None) => {
             done.push(format!("wrote {} from the baseline's record", path.display()));
@@ -124,6 +131,18 @@ fn contract(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
         Err(_) => return Ok(()),
     };
     Ok(facts.folder.store_contract(&terms, &task_spec(&terms))?)
+}
+
+/// The fields of contract.json that differ.
+fn differing_fields(one: &Contract, other: &Contract) -> Vec<String> {
+    let fields = |contract: &Contract| match serde_json::to_value(contract) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let (one, other) = (fields(one), fields(other));
+    let differing = one.iter().filter(|(name, value)| other.get(*name) != Some(*value));
+    let names: Vec<String> = differing.map(|(name, _)| name.clone()).collect();
+    if names.is_empty() { vec!["its hash".into()] } else { names }
 }
 
 /// Mends memory files and event logs.
@@ -239,5 +258,5 @@ fn set_aside(path: &Path) -> Result<String, SessionError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SessionError> {
-    fs::read(path).map_err(|source| SessionError::Io { action: "read", path: path.to_owned(), source })
+    read_regular(path).map_err(|source| SessionError::Io { action: "read", path: path.to_owned(), source })
 }

@@ -14,7 +14,7 @@ use crate::rules::Tip;
 use crate::session::contradiction::{contradiction, trouble_text};
 use crate::session::error::SessionError;
 use crate::session::running::RUN;
-use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
+use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, StateError, read_json, read_regular};
 
 /// The state files that are there from the beginning and can be made anew from the records.
 const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
@@ -213,7 +213,7 @@ fn json_harm<T: serde::de::DeserializeOwned>(path: &Path) -> Option<Harm> {
 }
 
 fn lines_harm(path: &Path) -> Option<Harm> {
-    let bytes = fs::read(path).ok()?;
+    let bytes = read_regular(path).ok()?;
     let is_json = |line: &[u8]| serde_json::from_slice::<Value>(line).is_ok();
     let ended = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     if ended < bytes.len() && !is_json(&bytes[ended..]) {

@@ -92,14 +92,14 @@ fn other_terms_than_those_that_were_approved() {
     drift(&["--higher"], "direction `lower`, and now `higher`");
     drift(&["--cmd", "true"], "command `sh train.sh`, and now `true`");
     drift(&["--metric-regex", "x(.)"], "metric source");
-    drift(&["--guard", "sh tests.sh"], "list of guards ``, and now `sh tests.sh`");
-    drift(&["--limit", "memory_gb<=40"], "list of limits ``, and now `memory_gb<=40`");
+    drift(&["--guard", "sh tests.sh"], "list of guards `none`, and now `sh tests.sh`");
+    drift(&["--limit", "memory_gb<=40"], "list of limits `none`, and now `memory_gb<=40`");
     drift(&["--min-delta", "0.5"], "minimum gain `0`, and now `0.5`");
     drift(&["--simpler-wins", "0.5"], "margin for simpler changes `none`, and now `0.5`");
     drift(&["--protect", "eval/**"], "list of protected files");
     drift(
         &["--scope", "src/**", "--cmd", "true"],
-        "command `sh train.sh`, and now `true` is asked for; scope ``, and now `src/**` is asked for",
+        "command `sh train.sh`, and now `true` is asked for; scope `none`, and now `src/**` is asked for",
     );
     ar(&repo, RUN).ok();
 }

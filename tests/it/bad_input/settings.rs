@@ -15,6 +15,20 @@ fn a_command_that_does_not_exist() {
     let agent = [RUN, &["--agent", "no-such-agent"]].concat();
     refused(&repo, &agent, 1, &["the agent does not start: there is no `no-such-agent`"]);
 
+    for (flag, what) in [("--guard", "guard"), ("--on-event", "command of --on-event")] {
+        let args = [RUN, &[flag, "/no/such/program"]].concat();
+        refused(&repo, &args, 1, &[&format!("the {what} does not start: there is no `/no/such/program`")]);
+    }
+    for (glob, why) in
+        [("", "names nothing"), ("/etc/passwd", "relative to the repository's root"), ("../x", "leads out")]
+    {
+        refused(&repo, &[RUN, &["--scope", glob]].concat(), 2, &["is not a glob", why]);
+    }
+    let zero = ar(&repo, [RUN, &["--max-files", "0"]].concat()).exits(2);
+    assert!(zero.stderr.contains("0 is not in 1.."), "{zero:#?}");
+    let negative = ar(&repo, [RUN, &["--simpler-wins", "-1"]].concat()).exits(2);
+    assert!(negative.stderr.contains("must be 0 or more"), "{negative:#?}");
+
     // The shell is there, and what it is told to read is not: only the run finds out.
     let before = standing(&repo);
     let called = ar(&repo, call("sh no-such.sh")).exits(3);

@@ -166,15 +166,26 @@ fn every_damage_is_found_mended_and_found_no_more() {
 }
 
 #[test]
-fn a_contract_is_mended_without_what_may_change() {
+fn a_contract_that_was_changed_is_mended_as_it_was_approved() {
     let repo = session();
-    ar(&repo, ["resume", "t", "--keep-logs", "all", "--max-files", "7", "--max-experiments", "3", "--grace", "3s"])
-        .ok();
-    let terms = serde_json::from_str::<Value>(&repo.read(state("contract.json"))).unwrap();
-    edit(&repo, &state("contract.json"), |terms| terms["command"] = json!("sh other.sh"));
-    doctor(&repo, &["--repair"], 0);
-    assert_eq!(terms["max_files"], json!(7));
-    assert_eq!(serde_json::from_str::<Value>(&repo.read(state("contract.json"))).unwrap(), terms);
+    let approved = serde_json::from_str::<Value>(&repo.read(state("contract.json"))).unwrap();
+    let changes: [fn(&mut Value); 4] = [
+        |terms| terms["command"] = json!("sh other.sh"),
+        |terms| terms["limits"] = json!(["memory_gb<=99"]),
+        |terms| terms["on_event"] = json!("touch ../forged"),
+        |terms| terms["hash"] = json!("0"),
+    ];
+    for change in changes {
+        edit(&repo, &state("contract.json"), change);
+        let status = ar(&repo, ["status"]).ok().stdout;
+        assert!(status.contains("contract.json was changed after it was approved"), "{status}");
+        ar(&repo, ["brief", "t"]).exits(6);
+        doctor(&repo, &[], 1);
+        let done = doctor(&repo, &["--repair"], 0);
+        assert!(done.contains("approved at the start from the baseline's record"), "{done}");
+        assert_eq!(serde_json::from_str::<Value>(&repo.read(state("contract.json"))).unwrap(), approved);
+        doctor(&repo, &[], 0);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar};
+use crate::support::{Called, TestRepo, ar_in_time};
 
 /// A repository with an evaluator that reads what the files to work on say, with findings and directions in its memory.
 pub(super) fn repo() -> TestRepo {
@@ -30,7 +30,7 @@ pub(super) fn agent(attacks: &[&str]) -> String {
         (1..).zip(attacks).map(|(n, attack)| format!("{n}) {attack}\n echo {} > src/value;;\n", value(n))).collect();
     format!(
         "cat > /dev/null; R=refs/autoresearch/t; S=$AR_STATE_DIR; case $AR_EXPERIMENT in\n{cases}esac\n\
-         [ -p $AR_PROPOSAL ] || echo '{{\"description\":\"number '$AR_EXPERIMENT'\",\"direction\":\"d\",\"findings\":[\"f'$AR_EXPERIMENT'\"]}}' \
+         [ -p $AR_PROPOSAL ] || [ -s $AR_PROPOSAL ] || echo '{{\"description\":\"number '$AR_EXPERIMENT'\",\"direction\":\"d\",\"findings\":[\"f'$AR_EXPERIMENT'\"]}}' \
          > $AR_PROPOSAL; echo number $AR_EXPERIMENT"
     )
 }
@@ -40,7 +40,7 @@ pub(super) fn session(repo: &TestRepo, attacks: &[&str], flags: &[&str]) -> Call
     let (agent, count) = (agent(attacks), attacks.len().to_string());
     let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh eval.sh", "--scope", "src/**"];
     let more = ["--protect", "lib", "--grace", "200ms", "--max-experiments", &count, "--agent", &agent];
-    ar(repo, args.into_iter().chain(more).chain(flags.iter().copied()))
+    ar_in_time(repo, args.into_iter().chain(more).chain(flags.iter().copied()))
 }
 
 /// All that is measured and decided: records, rows, terms, branch, journal and memory, without times.
@@ -86,11 +86,17 @@ fn timeless(text: &str) -> String {
 /// named; gives the session.
 #[track_caller]
 pub(super) fn assert_undone(attacks: &[(&str, &str)]) -> (TestRepo, Called) {
+    assert_undone_with(&[], attacks)
+}
+
+/// The same with more flags.
+#[track_caller]
+pub(super) fn assert_undone_with(flags: &[&str], attacks: &[(&str, &str)]) -> (TestRepo, Called) {
     let honest = repo();
-    session(&honest, &vec!["true"; attacks.len()], &[]).ok();
+    session(&honest, &vec!["true"; attacks.len()], flags).ok();
     let hostile = repo();
     let lines: Vec<&str> = attacks.iter().map(|(attack, _)| *attack).collect();
-    let called = session(&hostile, &lines, &[]).ok();
+    let called = session(&hostile, &lines, flags).ok();
     assert_eq!(measured(&hostile), measured(&honest), "{called:#?}");
     assert_eq!(runs(&hostile), attacks.len() + 1, "{called:#?}");
     let stderr = said(&called);

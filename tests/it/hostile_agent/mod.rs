@@ -5,6 +5,7 @@ mod evaluator;
 mod files;
 mod harness;
 mod logs;
+mod odd;
 mod processes;
 mod refs;
 mod rows;

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -67,6 +69,27 @@ pub(crate) fn ar_command<S: AsRef<OsStr>>(repo: &TestRepo, dir: &Path, args: imp
     repo.environment(&mut command);
     command.env("AR_CLOCK", CLOCK).args(args).current_dir(dir).stdin(Stdio::null());
     command
+}
+
+/// How long a call may take that could wait for ever.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// Calls the binary in the root of the working tree, and fails where it waits for ever.
+#[track_caller]
+pub(crate) fn ar_in_time<S: AsRef<OsStr>>(repo: &TestRepo, args: impl IntoIterator<Item = S>) -> Called {
+    let mut command = ar_command(repo, &repo.path(), args);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let (over, output) = mpsc::channel();
+    std::thread::spawn(move || over.send(child.wait_with_output()));
+    match output.recv_timeout(DEADLINE) {
+        Ok(output) => output.unwrap().into(),
+        Err(_) => {
+            let _ = Command::new("kill").args(["-KILL", &pid]).status();
+            let left: Option<Called> = output.recv().ok().map(|output| output.unwrap().into());
+            panic!("still there after {DEADLINE:?}: {left:#?}");
+        }
+    }
 }
 
 /// Calls the binary in the root of the working tree.

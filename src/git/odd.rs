@@ -1,0 +1,108 @@
+//! Pipes and the like in the place of files that git reads: whoever opens one waits for ever.
+
+use std::fs::{self, DirEntry};
+use std::path::{Path, PathBuf};
+
+use gix::bstr::ByteSlice;
+
+use super::path::to_path;
+use super::ref_guard::NAME as REF_LOCKS;
+use super::{GitError, Repo, Result};
+use crate::state::{is_odd, read_at_most};
+
+/// Git's own files, without which there is no repository, or none with this history.
+const OWN: [&str; 4] = ["HEAD", "config", "index", "packed-refs"];
+
+/// What else is read of a git folder.
+const MORE: [&str; 5] = ["config.worktree", "shallow", "info/attributes", "info/exclude", REF_LOCKS];
+
+/// The files of a working tree that git reads wherever they are.
+const IN_WORKTREE: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".git"];
+
+/// How many bytes of a file that leads to another folder are read.
+const POINTER: u64 = 64 * 1024;
+
+impl Repo {
+    /// `HEAD`, index, configuration and packed refs.
+    pub fn own_files(&self) -> Vec<PathBuf> {
+        let common = ["config", "packed-refs"].map(|name| self.common_dir().join(name));
+        common.into_iter().chain([self.git_dir().join("HEAD"), self.gix.index_path()]).collect()
+    }
+
+    /// What stands in the place of files in git's own folders and would be waited for, or is none.
+    pub fn odd_git_files(&self) -> Vec<PathBuf> {
+        let mut odd = odd_in(self.git_dir());
+        if self.common_dir() != self.git_dir() {
+            odd.extend(odd_in(self.common_dir()));
+        }
+        odd
+    }
+
+    /// What stands in the place of ignore and attribute files of the working tree, and would be waited for. Each folder is
+    /// read, those that are ignored with the others, and no file looked at that has another name.
+    pub fn odd_worktree_files(&self) -> Vec<PathBuf> {
+        let mut odd = Vec::new();
+        let mut folders = vec![self.worktree().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in entries(&folder) {
+                let Ok(kind) = entry.file_type() else { continue };
+                let is_read = || IN_WORKTREE.iter().any(|name| entry.file_name() == *name);
+                if !kind.is_dir() {
+                    let waits = || fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+                    if !kind.is_file() && is_read() && waits() {
+                        odd.push(entry.path());
+                    }
+                } else if entry.file_name() != ".git" {
+                    folders.push(entry.path());
+                } else if folder != self.worktree() {
+                    odd.extend(odd_in(&entry.path()));
+                }
+            }
+        }
+        odd
+    }
+
+    /// Refuses a working tree with such files.
+    pub(super) fn refuse_odd_files(&self) -> Result<()> {
+        refuse(self.odd_worktree_files())
+    }
+}
+
+/// Refuses the repository that `dir` is in where one of its own files would be waited for.
+pub(super) fn refuse_odd_repository(dir: &Path) -> Result<()> {
+    let given = std::env::var_os("GIT_DIR").map(PathBuf::from);
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let found = || dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists());
+    let Some(git) = given.or_else(found) else { return Ok(()) };
+    if !git.is_dir() && is_odd(&git) {
+        return refuse(vec![git]);
+    }
+    let git = if git.is_dir() { git } else { pointed_to(&git) };
+    let mut odd = odd_in(&git);
+    let common = git.join("commondir");
+    if common.is_file() {
+        odd.extend(odd_in(&pointed_to(&common)));
+    }
+    refuse(odd)
+}
+
+fn refuse(odd: Vec<PathBuf>) -> Result<()> {
+    odd.into_iter().next().map_or(Ok(()), |path| Err(GitError::NoFile(path)))
+}
+
+/// The folder that a file names, relative to its own one: `gitdir: ../.git/worktrees/x`, or the path alone.
+fn pointed_to(file: &Path) -> PathBuf {
+    let content = read_at_most(file, POINTER).unwrap_or_default();
+    let path = content.strip_prefix(b"gitdir: ").unwrap_or(&content).trim_end();
+    file.parent().unwrap_or(Path::new(".")).join(to_path(path.as_bstr()))
+}
+
+/// What in a git folder stands in the place of a file that is opened without a look at it.
+fn odd_in(git: &Path) -> Vec<PathBuf> {
+    OWN.iter().chain(&MORE).map(|name| git.join(name)).filter(|path| is_odd(path)).collect()
+}
+
+/// What there is in a folder; nothing where it cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}

@@ -1,0 +1,99 @@
+//! The log of a run, read while it is written.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+
+use super::error::SessionError;
+use crate::domain::MetricSpec;
+use crate::measure::{PatternError, Scanner};
+use crate::state::open_regular;
+
+/// Reads a log as it grows.
+pub(super) struct LogFollower {
+    path: PathBuf,
+    spec: MetricSpec,
+    file: Option<File>,
+    /// How much of the file was read.
+    taken: u64,
+    /// Its first bytes, by which a log that was begun anew is known.
+    head: Vec<u8>,
+    pub(super) scanner: Scanner,
+    buffer: Vec<u8>,
+}
+
+impl LogFollower {
+    /// How much is read of a log in one go.
+    const CHUNK: usize = 256 * 1024;
+    /// How many of its first bytes a log is known by.
+    const HEAD: usize = 4096;
+    /// How many bytes one look takes at most, so that a flood cannot hold up the waiting.
+    const LOOK: u64 = 256 * 1024 * 1024;
+
+    pub(super) fn new(path: PathBuf, spec: &MetricSpec) -> Result<Self, PatternError> {
+        let scanner = Scanner::new(spec)?;
+        Ok(LogFollower {
+            path,
+            spec: spec.clone(),
+            file: None,
+            taken: 0,
+            head: Vec::new(),
+            scanner,
+            buffer: vec![0; Self::CHUNK],
+        })
+    }
+
+    /// Begins anew where the log's name leads to another file by now: the shim has put the log back then, and what was read
+    /// was not written by the command's output.
+    pub(super) fn follow_name(&mut self) {
+        let held = self.file.as_ref().and_then(|file| file.metadata().ok());
+        let named = fs::metadata(&self.path).ok();
+        if let (Some(held), Some(named)) = (held, named)
+            && (held.dev(), held.ino()) != (named.dev(), named.ino())
+        {
+            self.file = None;
+        }
+    }
+
+    /// Reads what has been added; whether the end was reached.
+    pub(super) fn look(&mut self) -> Result<bool, SessionError> {
+        let failed = |source| SessionError::Io { action: "read", path: self.path.clone(), source };
+        if self.file.is_none() {
+            match open_regular(&self.path) {
+                Ok(file) => self.file = Some(file),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let Some(file) = &mut self.file else { return Ok(true) };
+        // A command that redirects into run.log by itself begins the log anew; what it said before does not count.
+        let mut head = vec![0; self.head.len()];
+        let is_new = match file.read_exact_at(&mut head, 0) {
+            Ok(()) => head != self.head || file.metadata().map_err(failed)?.len() < self.taken,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => true,
+            Err(error) => return Err(failed(error)),
+        };
+        if is_new {
+            file.rewind().map_err(failed)?;
+            self.scanner = Scanner::new(&self.spec)?;
+            self.taken = 0;
+            self.head.clear();
+        }
+        let end = self.taken + Self::LOOK;
+        while self.taken < end {
+            let count = file.read(&mut self.buffer).map_err(failed)?;
+            if count == 0 {
+                return Ok(true);
+            }
+            let read = &self.buffer[..count];
+            let missing = Self::HEAD.saturating_sub(self.head.len()).min(count);
+            if self.taken == self.head.len() as u64 {
+                self.head.extend_from_slice(&read[..missing]);
+            }
+            self.scanner.push(read);
+            self.taken += count as u64;
+        }
+        Ok(false)
+    }
+}
