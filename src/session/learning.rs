@@ -145,8 +145,8 @@ impl Session<'_> {
     pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
         // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
         let lessons = LessonFile::new(&self.repo.main_worktree()).read().unwrap_or_default();
-        let after = summed_up(&self.history, &lessons, self.journal.summed_up);
-        let Some(lesson) = summary_lesson(&self.history, after) else { return Ok(()) };
+        self.journal.summed_up = summed_up(&self.history, &lessons, self.journal.summed_up);
+        let Some(lesson) = summary_lesson(&self.history, self.journal.summed_up) else { return Ok(()) };
         self.add_lesson(lesson)?;
         crash::point("stop.lesson_added");
         self.journal.summed_up = self.history.next_id().saturating_sub(1);
