@@ -305,12 +305,14 @@ mod tests {
         let file = IdeaFile::new(folder.path());
         let now = Timestamp::UNIX_EPOCH;
         let add = |text: &str| file.add(&idea(text), "user", now).unwrap();
-        (add("depth"), add("width"));
+        add("depth");
+        add("width");
         let held = file.content().unwrap();
         add("rate");
         assert!(!file.put_back(&held).unwrap(), "it is still there");
         fs::remove_file(file.path()).unwrap();
-        (add("rate"), add("Width"));
+        add("rate");
+        add("Width");
         file.mark(|idea| idea.id == 2, IdeaState::Dropped, "user", now).unwrap();
         assert!(file.put_back(&held).unwrap());
         let ideas = file.read().unwrap().ideas;
