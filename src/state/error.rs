@@ -65,6 +65,9 @@ impl StateError {
             StateError::Io { source, path, .. } if source.kind() == io::ErrorKind::TimedOut => {
                 Some(format!("`fuser {}` names the process that holds it", shell_word(path)))
             }
+            StateError::Io { source, path, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+                Some(format!("`ls -l {}` shows what it is", shell_word(path)))
+            }
             // A file or a link that leads nowhere stands where a folder should be.
             StateError::Io { source, .. }
                 if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) =>

@@ -50,6 +50,8 @@ fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
     pipe(&repo, "ar.toml");
     assert!(ar_in_time(&repo, ["resume"]).exits(1).stderr.contains("ar.toml: it is no regular file\nhint: `ls -l "));
     fs::remove_file(repo.file("ar.toml")).unwrap();
+    let called = ar_in_time(&repo, ["resume"]);
+    assert!(called.stderr.contains("contract.json\n  caused by: it is no regular file\nhint: `ls -l "), "{called:?}");
     pipe(&repo, ".git/index");
     let called = ar_in_time(&repo, ["status"]);
     assert!(called.stderr.contains("/.git/index is no regular file"), "{called:?}");
