@@ -138,7 +138,7 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     set("Stop after so many crashes in a row.", "max-crashes", count(asked.max_crashes), "10");
     set("Stop when the metric reaches this value.", "goal", asked.goal.map(number), "0.95");
     let comment = "A command that is told what happens, as JSON on its standard input.";
-    set(comment, "on-event", asked.on_event.clone().map(quoted), "\"./notify.sh\"");
+    set(comment, "on-event", asked.on_event.clone().map(quoted), "\"sh ~/notify.sh\"");
     let keep_logs = asked.keep_logs.map(|size| quoted(size.to_string()));
     set("How much of the runs' logs is kept.", "keep-logs", keep_logs, "\"10GB\"");
     if let Some(tag) = &asked.tag {

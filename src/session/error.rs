@@ -127,6 +127,9 @@ fn missing_command(what: &str, word: &str) -> String {
     if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
         return format!("{}; it needs {}", preset.install, preset.needs);
     }
+    if what == "command of --on-event" {
+        return format!("it is called in a folder of its own: name it by its full path, as in \"$AR_ROOT/{word}\"");
+    }
     let mut hint = format!("`command -v {word}` must find it in the repository's root; or name another {what}");
     if what == "agent" {
         hint += &format!(", or one of {}", PRESETS.map(|preset| preset.name).join(", "));

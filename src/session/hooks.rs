@@ -17,7 +17,7 @@ use super::open::Session;
 use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, with_causes};
 use crate::exec::{self, Exit, Job};
 use crate::rules::alerts;
-use crate::state::{Level, move_odd_away, write_json};
+use crate::state::{Level, move_odd_away, write_atomic};
 
 /// What the job is called.
 const HOOK: &str = "hook";
@@ -43,6 +43,8 @@ pub(super) struct Hooks {
     /// What went wrong with the command, for the event log. Only the session writes there, since it takes what others do
     /// for somebody's change.
     trouble: Trouble,
+    /// Whether somebody was told in this call that the command fails.
+    is_told: bool,
 }
 
 /// When something went wrong, and what.
@@ -116,6 +118,11 @@ impl Session<'_> {
             let _ = self.log.work(*ts, Level::Warn, HOOK, detail);
         }
         self.watch_again(&self.folder.logs());
+        if !std::mem::replace(&mut self.hooks.is_told, true) {
+            let detail =
+                "the command of --on-event failed; logs/work.jsonl and logs/on-event.log of the session say how";
+            let _ = self.emit(Event::Notice { detail: detail.into() });
+        }
     }
 }
 
@@ -139,7 +146,8 @@ impl Courier {
         let (folder, log) = (self.folder(), self.logs.join("on-event.log"));
         let event = folder.join("event.json");
         fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        write_json(&event, alert).map_err(|error| with_causes(&error))?;
+        let line = serde_json::to_string(alert).map_err(|error| error.to_string())?;
+        write_atomic(&event, format!("{line}\n").as_bytes()).map_err(|error| with_causes(&error))?;
         self.head(&log, alert).map_err(|error| error.to_string())?;
         let job = exec::start(&Job {
             name: HOOK.into(),

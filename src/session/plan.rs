@@ -135,7 +135,8 @@ impl Plan {
                 check_command("guard", guard, repo.worktree())?;
             }
             if let Some(hook) = &contract.on_event {
-                check_command("command of --on-event", hook, repo.worktree())?;
+                // It is called in a folder of its own, from where no relative path leads anywhere.
+                check_command("command of --on-event", hook, Path::new("/"))?;
             }
         }
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {

@@ -165,12 +165,13 @@ fn a_command_that_fails_floods_forks_or_is_not_there_leaves_a_line_and_nothing_e
                 stopped) kill -9 $$ ;; esac";
     let called = ar(&repo, args("", "better worse crash oom nan", hook, &["--ladder", "structural"])).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 7);
-    assert!(!called.stdout.contains("flood") && called.stderr.is_empty(), "{called:#?}");
+    let note = "note: the command of --on-event failed; logs/work.jsonl and logs/on-event.log of the session say how\n";
+    assert!(!called.stdout.contains("flood") && called.stderr == note, "{called:#?}");
     let expected = ["best exit 3", "pivot exit 127", "pivot exit 127", "stopped ended by a signal"];
     assert_eq!(warnings(&repo), expected);
     let output = repo.read(".autoresearch/t/logs/on-event.log");
     assert!((60_000..80_000).contains(&output.len()), "{} bytes", output.len());
-    assert!(output.contains("t: new best val_bpb 1.900000") && output.contains("\"event\": \"best\""), "{output}");
+    assert!(output.contains("t: new best val_bpb 1.900000") && output.contains("\"event\":\"best\""), "{output}");
     assert!(output.contains("no-such-program"), "{output}");
     let daemons = fs::read_to_string(repo.outside().join("daemons")).unwrap();
     assert_eq!(daemons.lines().count(), 2);

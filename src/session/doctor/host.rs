@@ -40,7 +40,8 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
     commands.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
     commands.dedup();
     for (area, what, line) in commands {
-        found.push(match check_command(what, &line, repo.worktree()) {
+        let folder = if what == "command of --on-event" { Path::new("/") } else { repo.worktree() };
+        found.push(match check_command(what, &line, folder) {
             Ok(()) => Finding::ok(area, line),
             Err(error) => finding_of(area, &error),
         });

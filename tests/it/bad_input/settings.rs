@@ -19,6 +19,8 @@ fn a_command_that_does_not_exist() {
         let args = [RUN, &[flag, "/no/such/program"]].concat();
         refused(&repo, &args, 1, &[&format!("the {what} does not start: there is no `/no/such/program`")]);
     }
+    let relative = [RUN, &["--on-event", "./train.sh"]].concat();
+    refused(&repo, &relative, 1, &["there is no `./train.sh`", "\"$AR_ROOT/./train.sh\""]);
     for (glob, why) in
         [("", "names nothing"), ("/etc/passwd", "relative to the repository's root"), ("../x", "leads out")]
     {
