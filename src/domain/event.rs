@@ -145,9 +145,15 @@ impl fmt::Display for StopReason {
                 }
             }
             StopReason::Outage { reason, said, until, seconds } => {
-                write!(f, "{reason}, for {}", clock_time(*seconds))?;
-                if let Some(until) = until {
-                    write!(f, ", until {}", moment_text(*until))?;
+                match until {
+                    Some(until) => {
+                        write!(
+                            f,
+                            "{reason}, until {}, which is longer than --outage-limit allows",
+                            moment_text(*until)
+                        )?;
+                    }
+                    None => write!(f, "{reason}, for {}", clock_time(*seconds))?,
                 }
                 if !said.is_empty() {
                     write!(f, "; it said: {said}")?;

@@ -82,6 +82,11 @@ impl FileTerms {
         self.max_file_lines.is_some()
     }
 
+    /// Whether an experiment may change a file as far as the scope goes.
+    pub fn is_in_scope(&self, path: &Path) -> bool {
+        self.scope.as_ref().is_none_or(|scope| scope.is_match(path))
+    }
+
     /// Whether no experiment may change a file. What `--protect` names always is; the rest unless the scope names it.
     pub fn protects(&self, path: &Path) -> bool {
         let by_default = || {
@@ -102,7 +107,7 @@ impl FileTerms {
             let meant = change.iter().filter(|edit| is_meant(edit));
             meant.map(|edit| format!("{} {}", edit.path.display(), why(edit))).collect::<Vec<_>>()
         };
-        let is_outside = |edit: &FileEdit| self.scope.as_ref().is_some_and(|scope| !scope.is_match(&edit.path));
+        let is_outside = |edit: &FileEdit| !self.is_in_scope(&edit.path);
         let shadowed =
             |edit: &FileEdit| module_behind(&edit.path).filter(|module| edit.is_new && self.protects(module));
         let why_protected = |edit: &FileEdit| match shadowed(edit) {

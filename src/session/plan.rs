@@ -149,6 +149,9 @@ impl Plan {
         if !continued {
             notices.extend(untracked_notice(&changes));
         }
+        if !continued && repo.files_at(&contract.start, |path| file_terms.is_in_scope(path))?.is_empty() {
+            notices.push(format!("no file of the repository is in the scope: {}", contract.scope.join(", ")));
+        }
         let plan =
             Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out: Vec::new() };
         if drive != Drive::Ending {

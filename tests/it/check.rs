@@ -74,6 +74,14 @@ fn a_change_to_what_may_not_be_touched_is_recorded_and_not_run() {
 }
 
 #[test]
+fn a_scope_that_no_file_is_in_is_said_before_the_night() {
+    let repo = repo();
+    let called = session(&repo, &["--scope", "sources/**"], &["echo 1.5 > src/value"]).ok();
+    assert!(called.stderr.contains("note: no file of the repository is in the scope: sources/**"), "{called:#?}");
+    assert_eq!(record(&repo, 1)["failure"]["class"], "scope");
+}
+
+#[test]
 fn without_a_scope_the_file_that_the_command_names_is_the_one_to_work_on() {
     let repo = repo();
     session(&repo, &[], &["echo 'echo val_bpb: 1.5' > eval.sh", "echo x >> prepare.py"]).ok();

@@ -94,7 +94,8 @@ fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
     let limited = agent(first);
     let called = ar(&repo, ["resume", "--agent", &limited, "--outage-limit", "8h"]).exits(4);
     assert_eq!(calls(&repo), 3, "a reset beyond the limit is not waited for");
-    assert!(called.stdout.contains("stopped: the agent's rate limit, for 0s, until "), "{called:#?}");
+    assert!(called.stdout.contains("stopped: the agent's rate limit, until "), "{called:#?}");
+    assert!(called.stdout.contains(", which is longer than --outage-limit allows; it said: "), "{called:#?}");
     let called = ar(&repo, ["resume"]).ok();
     assert!(called.stdout.contains("   1  discard"), "who starts it again has seen to it: {called:#?}");
 }
