@@ -74,8 +74,18 @@ pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
 pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
     let mut text = head(&task_spec(briefing.contract), BRIEF_CONTRACT);
     text += &standing(briefing, BRIEF_EXCERPT, IN_BRIEF);
-    let then = if is_called { "exit" } else { "hand it over: `ar try -m \"what it changes\"`" };
-    let _ = writeln!(text, "\n## Now\n\nMake the change for experiment {}, then {then}.", briefing.experiment);
+    let (experiment, made) = (briefing.experiment, briefing.history.experiments());
+    let now = match briefing.contract.max_experiments {
+        Some(limit) if made >= limit => {
+            format!("The session has its {}: change nothing, and stop here.", count_of(made, "experiment"))
+        }
+        _ if is_called => format!("Make the change for experiment {experiment}, then exit."),
+        _ => format!(
+            "Make the change for experiment {experiment}, then hand it over: `ar try -m \"what it changes\" --direction \
+             NAME`. Its answer says what came of it, and what to do next."
+        ),
+    };
+    let _ = writeln!(text, "\n## Now\n\n{now}");
     text
 }
 

@@ -215,7 +215,7 @@ fn a_brief_has_what_an_agent_needs_and_stays_short() {
         "| 5 | discard | 2.000000 | change 5 |",
         "- d4: 1 experiment, 0 kept, best val_bpb 2.000000",
         "Pivot. Abandon the strategy \"d5\"",
-        "Make the change for experiment 6, then hand it over: `ar try -m",
+        "The session has its 5 experiments: change nothing, and stop here.",
     ] {
         assert!(brief.contains(words), "{words}: {brief}");
     }
@@ -247,7 +247,7 @@ fn a_brief_is_below_8_kb_after_five_hundred_experiments() {
         "\n| 512 | crash |",
         "- 512 スケ",
         "The nearest: 1 (",
-        "experiment 513",
+        "The session has its 512 experiments",
         "\n## Lessons\n",
         "\n- idea 1 (direction: 広さ",
     ] {
@@ -264,6 +264,8 @@ fn the_answer_of_a_try_ends_with_what_to_do_next() {
     };
     let first = attempt(1, &["--metric", "val_bpb", "--cmd", "sh train.sh", "--ladder", "structural"]);
     assert!(!first.stdout.contains("next:"), "{first:#?}");
+    let brief = ar(&repo, ["brief"]).ok().stdout;
+    assert!(brief.contains("Make the change for experiment 2, then hand it over: `ar try -m \"what it"), "{brief}");
     let second = attempt(2, &[]);
     let last = second.stdout.lines().last().unwrap();
     assert!(last.starts_with("      next: Pivot. Abandon the strategy of the recent attempts."), "{second:#?}");
