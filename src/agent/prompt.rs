@@ -82,7 +82,8 @@ pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
         _ if is_called => format!("Make the change for experiment {experiment}, then exit."),
         _ => format!(
             "Make the change for experiment {experiment}, then hand it over: `ar try -m \"what it changes\" --direction \
-             NAME`. Its answer says what came of it, and what to do next."
+             NAME`. It commits, measures, and keeps the change or takes it back; its answer says which, and what to do \
+             next. `ar show N` has an earlier experiment with its change and the end of its log."
         ),
     };
     let _ = writeln!(text, "\n## Now\n\n{now}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
-use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, one_line};
+use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, count_of, one_line};
 use autoresearch::git::Repo;
 use autoresearch::rules::History;
 use autoresearch::session::{Drive, Plan, Session, Tried};
@@ -41,7 +41,8 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
         if let Ok(tried) = tried {
             let (history, directive) = (session.history().clone(), session.directive());
             status = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
-            printer.answer(move || answer(&history, tried, directive, args.format));
+            let limit = session.contract().max_experiments;
+            printer.answer(move || answer(&history, tried, directive, limit, args.format));
             if let Tried::Recorded(_) = tried {
                 // The answer is given; what cannot be done now is done the next time.
                 let _ = session.keep_logs();
@@ -95,12 +96,13 @@ fn code(tried: Tried, history: &History) -> Option<u8> {
     }
 }
 
-fn answer(history: &History, tried: Tried, directive: Directive, format: AnswerFormat) {
+/// Says what came of a try. `limit` is how many experiments the session may have.
+fn answer(history: &History, tried: Tried, directive: Directive, limit: Option<u32>, format: AnswerFormat) {
     match tried {
         Tried::Recorded(id) => {
             let Some(record) = history.get(id) else { return };
             match format {
-                AnswerFormat::Table => print_outcome(history, record, directive),
+                AnswerFormat::Table => print_outcome(history, record, directive, limit),
                 AnswerFormat::Json => output::json_line(&with_next(record, history, directive)),
             }
         }
@@ -136,7 +138,7 @@ fn with_next(record: &Record, history: &History, directive: Directive) -> Value 
     answer
 }
 
-fn print_outcome(history: &History, record: &Record, directive: Directive) {
+fn print_outcome(history: &History, record: &Record, directive: Directive, limit: Option<u32>) {
     output::line(&output::fit(&experiment_line(record), output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
@@ -150,6 +152,15 @@ fn print_outcome(history: &History, record: &Record, directive: Directive) {
         Outcome::Keep => "the working tree is the new starting point",
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
+    let made = history.experiments();
+    if limit.is_some_and(|limit| made >= limit) {
+        let all = count_of(made, "experiment");
+        output::line(&format!(
+            "      {next}; the session has its {all}: stop here, `ar show {}` has this one",
+            record.id
+        ));
+        return;
+    }
     output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` has this one", record.id));
     for words in failure_text(record).into_iter().chain(directive_text(directive, history)) {
         output::line(&format!("      next: {words}"));

@@ -275,6 +275,9 @@ fn the_answer_of_a_try_ends_with_what_to_do_next() {
     let fourth = attempt(4, &[]);
     assert!(fourth.stderr.contains("flagged for a person after experiment 4"), "{fourth:#?}");
     assert!(fourth.stdout.contains("      next: Fresh start. "), "{fourth:#?}");
+    let last = attempt(5, &["--max-experiments", "5"]);
+    let end = "; the session has its 5 experiments: stop here, `ar show 5` has this one\n";
+    assert!(last.stdout.ends_with(end), "{last:#?}");
 }
 
 #[test]
