@@ -162,6 +162,10 @@ fn a_session_that_is_killed_at_any_point_ends_as_if_nothing_had_been() {
                 later.lock().unwrap().extend(points);
                 return true;
             }
+            // For a suite that is called often, every second one is killed on its way back; a longer run kills all of them.
+            if soak().is_none() && POINTS.binary_search(&first.point).is_ok_and(|index| index % 2 == 1) {
+                return true;
+            }
             let chosen = tally.choose(&mut later.lock().unwrap());
             chosen.is_none_or(|point| play(whole, &[first.clone(), Kill { point, time: 1 }]).is_some())
         });
@@ -178,7 +182,7 @@ fn a_session_that_is_killed_at_any_point_ends_as_if_nothing_had_been() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: soak().map_or(6, |kills| u32::try_from(kills / 3).unwrap_or(u32::MAX)),
+        cases: soak().map_or(4, |kills| u32::try_from(kills / 3).unwrap_or(u32::MAX)),
         failure_persistence: None,
         max_shrink_iters: 20,
         ..ProptestConfig::default()

@@ -30,7 +30,7 @@ fn random_kills_change_nothing_about_a_session() {
     ar(&whole, first_call(&whole)).ok();
     let expected = outcome(&whole);
     let mut kills = 0;
-    while kills < soak().unwrap_or(25) {
+    while kills < soak().unwrap_or(15) {
         let repo = training_repo();
         kills += run_and_kill(&repo, kills);
         assert_outcome(&outcome(&repo), &expected, "killed at random");
