@@ -1,11 +1,13 @@
 //! A throw-away repository, and the git program as the judge of what was done to it.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use autoresearch::exec::disk_space;
 use tempfile::TempDir;
 
 /// A repository in a folder of its own. The user's configuration and environment do not reach it.
@@ -34,10 +36,19 @@ impl Drop for TestRepo {
     }
 }
 
+/// Where the repositories are made: in memory where there is plenty, for all that is synced to the disk takes most of the
+/// suite's time; else, or where `TMPDIR` says so, in the folder for temporary files.
+fn place() -> PathBuf {
+    const ENOUGH: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    let is_roomy = env::var_os("TMPDIR").is_none() && disk_space(memory).is_ok_and(|space| space.free >= ENOUGH);
+    if is_roomy { memory.to_owned() } else { env::temp_dir() }
+}
+
 impl TestRepo {
     /// A repository on the unborn branch `main`.
     pub(crate) fn empty() -> TestRepo {
-        let dir = tempfile::Builder::new().prefix("ar-test-").tempdir().unwrap();
+        let dir = tempfile::Builder::new().prefix("ar-test-").tempdir_in(place()).unwrap();
         fs::create_dir(dir.path().join("home")).unwrap();
         fs::create_dir(dir.path().join("repo")).unwrap();
         let repo = TestRepo { dir };
