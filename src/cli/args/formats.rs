@@ -1,0 +1,46 @@
+//! What commands can print.
+
+use autoresearch::report::Format;
+use clap::ValueEnum;
+
+/// What the loop prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum StreamFormat {
+    /// One line for each experiment
+    Table,
+    /// One JSON document a line for each event
+    Json,
+}
+
+/// What one experiment prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum AnswerFormat {
+    /// The outcome, for people
+    Table,
+    /// The record as one JSON document on one line
+    Json,
+}
+
+/// What a command prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum OutputFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// Markdown
+    Md,
+}
+
+impl From<OutputFormat> for Format {
+    fn from(format: OutputFormat) -> Self {
+        match format {
+            OutputFormat::Table => Format::Table,
+            OutputFormat::Json => Format::Json,
+            OutputFormat::Csv => Format::Csv,
+            OutputFormat::Md => Format::Markdown,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The arguments of the commands that read.
+
+use std::path::PathBuf;
+
+use autoresearch::domain::Tag;
+use clap::Args;
+
+use super::formats::OutputFormat;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ReportArgs {
+    /// The session [default: that of the current branch, else the only one]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// Read this ledger instead of a session
+    #[arg(long, value_name = "FILE", conflicts_with = "tag")]
+    pub(in crate::cli) ledger: Option<PathBuf>,
+    /// The ledger's column to look at
+    #[arg(long, value_name = "NAME", requires = "ledger")]
+    pub(in crate::cli) metric: Option<String>,
+    /// Less of the metric is better
+    #[arg(long, conflicts_with = "higher", requires = "ledger")]
+    pub(in crate::cli) lower: bool,
+    /// More of the metric is better
+    #[arg(long, requires = "ledger")]
+    pub(in crate::cli) higher: bool,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct StatusArgs {
+    /// The session [default: that of the current branch, else all there are]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct LogArgs {
+    /// The session [default: that of the current branch, else the only one]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ShowArgs {
+    /// The experiment's number
+    pub(in crate::cli) experiment: u32,
+    /// The session [default: that of the current branch, else the only one]
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct BriefArgs {
+    /// The session [default: that of the current branch, else the only one]
+    pub(in crate::cli) tag: Option<Tag>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ExtractArgs {
+    /// The log, compressed or not; `-` for standard input
+    pub(in crate::cli) file: PathBuf,
+    /// The metric's name
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) metric: String,
+    /// Read the number with this pattern's one group instead of by its name
+    #[arg(long, value_name = "REGEX")]
+    pub(in crate::cli) metric_regex: Option<String>,
+    /// How the run ended; above 128 it is a signal
+    #[arg(long, value_name = "STATUS", default_value_t = 0, allow_negative_numbers = true)]
+    pub(in crate::cli) exit_status: i32,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DoctorArgs {
+    /// The session [default: that of the current branch, else all of them]
+    #[arg(value_name = "TAG")]
+    pub(in crate::cli) session: Option<Tag>,
+    /// Mend what can be mended without a guess; what is replaced is kept beside it
+    #[arg(long)]
+    pub(in crate::cli) repair: bool,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
