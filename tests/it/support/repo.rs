@@ -131,7 +131,7 @@ impl TestRepo {
     pub(crate) fn environment(&self, command: &mut Command) {
         command
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.dir.path().join("home"))
             .env("LC_ALL", "C")
             .env("TZ", "UTC")
