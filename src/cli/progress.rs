@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
     Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Outcome, Record, Tag, clock_time, count_of,
-    experiment_name, moment_text, shell_word,
+    experiment_name, moment_text, one_line, shell_word,
 };
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -105,6 +105,11 @@ impl Progress {
                 self.print(&format!("{what} {}{so_far}", tag.branch()));
             }
             Event::Notice { detail } => self.print_note(&format!("note: {detail}")),
+            Event::EnvironmentChanged { incumbent, changes } => {
+                let changes: Vec<String> = changes.iter().map(|change| one_line(&change.to_string())).collect();
+                let (name, changes) = (experiment_name(*incumbent), changes.join(", "));
+                self.print_note(&format!("warning: numbers do not compare with that of {name}: {changes}"));
+            }
             Event::ChangesSaved { reference, paths } => {
                 self.print_note(&format!("saved: uncommitted changes to {} are in {reference}", paths.join(", ")));
             }

@@ -1,13 +1,12 @@
 //! The record of an experiment, as it stands in its tag object.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Direction, Failure, GuardRun, NewIdea, Number, Outcome, Tag, Version};
+use super::{Direction, Environment, Failure, GuardRun, NewIdea, Number, Outcome, Tag, Version};
 
 /// The version of the on-disk formats that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -111,58 +110,6 @@ pub struct Fingerprint {
     pub tree: String,
     /// A SHA-256 of what the change takes away and puts in, wherever in a file it stands.
     pub patch: String,
-}
-
-/// Where an experiment ran. What could not be found out is left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Environment {
-    /// The host's name.
-    pub host: String,
-    /// The operating system with its version: `Debian GNU/Linux 12 (bookworm)`.
-    #[serde(default)]
-    pub os: Option<String>,
-    /// The kernel with its version: `Linux 6.1.0-18-amd64`.
-    #[serde(default)]
-    pub kernel: Option<String>,
-    /// The kind of machine, as the kernel names it: `x86_64`.
-    #[serde(default)]
-    pub arch: Option<String>,
-    /// The GPUs' model names, `2 x NVIDIA H100` when there are several of one kind.
-    pub gpu: Option<String>,
-    /// How many GPUs there are.
-    #[serde(default)]
-    pub gpus: u32,
-    /// The GPU driver's version.
-    pub driver: Option<String>,
-    /// The newest version of CUDA that the driver can do: `12.4`.
-    #[serde(default)]
-    pub cuda: Option<String>,
-    /// A hash over the lock files in the repository root (`uv.lock`, `Cargo.lock` …).
-    pub lockfile: Option<String>,
-    /// The versions of what the measuring command uses, by name: `python`, `torch`, `uv`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, String>,
-    /// Fields of a newer program.
-    #[serde(flatten)]
-    pub more: Map<String, Value>,
-}
-
-impl Environment {
-    /// Everything that is known, as name and value: the names of the JSON fields, and those of the tools.
-    pub fn known(&self) -> Vec<(&str, &str)> {
-        let fields = [
-            ("host", Some(&self.host).filter(|host| !host.is_empty())),
-            ("os", self.os.as_ref()),
-            ("kernel", self.kernel.as_ref()),
-            ("arch", self.arch.as_ref()),
-            ("gpu", self.gpu.as_ref()),
-            ("driver", self.driver.as_ref()),
-            ("cuda", self.cuda.as_ref()),
-            ("lockfile", self.lockfile.as_ref()),
-        ];
-        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?.as_str())));
-        fields.chain(self.tools.iter().map(|(name, version)| (name.as_str(), version.as_str()))).collect()
-    }
 }
 
 /// The call of the agent that made the change.

@@ -2,22 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::domain::{Environment, Record};
-
-/// One thing about the place of the experiments that changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct EnvironmentChange {
-    /// The first experiment that ran in the changed place.
-    pub experiment: u32,
-    /// What changed: the name of a field of [`Environment`], or of a tool.
-    pub field: String,
-    /// What it was, as far back as it was last known.
-    pub before: String,
-    /// What it is.
-    pub after: String,
-}
+use crate::domain::{Environment, EnvironmentChange, Record};
 
 /// Everything that changed from one experiment to a later one, in the order of `records`. What is not known of one of them is
 /// no change. An experiment that never ran is passed over.
@@ -27,13 +12,9 @@ pub fn environment_changes<'a>(records: impl IntoIterator<Item = &'a Record>) ->
     ran.flat_map(|record| changes(&mut last, record.id, &record.environment)).collect()
 }
 
-/// What `now`, where experiment `next` is to run, has else than the place of the experiments so far.
-pub fn environment_differences(records: &[Record], next: u32, now: &Environment) -> Vec<EnvironmentChange> {
-    let mut last = BTreeMap::new();
-    for record in records.iter().filter(|record| !record.runs.is_empty()) {
-        last.extend(record.environment.known());
-    }
-    changes(&mut last, next, now)
+/// What `now`, where experiment `next` is to run, has else than the place of `before`, whose number it is compared with.
+pub fn environment_differences(before: &Record, next: u32, now: &Environment) -> Vec<EnvironmentChange> {
+    changes(&mut before.environment.known().into_iter().collect(), next, now)
 }
 
 /// What an experiment has else than what was `last` known.
@@ -92,7 +73,7 @@ mod tests {
         let pair = environment_changes([&records[4], &records[0]]);
         assert_eq!(words(&pair), ["0 driver 560 550", "0 torch 2.5 2.4"]);
         let here = &records[1].environment;
-        assert_eq!(words(&environment_differences(&records[..3], 3, here)), ["3 host b a", "3 torch 2.5 2.4"]);
+        assert_eq!(words(&environment_differences(&records[2], 3, here)), ["3 host b a", "3 torch 2.5 2.4"]);
     }
 
     #[test]
@@ -106,6 +87,19 @@ mod tests {
             record(4, on("a", Some("560"), json!({"python": "3.13"}))),
         ];
         assert_eq!(words(&environment_changes(&records)), ["4 driver 550 560", "4 python 3.12 3.13"]);
+    }
+
+    #[test]
+    fn an_update_of_the_system_leaves_numbers_comparable_and_a_hash_is_cut_short() {
+        let change = |field: &str| EnvironmentChange {
+            experiment: 1,
+            field: field.into(),
+            before: "0123456789".into(),
+            after: "abcdefghij".into(),
+        };
+        assert!(!change("kernel").matters() && change("torch").matters());
+        assert_eq!(change("lockfile").to_string(), "lockfile 01234567 → abcdefgh");
+        assert_eq!(change("driver").to_string(), "driver 0123456789 → abcdefghij");
     }
 
     #[test]
