@@ -9,6 +9,7 @@ mod grid;
 mod ideas;
 mod render;
 mod status;
+mod width;
 
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
@@ -17,3 +18,4 @@ pub use grid::{Align, Format, Grid};
 pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use width::{columns, fit, wrap};
