@@ -1,10 +1,12 @@
 //! Writing to standard output and standard error, which may be gone: a closed pipe or terminal stops nothing.
 
+use std::env;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use autoresearch::report::Glyphs;
 use serde_json::Value;
 
 /// Whether the last write that was begun is one to a terminal.
@@ -93,4 +95,11 @@ pub(super) fn width() -> Option<u16> {
 /// How many columns the terminal has, where standard error is one.
 pub(super) fn note_width() -> Option<u16> {
     terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| width.0)
+}
+
+/// What a chart is drawn with: lines and dots where the locale is one of UTF-8.
+pub(super) fn glyphs() -> Glyphs {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(env::var_os).find(|value| !value.is_empty());
+    let locale = locale.unwrap_or_default().to_string_lossy().to_lowercase();
+    if locale.contains("utf-8") || locale.contains("utf8") { Glyphs::Unicode } else { Glyphs::Ascii }
 }

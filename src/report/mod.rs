@@ -2,6 +2,7 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod chart;
 mod experiments;
 mod findings;
 mod found;
@@ -11,6 +12,7 @@ mod render;
 mod status;
 mod width;
 
+pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
