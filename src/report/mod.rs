@@ -2,6 +2,7 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod chart;
 mod experiments;
 mod findings;
 mod found;
@@ -9,7 +10,9 @@ mod grid;
 mod ideas;
 mod render;
 mod status;
+mod width;
 
+pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
@@ -17,3 +20,4 @@ pub use grid::{Align, Format, Grid};
 pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use width::{columns, fit, wrap};

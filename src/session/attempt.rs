@@ -127,6 +127,7 @@ impl Session<'_> {
                 Ended::Over(measured) => break *measured,
             }
         };
+        self.look_around().await;
         let record = self.judge(&open, measured)?;
         let is_guarded = record.outcome == Outcome::Keep && !self.contract.guards.is_empty();
         open.draft = Some(Box::new(record));

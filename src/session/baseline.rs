@@ -98,6 +98,7 @@ impl Session<'_> {
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.keys().cloned().collect() } else { Vec::new() };
         let unmet = self.unmet_limits(&measured);
+        self.look_around().await;
         let record = self.judge(&open, measured)?;
         if record.outcome == Outcome::Crash {
             self.take_back()?;
