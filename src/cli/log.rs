@@ -9,12 +9,13 @@ use serde_json::json;
 
 use super::args::LogArgs;
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
+use super::{output, pager};
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let view = SessionView::open(&current_dir()?, args.tag)?;
+    let _pager = pager::start();
     let grid = experiments_grid(&view.history);
     match Format::from(args.format) {
         Format::Table => output::text(&grid.to_table(output::width())),

@@ -10,13 +10,15 @@ use autoresearch::session::{SessionError, SessionView};
 
 use super::args::{OutputFormat, ReportArgs};
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
+use super::{output, pager};
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     let Some(path) = args.ledger else {
-        print_session(&SessionView::open(&current_dir()?, args.tag)?, args.format)?;
+        let view = SessionView::open(&current_dir()?, args.tag)?;
+        let _pager = pager::start();
+        print_session(&view, args.format)?;
         return Ok(ExitCode::SUCCESS);
     };
     let direction = match (args.lower, args.higher) {
@@ -26,6 +28,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     };
     let bytes = fs::read(&path).map_err(|source| SessionError::Io { action: "read", path: path.clone(), source })?;
     let ledger = ledger::read(&bytes, args.metric.as_deref(), direction);
+    let _pager = pager::start();
     print(&Report::of_ledger(&ledger), args.format);
     Ok(ExitCode::SUCCESS)
 }
