@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use formats::{AnswerFormat, OutputFormat, StreamFormat};
-pub(super) use reading::{BriefArgs, DoctorArgs, ExtractArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
+pub(super) use reading::{BriefArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]

@@ -8,6 +8,7 @@ mod doctor;
 mod error;
 mod exit;
 mod extract;
+mod foreign;
 mod idea;
 mod init;
 mod log;

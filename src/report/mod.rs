@@ -7,6 +7,7 @@ mod findings;
 mod found;
 mod grid;
 mod ideas;
+mod ledger;
 mod render;
 mod status;
 
@@ -15,5 +16,6 @@ pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
 pub use ideas::ideas_grid;
+pub use ledger::{ledger_grid, ledger_json};
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};

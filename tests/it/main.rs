@@ -23,6 +23,7 @@ mod doctor;
 mod durable;
 mod exec;
 mod fix;
+mod foreign;
 mod git;
 mod guards;
 mod hooks;
