@@ -2,6 +2,7 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod chart;
 mod experiments;
 mod findings;
 mod found;
@@ -10,7 +11,9 @@ mod ideas;
 mod ledger;
 mod render;
 mod status;
+mod width;
 
+pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
@@ -19,3 +22,4 @@ pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json};
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use width::{columns, fit, wrap};
