@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use formats::{AnswerFormat, OutputFormat, StreamFormat};
-pub(super) use reading::{BriefArgs, DoctorArgs, ExtractArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
+pub(super) use reading::{BriefArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
 
 use super::globals::Globals;

@@ -9,6 +9,7 @@ mod doctor;
 mod error;
 mod exit;
 mod extract;
+mod foreign;
 mod globals;
 mod idea;
 mod init;

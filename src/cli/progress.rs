@@ -142,7 +142,7 @@ impl Progress {
             Event::RunStarted { id, description, timeout, incumbent, commit, log } => {
                 self.print_detail(|| {
                     let commit = commit.short(8);
-                    format!("{id:>4}  {:<8} commit {commit} runs, log {}", "-", shell_word(self.from_here(log)))
+                    format!("{id:>4}  {:<8} commit {commit} runs, log {}", "-", shell_word(self.as_seen_here(log)))
                 });
                 self.doing = format!("experiment {id}: {description}");
                 self.deadline = Some(*timeout);
@@ -229,11 +229,11 @@ impl Progress {
     fn print_agent_log(&self, id: u32) {
         let Some(tag) = &self.tag else { return };
         let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
-        self.print(&format!("      | {}", shell_word(self.from_here(&log))));
+        self.print(&format!("      | {}", shell_word(self.as_seen_here(&log))));
     }
 
     /// A path as it is named from the current folder, where it is below that.
-    fn from_here<'a>(&self, path: &'a Path) -> &'a Path {
+    fn as_seen_here<'a>(&self, path: &'a Path) -> &'a Path {
         path.strip_prefix(&self.here).unwrap_or(path)
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::chart::Series;
 use crate::domain::{Direction, FORMAT_VERSION, Outcome, Record};
-use crate::ledger::{Ledger, RowStatus};
+use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{History, Point, Summary, summarize};
 
 /// How many experiments ended how. `other` are rows with a verdict that is none of the three, or without one.
@@ -122,7 +122,7 @@ impl Report {
                 RowStatus::Keep => Some(Outcome::Keep),
                 RowStatus::Discard => Some(Outcome::Discard),
                 RowStatus::Crash => Some(Outcome::Crash),
-                RowStatus::Other => None,
+                RowStatus::Baseline | RowStatus::Other => None,
                 RowStatus::Malformed => {
                     counts.total += 1;
                     counts.malformed += 1;
@@ -139,7 +139,12 @@ impl Report {
                 failure: None,
             });
         }
-        let baseline = (!points.is_empty()).then_some(0);
+        // The first row, unless it has no number and a later one says that it is the baseline.
+        let is_baseline = |row: &&Row| row.status == RowStatus::Baseline && row.value.is_some();
+        let rows = || ledger.rows.iter().filter(|row| row.status != RowStatus::Malformed);
+        let has_value = points.first().is_some_and(|point| point.value.is_some());
+        let said = if has_value { None } else { rows().position(|row| is_baseline(&row)) };
+        let baseline = said.or((!points.is_empty()).then_some(0));
         Report {
             tag: None,
             metric: ledger.metric.clone(),

@@ -24,6 +24,7 @@ mod durable;
 mod environment;
 mod exec;
 mod fix;
+mod foreign;
 mod git;
 mod guards;
 mod hooks;

@@ -1,6 +1,7 @@
 //! At home in a shell: completions, manual pages, and the options that every command takes.
 
 use std::fs;
+use std::io::{self, Write};
 use std::process::Command;
 
 use crate::run_loop::training_repo;
@@ -27,7 +28,7 @@ fn in_shell(repo: &TestRepo, shell: &[&str], script: &str) -> Option<String> {
             Some(called.stdout)
         }
         Err(error) => {
-            eprintln!("skipped: {}: {error}", shell[0]);
+            let _ = writeln!(io::stderr(), "skipped: {}: {error}", shell[0]);
             None
         }
     }
