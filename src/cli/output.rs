@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use autoresearch::domain::char_columns;
 use autoresearch::report::Glyphs;
 use serde_json::Value;
 
@@ -130,22 +131,6 @@ pub(super) fn fit(line: &str, width: Option<u16>) -> String {
         }
     }
     cut
-}
-
-/// How many columns a character takes: two in the East Asian wide blocks and for pictures, else one.
-fn char_columns(c: char) -> usize {
-    const WIDE: &[std::ops::RangeInclusive<u32>] = &[
-        0x1100..=0x115f,
-        0x2e80..=0xa4cf,
-        0xac00..=0xd7a3,
-        0xf900..=0xfaff,
-        0xfe30..=0xfe6f,
-        0xff00..=0xff60,
-        0xffe0..=0xffe6,
-        0x1f300..=0x1faff,
-        0x20000..=0x3fffd,
-    ];
-    1 + usize::from(WIDE.iter().any(|block| block.contains(&u32::from(c))))
 }
 
 #[cfg(test)]

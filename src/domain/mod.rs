@@ -48,6 +48,6 @@ pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, shell_word,
-    time_of_day_text, with_causes,
+    bytes_text, char_columns, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line,
+    shell_word, time_of_day_text, with_causes,
 };

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::chart::Series;
-use crate::domain::{Direction, FORMAT_VERSION, Outcome, Record};
+use crate::domain::{Direction, FORMAT_VERSION, Outcome, Record, count_of, cut};
 use crate::ledger::{Ledger, RowStatus};
 use crate::rules::{History, Point, Summary, summarize};
 
@@ -174,6 +174,22 @@ impl Report {
     /// The course of the experiments, as a chart shows it.
     pub fn series(&self) -> Series {
         Series::new(self.metric.as_deref().unwrap_or("value"), self.direction, &self.points)
+    }
+
+    /// What stands above a chart: how many experiments there were, how many were kept, and from where to where they led.
+    pub fn chart_title(&self) -> String {
+        let after_baseline =
+            |count: usize| count_of(u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX), "experiment");
+        let kept = self.summary.kept.iter().filter(|step| Some(step.index) != self.baseline).count();
+        let mut title = format!("{}, {kept} kept", after_baseline(self.points.len()));
+        if let Some(tag) = &self.tag {
+            title = format!("{tag}: {title}");
+        }
+        let value = |point: Option<&Point>| Some(point?.value.as_ref()?.to_string());
+        if let (Some(from), Some(to), Some(metric)) = (value(self.baseline()), value(self.best()), &self.metric) {
+            title += &format!(", {} from {from} to {to}", cut(metric, 40));
+        }
+        title
     }
 
     /// The report as a JSON document.

@@ -9,9 +9,10 @@ mod found;
 mod grid;
 mod ideas;
 mod render;
+mod safe;
 mod status;
 
-pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
+pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};

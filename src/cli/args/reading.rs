@@ -6,6 +6,7 @@ use autoresearch::domain::Tag;
 use clap::Args;
 
 use super::formats::OutputFormat;
+use crate::cli::values::ChartFile;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
@@ -23,6 +24,9 @@ pub(in crate::cli) struct ReportArgs {
     /// More of the metric is better
     #[arg(long, requires = "ledger")]
     pub(in crate::cli) higher: bool,
+    /// Draw the course of the experiments into this file too, .svg or .png
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) chart: Option<ChartFile>,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,

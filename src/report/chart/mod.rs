@@ -4,8 +4,13 @@
 //! shares of the picture into characters or shapes.
 
 mod axis;
+mod labels;
+mod png;
 mod series;
+mod svg;
 mod text;
 
+pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Series, Step};
+pub use svg::chart_svg;
 pub use text::{Glyphs, chart_text};
