@@ -6,6 +6,7 @@ mod alert;
 mod clock;
 mod contract;
 mod directive;
+mod environment;
 mod event;
 mod finding;
 mod guard;
@@ -30,6 +31,7 @@ pub use contract::{
     LedgerDialect,
 };
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
+pub use environment::{Environment, EnvironmentChange};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
 pub use guard::{GuardRun, Version};
@@ -41,13 +43,11 @@ pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outage::{Outage, OutageKind};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
-pub use record::{
-    AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA, Record, Run,
-};
+pub use record::{AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA, Record, Run};
 pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, char_columns, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line,
-    shell_word, time_of_day_text, with_causes,
+    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, shell_word,
+    time_of_day_text, with_causes,
 };

@@ -32,22 +32,6 @@ pub fn cut(text: &str, chars: usize) -> String {
     }
 }
 
-/// How many columns a character takes: two in the East Asian wide blocks and for pictures, else one.
-pub fn char_columns(c: char) -> usize {
-    const WIDE: &[std::ops::RangeInclusive<u32>] = &[
-        0x1100..=0x115f,
-        0x2e80..=0xa4cf,
-        0xac00..=0xd7a3,
-        0xf900..=0xfaff,
-        0xfe30..=0xfe6f,
-        0xff00..=0xff60,
-        0xffe0..=0xffe6,
-        0x1f300..=0x1faff,
-        0x20000..=0x3fffd,
-    ];
-    1 + usize::from(WIDE.iter().any(|block| block.contains(&u32::from(c))))
-}
-
 /// A path as one word of a command that a user is told to type; quoted where the shell would take it apart.
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();

@@ -1,6 +1,6 @@
 //! Experiments of a session as tables.
 
-use crate::domain::{Direction, Number, Outcome, Record};
+use crate::domain::{Direction, Number, Outcome, Record, one_line};
 use crate::rules::{History, format_distance};
 
 use super::grid::{Align, Grid};
@@ -89,8 +89,9 @@ pub fn record_grid(record: &Record) -> Grid {
         "agent",
         record.agent.as_ref().map(|call| format!("{} ({:.1} s)", call.command, call.seconds)).unwrap_or_default(),
     );
-    add("host", record.environment.host.clone());
-    add("gpu", record.environment.gpu.clone().unwrap_or_default());
+    for (name, value) in record.environment.known() {
+        add(name, one_line(value));
+    }
     add("started", record.started.to_string());
     add("finished", record.finished.to_string());
     for (name, value) in &record.metrics {

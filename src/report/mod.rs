@@ -11,6 +11,7 @@ mod ideas;
 mod render;
 mod safe;
 mod status;
+mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
 pub use experiments::{experiments_grid, record_grid};
@@ -20,3 +21,4 @@ pub use grid::{Align, Format, Grid};
 pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use width::{columns, fit, wrap};

@@ -22,6 +22,7 @@ mod demo_assets;
 mod disk;
 mod doctor;
 mod durable;
+mod environment;
 mod exec;
 mod fix;
 mod git;

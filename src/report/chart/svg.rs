@@ -7,8 +7,9 @@ use maud::{Markup, html};
 use super::axis::{ticks, whole_ticks};
 use super::labels::{Area, Wish, place};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
-use crate::domain::{char_columns, cut};
+use crate::domain::cut;
 use crate::report::safe::safe_line;
+use crate::report::width::char_columns;
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
 const WIDTH: f64 = 1200.0;
