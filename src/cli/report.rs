@@ -3,23 +3,28 @@
 use std::fs;
 use std::process::ExitCode;
 
-use autoresearch::domain::Direction;
+use autoresearch::domain::{Direction, with_causes};
 use autoresearch::ledger;
-use autoresearch::report::{Format, Report, chart_png, chart_svg, render_report};
+use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
 use autoresearch::session::{SessionError, SessionView};
 use autoresearch::state;
 
-use super::args::{OutputFormat, ReportArgs};
+use super::args::ReportArgs;
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
 use super::values::ChartFile;
+use super::{output, settings};
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
-    let report = match args.ledger {
-        None => of_session(&SessionView::open(&current_dir()?, args.tag)?)?,
-        Some(path) => {
+    let view = match args.ledger {
+        None => Some(SessionView::open(&current_dir()?, args.tag)?),
+        Some(_) => None,
+    };
+    let report = match (&view, args.ledger) {
+        (Some(view), _) => of_session(view)?,
+        (None, path) => {
+            let path = path.unwrap_or_default();
             let direction = match (args.lower, args.higher) {
                 (true, _) => Some(Direction::Lower),
                 (false, true) => Some(Direction::Higher),
@@ -30,17 +35,22 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
             Report::of_ledger(&ledger::read(&bytes, args.metric.as_deref(), direction))
         }
     };
-    print(&report, args.format);
+    match args.format.as_text() {
+        Some(format) => print(&report, format)?,
+        None => {
+            let details = view.as_ref().map(details).unwrap_or_default();
+            output::bytes(html_report(&report, &details, settings::clock()?).as_bytes());
+        }
+    }
     if let Some(file) = args.chart {
         write_chart(&report, &file)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the report of a session.
-pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<(), CliError> {
-    print(&of_session(view)?, format);
-    Ok(())
+/// Prints the report of a session for people.
+pub(super) fn print_session(view: &SessionView) -> Result<(), CliError> {
+    print(&of_session(view)?, Format::Table)
 }
 
 fn of_session(view: &SessionView) -> Result<Report, CliError> {
@@ -50,12 +60,34 @@ fn of_session(view: &SessionView) -> Result<Report, CliError> {
         (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    Ok(report.with_course(view.flagged(), view.ended()))
+    Ok(report.with_course(&view.history, view.course()))
 }
 
-fn print(report: &Report, format: OutputFormat) {
-    let format = Format::from(format);
-    output::text(&render_report(report, format, output::width(), output::glyphs()));
+fn print(report: &Report, format: Format) -> Result<(), CliError> {
+    output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?));
+    Ok(())
+}
+
+/// What a page shows of each experiment beside its row, as far as there is room; what cannot be read says why.
+fn details(view: &SessionView) -> Vec<Detail> {
+    let mut room = Room::default();
+    let mut details = Vec::new();
+    for record in Detail::order(view.history.records()) {
+        if room.is_used_up() {
+            break;
+        }
+        let diff = match view.diff(record) {
+            Ok(diff) => Excerpt::of_diff(&diff, &mut room),
+            Err(error) => Excerpt::absent(with_causes(&error)),
+        };
+        let log = match state::read_log_tail(&view.run_log(record.id)) {
+            Ok(tail) if !tail.is_empty() => Excerpt::of_log(&tail, &mut room),
+            Ok(_) => Excerpt::absent(view.folder.why_dropped(record.id).unwrap_or_default()),
+            Err(error) => Excerpt::absent(with_causes(&error)),
+        };
+        details.push(Detail::new(record, diff, log));
+    }
+    details
 }
 
 /// Draws the chart of a report into a file, which appears whole or not at all, and says where it is.

@@ -3,21 +3,28 @@
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
 mod chart;
+mod course;
 mod experiments;
 mod findings;
 mod found;
 mod grid;
+mod headline;
+mod html;
 mod ideas;
+mod json;
 mod render;
 mod safe;
+mod sections;
 mod status;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
+pub use course::Course;
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
+pub use html::{Detail, Excerpt, Room, html_report};
 pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};

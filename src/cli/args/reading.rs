@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use autoresearch::domain::Tag;
 use clap::Args;
 
-use super::formats::OutputFormat;
+use super::formats::{OutputFormat, ReportFormat};
 use crate::cli::values::ChartFile;
 
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(in crate::cli) struct ReportArgs {
     pub(in crate::cli) chart: Option<ChartFile>,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: ReportFormat,
 }
 
 #[derive(Debug, Args)]

@@ -9,8 +9,11 @@ mod png;
 mod series;
 mod svg;
 mod text;
+mod title;
+mod title;
 
 pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Series, Step};
 pub use svg::chart_svg;
+pub(super) use svg::picture;
 pub use text::{Glyphs, chart_text};
