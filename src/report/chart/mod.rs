@@ -10,7 +10,6 @@ mod series;
 mod svg;
 mod text;
 mod title;
-mod title;
 
 pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Series, Step};
