@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::FORMAT_VERSION;
-use autoresearch::report::{Format, experiments_grid};
+use autoresearch::domain::{FORMAT_VERSION, Record};
+use autoresearch::report::{Column, Format, experiments_grid};
+use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::LogArgs;
 use super::error::CliError;
@@ -15,16 +16,35 @@ use super::run::current_dir;
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let view = SessionView::open(&current_dir()?, args.tag)?;
-    let grid = experiments_grid(&view.history);
+    let column = |name: &String| {
+        Column::named(name.trim(), &view.history)
+            .map_err(|error| CliError::usage(error.clone(), format!("there are {}", error.known())))
+    };
+    let columns = args.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let notes = view.notes(view.history.records())?;
+    let selection = Selection {
+        outcomes: args.outcome.into_iter().map(Into::into).collect(),
+        pattern: args.grep,
+        sort: args.sort.into(),
+        top: args.top,
+    };
+    let selected = select(view.history.records(), &notes, &selection);
+    let grid = |for_people| experiments_grid(&view.history, &selected, &notes, &columns, for_people);
     match Format::from(args.format) {
-        Format::Table => output::text(&grid.to_table(output::width())),
-        Format::Csv => output::text(&grid.to_csv()),
-        Format::Markdown => output::text(&grid.to_markdown()),
-        Format::Json => output::json(&json!({
-            "version": FORMAT_VERSION,
-            "tag": view.tag,
-            "experiments": view.history.records(),
-        })),
+        Format::Table => output::text(&grid(true).to_table(output::width())),
+        Format::Csv => output::text(&grid(false).to_csv()),
+        Format::Markdown => output::text(&grid(true).to_markdown()),
+        Format::Json => {
+            let with_notes = |record: &&Record| {
+                let mut value = json!(record);
+                if let (Value::Object(fields), Some(notes)) = (&mut value, notes.get(&record.id)) {
+                    fields.insert("notes".into(), json!(notes));
+                }
+                value
+            };
+            let experiments: Vec<Value> = selected.iter().map(with_notes).collect();
+            output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "experiments": experiments}));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

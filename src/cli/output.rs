@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use autoresearch::measure::PlainText;
 use serde_json::Value;
 
 /// Whether the last write that was begun is one to a terminal.
@@ -59,6 +60,17 @@ pub(super) fn bytes(bytes: &[u8]) {
     if begin(&std::io::stdout()) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(bytes).and_then(|()| out.flush());
+    }
+}
+
+/// Writes bytes of others, such as a diff or a log: to a terminal without what it would obey, elsewhere as they are.
+pub(super) fn foreign(bytes: &[u8]) {
+    if std::io::stdout().is_terminal() {
+        let mut plain = PlainText::default();
+        let text = [plain.push(bytes), plain.finish()].concat();
+        self::bytes(&text);
+    } else {
+        self::bytes(bytes);
     }
 }
 

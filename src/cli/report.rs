@@ -38,7 +38,8 @@ pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<
         (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    print(&report.with_course(view.flagged(), view.ended()), format);
+    let notes = view.notes(view.history.records())?;
+    print(&report.with_course(view.flagged(), view.ended()).with_notes(&notes), format);
     Ok(())
 }
 

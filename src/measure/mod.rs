@@ -7,6 +7,7 @@ mod clean;
 mod file;
 mod name;
 mod number;
+mod plain;
 mod scanner;
 mod summary;
 mod trace;
@@ -14,6 +15,7 @@ mod verdict;
 mod vocabulary;
 
 pub use file::{MetricFileError, metric_file};
+pub use plain::PlainText;
 pub use scanner::{Found, LogSummary, PatternError, Scanner};
 pub use summary::{last_lines, plain_text};
 pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge};

@@ -1,10 +1,12 @@
 //! What a session or a ledger found, as data.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::domain::{Direction, FORMAT_VERSION, Outcome, Record};
+use crate::domain::{Direction, FORMAT_VERSION, Note, Outcome, Record};
 use crate::ledger::{Ledger, RowStatus};
 use crate::rules::{History, Point, Summary, summarize};
 
@@ -110,6 +112,17 @@ impl Report {
     #[must_use]
     pub fn with_course(self, flagged: Vec<u32>, ended: Option<String>) -> Report {
         Report { flagged, ended, ..self }
+    }
+
+    /// The same with the notes on the experiments, which the JSON document has.
+    #[must_use]
+    pub fn with_notes(mut self, notes: &BTreeMap<u32, Vec<Note>>) -> Report {
+        for (point, details) in self.points.iter().zip(&mut self.details) {
+            if let Some(notes) = notes.get(&point.id) {
+                details.insert("notes".into(), json!(notes));
+            }
+        }
+        self
     }
 
     /// Sums up a ledger that was read from a file.

@@ -2,7 +2,10 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod columns;
+mod compared;
 mod experiments;
+mod finalize;
 mod findings;
 mod found;
 mod grid;
@@ -10,7 +13,10 @@ mod ideas;
 mod render;
 mod status;
 
+pub use columns::{Column, ColumnError};
+pub use compared::{compared_grid, compared_json};
 pub use experiments::{experiments_grid, record_grid};
+pub use finalize::{kept_message, squashed_message};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};

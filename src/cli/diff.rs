@@ -1,0 +1,46 @@
+//! `ar diff`.
+
+use std::process::ExitCode;
+
+use autoresearch::report::{Format, compared_grid, compared_json};
+use autoresearch::rules::{Aspect, compare};
+use autoresearch::session::SessionView;
+
+use super::args::DiffArgs;
+use super::error::CliError;
+use super::output;
+use super::run::current_dir;
+
+/// Prints two experiments side by side, and how their code differs.
+pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
+    let dir = current_dir()?;
+    let (view, a) = SessionView::open_at(&dir, &args.a, args.tag.clone())?;
+    let is_same = args.a.tag == args.b.tag || args.b.tag.as_ref() == Some(&view.tag);
+    let other = match is_same {
+        true => None,
+        false => Some(SessionView::open_at(&dir, &args.b, args.tag)?),
+    };
+    let (contract, b) = match other {
+        Some((other, b)) => (other.contract, b),
+        None => (view.contract.clone(), view.find(&args.b.which)?.clone()),
+    };
+    let rows = compare(&a, &b, [view.contract.as_ref(), contract.as_ref()]);
+    let code = view.repo.diff_text(&a.commit, &b.commit)?;
+    let grid = compared_grid(&a, &b, &rows);
+    match Format::from(args.format) {
+        Format::Table => {
+            output::text(&grid.to_table(output::width()));
+            if rows.iter().any(|row| row.aspect == Aspect::Environment) {
+                output::line("\nthey ran in different environments: such numbers do not compare");
+            }
+            if !code.is_empty() {
+                output::line("");
+                output::foreign(&code);
+            }
+        }
+        Format::Csv => output::text(&grid.to_csv()),
+        Format::Markdown => output::text(&grid.to_markdown()),
+        Format::Json => output::json(&compared_json(&a, &b, &rows, &String::from_utf8_lossy(&code))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
