@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::report::{Format, compared_grid, compared_json};
-use autoresearch::rules::{Aspect, compare};
+use autoresearch::rules::{Aspect, Compared, compare};
 use autoresearch::session::SessionView;
 
 use super::args::DiffArgs;
@@ -30,7 +30,9 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
     match Format::from(args.format) {
         Format::Table => {
             output::text(&grid.to_table(output::width()));
-            if rows.iter().any(|row| row.aspect == Aspect::Environment) {
+            let is_elsewhere =
+                |row: &Compared| row.aspect == Aspect::Environment && !row.a.is_null() && !row.b.is_null();
+            if rows.iter().any(is_elsewhere) {
                 output::line("\nthey ran in different environments: such numbers do not compare");
             }
             if !code.is_empty() {

@@ -1,11 +1,13 @@
 //! Writing to standard output and standard error, which may be gone: a closed pipe or terminal stops nothing.
 
+use std::env;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use autoresearch::measure::PlainText;
+use autoresearch::report::Glyphs;
 use serde_json::Value;
 
 /// Whether the last write that was begun is one to a terminal.
@@ -107,61 +109,9 @@ pub(super) fn note_width() -> Option<u16> {
     terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| width.0)
 }
 
-/// How many columns a line takes, styles not counted.
-pub(super) fn columns(line: &str) -> usize {
-    anstream::adapter::strip_str(line).map(|text| text.chars().map(char_columns).sum::<usize>()).sum()
-}
-
-/// A line cut to `width` columns, with `…` for what is missing; as it is where there is no terminal.
-pub(super) fn fit(line: &str, width: Option<u16>) -> String {
-    let Some(width) = width.map(usize::from).filter(|width| columns(line) > *width) else { return line.to_owned() };
-    let mut cut = String::new();
-    let mut left = width.saturating_sub(1);
-    let mut full = false;
-    let mut in_style = false;
-    for c in line.chars() {
-        // Styles take no room, and one that was begun must also end.
-        if in_style || c == '\u{1b}' {
-            cut.push(c);
-            in_style = c != 'm';
-        } else if !full && char_columns(c) <= left {
-            cut.push(c);
-            left -= char_columns(c);
-        } else if !full {
-            full = true;
-            cut.push('…');
-        }
-    }
-    cut
-}
-
-/// How many columns a character takes: two in the East Asian wide blocks and for pictures, else one.
-fn char_columns(c: char) -> usize {
-    const WIDE: &[std::ops::RangeInclusive<u32>] = &[
-        0x1100..=0x115f,
-        0x2e80..=0xa4cf,
-        0xac00..=0xd7a3,
-        0xf900..=0xfaff,
-        0xfe30..=0xfe6f,
-        0xff00..=0xff60,
-        0xffe0..=0xffe6,
-        0x1f300..=0x1faff,
-        0x20000..=0x3fffd,
-    ];
-    1 + usize::from(WIDE.iter().any(|block| block.contains(&u32::from(c))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_cut_to_the_terminal_and_never_elsewhere() {
-        assert_eq!(fit("a long line", None), "a long line");
-        assert_eq!(fit("a long line", Some(11)), "a long line");
-        assert_eq!(fit("a long line", Some(10)), "a long li…");
-        assert_eq!(fit("你好吗", Some(5)), "你好…");
-        assert_eq!(fit("\u{1b}[32mkeep\u{1b}[0m it", Some(3)), "\u{1b}[32mke…\u{1b}[0m");
-        assert_eq!(columns("\u{1b}[32mkeep\u{1b}[0m 你"), 7);
-    }
+/// What a chart is drawn with: lines and dots where the locale is one of UTF-8.
+pub(super) fn glyphs() -> Glyphs {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(env::var_os).find(|value| !value.is_empty());
+    let locale = locale.unwrap_or_default().to_string_lossy().to_lowercase();
+    if locale.contains("utf-8") || locale.contains("utf8") { Glyphs::Unicode } else { Glyphs::Ascii }
 }

@@ -7,8 +7,9 @@ use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
     Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Outcome, Record, Tag, clock_time, count_of,
-    experiment_name, moment_text, shell_word,
+    experiment_name, moment_text, one_line, shell_word,
 };
+use autoresearch::report::{columns, fit};
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
@@ -105,6 +106,11 @@ impl Progress {
                 self.print(&format!("{what} {}{so_far}", tag.branch()));
             }
             Event::Notice { detail } => self.print_note(&format!("note: {detail}")),
+            Event::EnvironmentChanged { incumbent, changes } => {
+                let changes: Vec<String> = changes.iter().map(|change| one_line(&change.to_string())).collect();
+                let (name, changes) = (experiment_name(*incumbent), changes.join(", "));
+                self.print_note(&format!("warning: numbers do not compare with that of {name}: {changes}"));
+            }
             Event::ChangesSaved { reference, paths } => {
                 self.print_note(&format!("saved: uncommitted changes to {} are in {reference}", paths.join(", ")));
             }
@@ -224,7 +230,7 @@ impl Progress {
 
     /// Prints a line above the live one, cut to the width of a terminal.
     fn print_fitting(&self, line: &str) {
-        self.print(&output::fit(line, if self.aside { output::note_width() } else { output::width() }));
+        self.print(&fit(line, if self.aside { output::note_width() } else { output::width() }));
     }
 
     /// Prints a line above the live one.
@@ -268,9 +274,9 @@ impl Progress {
         }
         // The description gives way to the numbers.
         let width = output::note_width();
-        let room = width.map(|width| width.saturating_sub(u16::try_from(output::columns(&facts)).unwrap_or(u16::MAX)));
-        let doing = output::fit(&self.doing, room);
-        bar.set_message(output::fit(&(doing + &facts), width));
+        let room = width.map(|width| width.saturating_sub(u16::try_from(columns(&facts)).unwrap_or(u16::MAX)));
+        let doing = fit(&self.doing, room);
+        bar.set_message(fit(&(doing + &facts), width));
         bar.tick();
     }
 

@@ -45,5 +45,5 @@ pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<
 
 fn print(report: &Report, format: OutputFormat) {
     let format = Format::from(format);
-    output::text(&render_report(report, format, output::width()));
+    output::text(&render_report(report, format, output::width(), output::glyphs()));
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, count_of, one_line};
 use autoresearch::git::Repo;
+use autoresearch::report::fit;
 use autoresearch::rules::History;
 use autoresearch::session::{Drive, Plan, Session, Tried};
 use serde_json::{Value, json};
@@ -139,7 +140,7 @@ fn with_next(record: &Record, history: &History, directive: Directive) -> Value 
 }
 
 fn print_outcome(history: &History, record: &Record, directive: Directive, limit: Option<u32>) {
-    output::line(&output::fit(&experiment_line(record), output::width()));
+    output::line(&fit(&experiment_line(record), output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
             output::line(&format!("      | {line}"));

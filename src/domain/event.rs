@@ -9,8 +9,8 @@ use jiff::civil::Time;
 use serde::Serialize;
 
 use super::{
-    CommitId, Directive, GuardRun, Number, Outage, OutageKind, Record, Tag, TriedDirection, clock_time, count_of,
-    duration_text, experiment_name, moment_text, time_of_day_text,
+    CommitId, Directive, EnvironmentChange, GuardRun, Number, Outage, OutageKind, Record, Tag, TriedDirection,
+    clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
 };
 
 /// Why the loop ended.
@@ -188,6 +188,13 @@ pub enum Event {
         /// What.
         detail: String,
     },
+    /// The session goes on in another place than its incumbent ran in; their numbers do not compare.
+    EnvironmentChanged {
+        /// The incumbent.
+        incumbent: u32,
+        /// What is different.
+        changes: Vec<EnvironmentChange>,
+    },
     /// Uncommitted changes that `ar` did not make were put away before the working tree was put back.
     ChangesSaved {
         /// The ref that holds them.
@@ -323,6 +330,7 @@ impl Event {
         match self {
             Event::SessionStarted { .. } => "session_started",
             Event::Notice { .. } => "notice",
+            Event::EnvironmentChanged { .. } => "environment_changed",
             Event::ChangesSaved { .. } => "changes_saved",
             Event::AgentStarted { .. } => "agent_started",
             Event::AgentFinished { .. } => "agent_finished",

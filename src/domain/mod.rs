@@ -6,6 +6,7 @@ mod alert;
 mod clock;
 mod contract;
 mod directive;
+mod environment;
 mod event;
 mod finding;
 mod guard;
@@ -32,6 +33,7 @@ pub use contract::{
     LedgerDialect,
 };
 pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
+pub use environment::{Environment, EnvironmentChange};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};
 pub use guard::{GuardRun, Version};
@@ -45,9 +47,7 @@ pub use note::Note;
 pub use outage::{Outage, OutageKind};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
-pub use record::{
-    AgentCall, CommitId, DiffStat, Environment, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA, Record, Run,
-};
+pub use record::{AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA, Record, Run};
 pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};

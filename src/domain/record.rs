@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Direction, Failure, GuardRun, NewIdea, Number, Outcome, Tag, Version};
+use super::{Direction, Environment, Failure, GuardRun, NewIdea, Number, Outcome, Tag, Version};
 
 /// The version of the on-disk formats that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -110,22 +110,6 @@ pub struct Fingerprint {
     pub tree: String,
     /// A SHA-256 of what the change takes away and puts in, wherever in a file it stands.
     pub patch: String,
-}
-
-/// Where an experiment ran.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Environment {
-    /// The host's name.
-    pub host: String,
-    /// The GPUs' model names, `2 x NVIDIA H100` when there are several of one kind.
-    pub gpu: Option<String>,
-    /// How many GPUs there are.
-    #[serde(default)]
-    pub gpus: u32,
-    /// The GPU driver's version.
-    pub driver: Option<String>,
-    /// A hash over the lock files in the repository root (`uv.lock`, `Cargo.lock` …).
-    pub lockfile: Option<String>,
 }
 
 /// The call of the agent that made the change.

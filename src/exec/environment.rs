@@ -6,22 +6,46 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use serde_json::Map;
 use sha2::{Digest, Sha256};
 
 use super::{gpu, unix};
 use crate::domain::{Environment, LOCK_FILES, Space};
+use crate::state::read_at_most;
 
-/// Describes this machine, and the lock files in `root`: their SHA-256 is that of the files one after the other in
-/// the order of their names, as in `cat Cargo.lock uv.lock | sha256sum`. What cannot be found out is left out.
+/// How large a lock file may be, in bytes: those of large projects have a tenth of it.
+const LARGEST_LOCK_FILE: u64 = 64 << 20;
+
+/// Describes this machine, and the lock files in `root`. What cannot be found out is left out, and so are the tools.
 pub fn environment(root: &Path) -> Environment {
     let gpus = gpu::gpus();
+    let system = unix::system();
     Environment {
         host: unix::host_name(),
+        os: os_name(),
+        kernel: system.as_ref().map(|system| system.kernel.clone()),
+        arch: system.map(|system| system.machine),
         gpus: gpus.as_ref().map_or(0, |gpus| gpus.count),
         driver: gpus.as_ref().and_then(|gpus| gpus.driver.clone()),
+        cuda: gpus.as_ref().and_then(|gpus| gpus.cuda.clone()),
         gpu: gpus.map(|gpus| gpus.models),
         lockfile: lock_file_hash(root),
+        tools: Default::default(),
+        more: Map::new(),
     }
+}
+
+/// The SHA-256 of the lock files in `root`, one after the other in the order of their names, as in
+/// `cat Cargo.lock uv.lock | sha256sum`; `None` without any.
+pub fn lock_file_hash(root: &Path) -> Option<String> {
+    let mut hash = Sha256::new();
+    let mut any = false;
+    for name in LOCK_FILES {
+        let Ok(content) = read_at_most(&root.join(name), LARGEST_LOCK_FILE) else { continue };
+        hash.update(content);
+        any = true;
+    }
+    any.then(|| hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The room on the file system of `path`.
@@ -34,18 +58,20 @@ pub(super) fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 
-fn lock_file_hash(root: &Path) -> Option<String> {
-    let mut hash = Sha256::new();
-    let mut any = false;
-    for name in LOCK_FILES {
-        let Ok(content) = fs::read(root.join(name)) else { continue };
-        hash.update(content);
-        any = true;
-    }
-    any.then(|| hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+/// The name of the operating system with its version, where the system keeps one.
+fn os_name() -> Option<String> {
+    let text = ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| fs::read_to_string(path).ok())?;
+    pretty_name(&text)
 }
 
-#[cfg(test)]
+/// The `PRETTY_NAME` in an os-release file.
+fn pretty_name(os_release: &str) -> Option<String> {
+    let value = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?.trim();
+    let quoted = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
+    Some(quoted.unwrap_or(value).to_owned()).filter(|name| !name.is_empty())
+}
+
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
@@ -62,8 +88,24 @@ mod tests {
     }
 
     #[test]
-    fn the_host_has_its_name() {
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        assert_eq!(environment(Path::new("/")).host, host.trim());
+    fn the_machine_is_described_as_the_kernel_does() {
+        let kernel = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap().trim().to_owned();
+        let found = environment(Path::new("/"));
+        assert_eq!(found.host, kernel("hostname"));
+        assert_eq!(found.kernel, Some(format!("{} {}", kernel("ostype"), kernel("osrelease"))));
+        assert_eq!(found.arch.as_deref(), Some(std::env::consts::ARCH));
+    }
+
+    #[test]
+    fn a_system_is_called_by_the_name_that_it_gives_itself() {
+        for (text, name) in [
+            ("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n", Some("Debian GNU/Linux 12 (bookworm)")),
+            ("PRETTY_NAME='Alpine Linux v3.20'", Some("Alpine Linux v3.20")),
+            ("PRETTY_NAME=Void", Some("Void")),
+            ("PRETTY_NAME=\"\"\n", None),
+            ("NAME=x\n", None),
+        ] {
+            assert_eq!(pretty_name(text).as_deref(), name, "{text}");
+        }
     }
 }

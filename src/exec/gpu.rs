@@ -30,6 +30,8 @@ pub(super) struct Gpus {
     pub(super) count: u32,
     /// The driver's version.
     pub(super) driver: Option<String>,
+    /// The newest version of CUDA that the driver can do.
+    pub(super) cuda: Option<String>,
 }
 
 /// Which GPUs there are; `None` without any.
@@ -37,7 +39,10 @@ pub(super) fn gpus() -> Option<Gpus> {
     let library = library()?;
     let names: Vec<String> = devices(library).map(|device| device.name().unwrap_or_default()).collect();
     let count = u32::try_from(names.len()).ok().filter(|count| *count > 0)?;
-    Some(Gpus { models: model_list(&names), count, driver: library.sys_driver_version().ok() })
+    // 12040 is 12.4.
+    let cuda =
+        library.sys_cuda_driver_version().ok().map(|version| format!("{}.{}", version / 1000, version % 1000 / 10));
+    Some(Gpus { models: model_list(&names), count, driver: library.sys_driver_version().ok(), cuda })
 }
 
 /// `2 x NVIDIA H100, NVIDIA T4`: each model once, with its number when there are several.

@@ -15,7 +15,7 @@ mod tree;
 mod unix;
 mod usage;
 
-pub use environment::{disk_space, environment};
+pub use environment::{disk_space, environment, lock_file_hash};
 pub use error::ExecError;
 pub use job::{Exit, Job, Started, job_file};
 pub use shim::shim_main;

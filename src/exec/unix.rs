@@ -227,3 +227,26 @@ pub(super) fn host_name() -> String {
     let length = buffer.iter().position(|byte| *byte == 0).unwrap_or(0);
     if result == 0 { String::from_utf8_lossy(&buffer[..length]).into_owned() } else { String::new() }
 }
+
+/// What the kernel says about itself and the machine.
+pub(super) struct System {
+    /// Its name and version: `Linux 6.1.0-18-amd64`.
+    pub(super) kernel: String,
+    /// The kind of machine: `x86_64`.
+    pub(super) machine: String,
+}
+
+/// The running kernel, where it tells.
+pub(super) fn system() -> Option<System> {
+    // SAFETY: a zeroed `utsname` is valid, and the call writes to nothing else.
+    let found = unsafe {
+        let mut found: libc::utsname = mem::zeroed();
+        check(libc::uname(&mut found)).ok()?;
+        found
+    };
+    let text = |field: &[libc::c_char]| {
+        let bytes: Vec<u8> = field.iter().map(|byte| byte.to_ne_bytes()[0]).take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Some(System { kernel: format!("{} {}", text(&found.sysname), text(&found.release)), machine: text(&found.machine) })
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::columns::{Column, DEFAULT, Shown, incumbents};
 use super::grid::{Align, Grid};
-use crate::domain::{Direction, GuardRun, Note, Number, Record, Run};
+use crate::domain::{Direction, GuardRun, Note, Number, Record, Run, one_line};
 use crate::rules::{History, format_distance};
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most, and for people with
@@ -76,8 +76,9 @@ pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
         "agent",
         record.agent.as_ref().map(|call| format!("{} ({:.1} s)", call.command, call.seconds)).unwrap_or_default(),
     );
-    add("host", record.environment.host.clone());
-    add("gpu", record.environment.gpu.clone().unwrap_or_default());
+    for (name, value) in record.environment.known() {
+        add(name, one_line(value));
+    }
     for note in notes {
         let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {at})"));
         add("note", format!("{}{}", note.text, by.unwrap_or_default()));

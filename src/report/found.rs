@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::chart::Series;
 use crate::domain::{Direction, FORMAT_VERSION, Note, Outcome, Record};
 use crate::ledger::{Ledger, RowStatus};
 use crate::rules::{History, Point, Summary, summarize};
@@ -181,6 +182,11 @@ impl Report {
     /// The best experiment that was kept; in a ledger that says of no row what became of it, the best of all.
     pub fn best(&self) -> Option<&Point> {
         self.summary.best.map(|index| &self.points[index])
+    }
+
+    /// The course of the experiments, as a chart shows it.
+    pub fn series(&self) -> Series {
+        Series::new(self.metric.as_deref().unwrap_or("value"), self.direction, &self.points)
     }
 
     /// The report as a JSON document.

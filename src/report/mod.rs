@@ -2,6 +2,7 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod chart;
 mod columns;
 mod compared;
 mod experiments;
@@ -12,7 +13,9 @@ mod grid;
 mod ideas;
 mod render;
 mod status;
+mod width;
 
+pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
 pub use columns::{Column, ColumnError};
 pub use compared::{compared_grid, compared_json};
 pub use experiments::{experiments_grid, record_grid};
@@ -23,3 +26,4 @@ pub use grid::{Align, Format, Grid};
 pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use width::{columns, fit, wrap};

@@ -2,20 +2,30 @@
 
 use std::fmt::Write;
 
+use super::chart::{Glyphs, chart_text};
 use super::experiments::signed_gain;
 use super::found::Report;
 use super::grid::{Align, Format, Grid};
 use crate::domain::{Number, count_of, experiment_name, one_line};
 use crate::rules::{Point, format_gain};
 
-/// Renders a report as text; for JSON see [`Report::to_json`]. `width` is the terminal's, where there is one.
-pub fn render_report(report: &Report, format: Format, width: Option<u16>) -> String {
+/// How wide a chart is where there is no terminal, in columns.
+const CHART_WIDTH: u16 = 80;
+
+/// Renders a report as text; for JSON see [`Report::to_json`]. `width` is the terminal's, where there is one; `glyphs` are
+/// what a chart is drawn with.
+pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs: Glyphs) -> String {
     match format {
         Format::Json => format!("{:#}\n", report.to_json()),
         Format::Csv => report_grid(report).to_csv(),
         Format::Markdown => headline(report, true) + "\n" + &report_grid(report).to_markdown(),
         Format::Table => {
             let mut text = headline(report, false);
+            let width_of_chart = width.unwrap_or(CHART_WIDTH);
+            let chart = chart_text(&report.series(), width_of_chart, (width_of_chart / 5).clamp(14, 24), glyphs);
+            if !chart.is_empty() {
+                text += &format!("\n{chart}");
+            }
             if !report.summary.kept.is_empty() {
                 text += "\nkept, and what each step gained\n";
                 text += &kept_grid(report).to_table(width);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{format_distance, format_gain};
-use crate::domain::{Contract, Number, Record};
+use crate::domain::{Contract, Environment, Number, Record};
 
 /// What a difference is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -45,7 +45,7 @@ const NAMES: [&str; 4] = ["version", "tag", "created", "started_from"];
 pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Compared> {
     let mut rows = metrics(a, b);
     rows.extend(cost(a, b));
-    rows.extend(differing(Aspect::Environment, [&a.environment, &b.environment].map(|it| fields(&json!(it)))));
+    rows.extend(differing(Aspect::Environment, [&a.environment, &b.environment].map(known)));
     rows.extend(differing(Aspect::Settings, [settings(a, terms[0]), settings(b, terms[1])]));
     rows
 }
@@ -126,6 +126,10 @@ fn differing(aspect: Aspect, [a, b]: [Map<String, Value>; 2]) -> Vec<Compared> {
         (a != b).then_some(Compared { aspect, name, a, b, difference: None, change: String::new() })
     };
     names.filter_map(row).collect()
+}
+
+fn known(environment: &Environment) -> Map<String, Value> {
+    environment.known().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
 /// The terms of a session, with the command and the seed that the experiment was run with.

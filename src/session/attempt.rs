@@ -112,7 +112,7 @@ impl Session<'_> {
             return Ok(Stage::Over(Attempted::Recorded));
         }
         let measured = loop {
-            let running = self.take_run(&open)?;
+            let running = self.take_run(&open).await?;
             match self.watch_run(running, &open, deadline).await? {
                 Ended::StillRunning => return Ok(Stage::Over(Attempted::StillRunning)),
                 Ended::Interrupted if open.draft.is_some() => {
@@ -127,6 +127,7 @@ impl Session<'_> {
                 Ended::Over(measured) => break *measured,
             }
         };
+        self.look_around().await;
         let record = self.judge(&open, measured)?;
         let is_guarded = record.outcome == Outcome::Keep && !self.contract.guards.is_empty();
         open.draft = Some(Box::new(record));

@@ -39,6 +39,7 @@ mod run_loop;
 mod running;
 mod status;
 mod stop;
+mod surroundings;
 mod terms;
 mod times;
 mod try_one;

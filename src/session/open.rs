@@ -15,6 +15,7 @@ use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
+use super::surroundings::Tools;
 use super::times::Times;
 use super::watch::Watch;
 use crate::agent::{Memories, task_spec};
@@ -49,8 +50,12 @@ pub struct Session<'a> {
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) environment: Environment,
+    /// The tools among it, and how they are known to be still so; absent until they were looked for.
+    pub(super) tools: Option<Tools>,
     /// The untracked files as they were when the last experiment was settled, or the agent was called.
     pub(super) untracked: Option<Untracked>,
+    /// The experiment and the number of the run that this process made ready: nobody else can have started it.
+    pub(super) prepared_run: Option<(u32, u32)>,
     /// What the agent is told of earlier nights.
     pub(super) memories: Memories,
     /// What was told to be wrong with something that the night does not depend on.
@@ -136,7 +141,9 @@ impl<'a> Session<'a> {
             ledger,
             clock,
             environment,
+            tools: None,
             untracked,
+            prepared_run: None,
             memories: Memories::default(),
             troubles: BTreeSet::new(),
             taken_back: false,
@@ -162,6 +169,7 @@ impl<'a> Session<'a> {
             experiments: session.history.experiments(),
             continued,
         })?;
+        session.tell_changed_environment()?;
         if lost {
             session.tell_rebuilt()?;
         } else if session.journal.open.is_none() && session.ledger.is_torn()? {
@@ -268,7 +276,7 @@ impl<'a> Session<'a> {
         (self.observer)(&event);
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
-            Event::ChangesSaved { .. } => (Level::Warn, false),
+            Event::ChangesSaved { .. } | Event::EnvironmentChanged { .. } => (Level::Warn, false),
             Event::Outage { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
             | Event::CalledAgain { .. }

@@ -21,6 +21,7 @@ mod demo_assets;
 mod disk;
 mod doctor;
 mod durable;
+mod environment;
 mod exec;
 mod fix;
 mod git;

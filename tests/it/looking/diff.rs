@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{commit, session};
-use crate::run_loop::agent;
+use crate::run_loop::{agent, training_repo};
 use crate::support::{Called, ar, ar_command};
 
 fn row<'a>(compared: &'a Value, name: &str) -> &'a Value {
@@ -45,10 +45,14 @@ fn two_experiments_stand_side_by_side_with_the_diff_that_git_gives() {
 
 #[test]
 fn experiments_of_two_sessions_differ_in_their_settings_and_a_changed_machine_is_named() {
-    let repo = session("better");
+    let repo = training_repo();
+    repo.write("uv.lock", "torch 2.8\n");
+    repo.commit_all("a lock file");
+    let run = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent"];
+    ar(&repo, run.into_iter().chain([agent("better").as_str(), "--max-experiments", "1"])).ok();
     repo.git(["switch", "--quiet", "main"]);
     repo.write("uv.lock", "torch 2.9\n");
-    repo.commit_all("a lock file");
+    repo.commit_all("another lock file");
     let run = ["run", "--yes", "--tag", "u", "--metric", "val_bpb", "--cmd", "sh ./train.sh", "--min-delta", "0.001"];
     let mut command = ar_command(&repo, &repo.path(), run);
     let output = command.args(["--agent", &agent("better"), "--max-experiments", "1"]).output().unwrap();

@@ -22,14 +22,7 @@ impl Drop for TestRepo {
         if !self.exists(".git/autoresearch-owner") {
             return;
         }
-        let dir = self.dir.path().as_os_str().as_encoded_bytes();
-        let names_it = |path: String| fs::read(path).is_ok_and(|text| text.windows(dir.len()).any(|part| part == dir));
-        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let left: Vec<_> = pids
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|pid| pid.parse::<u32>().is_ok_and(|pid| pid != std::process::id()))
-            .filter(|pid| names_it(format!("/proc/{pid}/cmdline")) || names_it(format!("/proc/{pid}/environ")))
-            .collect();
+        let left = self.processes();
         if !left.is_empty() {
             let _ = Command::new("kill").arg("-KILL").args(left).stderr(std::process::Stdio::null()).status();
         }
@@ -127,11 +120,22 @@ impl TestRepo {
         fs::symlink_metadata(self.file(path)).is_ok()
     }
 
+    /// The ids of the processes that know of this repository.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let dir = self.dir.path().as_os_str().as_encoded_bytes();
+        let names_it = |path: String| fs::read(path).is_ok_and(|text| text.windows(dir.len()).any(|part| part == dir));
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        pids.filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|pid| pid.parse::<u32>().is_ok_and(|pid| pid != std::process::id()))
+            .filter(|pid| names_it(format!("/proc/{pid}/cmdline")) || names_it(format!("/proc/{pid}/environ")))
+            .collect()
+    }
+
     /// Gives a command the environment in which everything here runs.
     pub(crate) fn environment(&self, command: &mut Command) {
         command
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.dir.path().join("home"))
             .env("LC_ALL", "C")
             .env("TZ", "UTC")

@@ -1,0 +1,91 @@
+//! Where an experiment ran.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Where an experiment ran. What could not be found out is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The host's name.
+    pub host: String,
+    /// The operating system with its version: `Debian GNU/Linux 12 (bookworm)`.
+    #[serde(default)]
+    pub os: Option<String>,
+    /// The kernel with its version: `Linux 6.1.0-18-amd64`.
+    #[serde(default)]
+    pub kernel: Option<String>,
+    /// The kind of machine, as the kernel names it: `x86_64`.
+    #[serde(default)]
+    pub arch: Option<String>,
+    /// The GPUs' model names, `2 x NVIDIA H100` when there are several of one kind.
+    pub gpu: Option<String>,
+    /// How many GPUs there are.
+    #[serde(default)]
+    pub gpus: u32,
+    /// The GPU driver's version.
+    pub driver: Option<String>,
+    /// The newest version of CUDA that the driver can do: `12.4`.
+    #[serde(default)]
+    pub cuda: Option<String>,
+    /// A hash over the lock files in the repository root (`uv.lock`, `Cargo.lock` …).
+    pub lockfile: Option<String>,
+    /// The versions of what the measuring command uses, by name: `python`, `torch`, `uv`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
+    /// Fields of a newer program.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl Environment {
+    /// Everything that is known, as name and value: the names of the JSON fields, and those of the tools.
+    pub fn known(&self) -> Vec<(&str, &str)> {
+        let fields = [
+            ("host", Some(&self.host).filter(|host| !host.is_empty())),
+            ("os", self.os.as_ref()),
+            ("kernel", self.kernel.as_ref()),
+            ("arch", self.arch.as_ref()),
+            ("gpu", self.gpu.as_ref()),
+            ("driver", self.driver.as_ref()),
+            ("cuda", self.cuda.as_ref()),
+            ("lockfile", self.lockfile.as_ref()),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?.as_str())));
+        fields.chain(self.tools.iter().map(|(name, version)| (name.as_str(), version.as_str()))).collect()
+    }
+}
+
+/// One thing about the place of the experiments that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EnvironmentChange {
+    /// The first experiment that ran in the changed place, or is to.
+    pub experiment: u32,
+    /// What changed: the name of a field of [`Environment`], or of a tool.
+    pub field: String,
+    /// What it was when it was last known.
+    pub before: String,
+    /// What it is.
+    pub after: String,
+}
+
+impl EnvironmentChange {
+    /// Whether numbers from before and after it do not compare: so with all but the updates that a system gets each week.
+    pub fn matters(&self) -> bool {
+        !matches!(self.field.as_str(), "os" | "kernel")
+    }
+}
+
+impl fmt::Display for EnvironmentChange {
+    /// `driver 550.54 → 560.28`; of the hash of the lock files the beginning.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HASH_DIGITS: usize = 8;
+        let short = |value: &str| match self.field.as_str() {
+            "lockfile" => value.chars().take(HASH_DIGITS).collect(),
+            _ => value.to_owned(),
+        };
+        write!(f, "{} {} → {}", self.field, short(&self.before), short(&self.after))
+    }
+}

@@ -1,0 +1,305 @@
+//! What a chart shows: the experiments as marks, the best number so far as a staircase, and the limits between which
+//! both are drawn.
+
+use crate::domain::{Direction, Outcome};
+use crate::rules::Point;
+
+/// How far the picture goes beyond best and baseline at least, as a share of the distance between the two: that of the
+/// notebook `analysis.ipynb` in karpathy/autoresearch.
+const MARGIN: f64 = 0.15;
+
+/// How much further it goes where there are marks to show, as a share of the same distance. With half of it on either
+/// side the staircase has half of the height.
+const REACH: f64 = 0.5;
+
+/// Room between such a mark and the edge, as a share of the same distance.
+const ROOM: f64 = 0.05;
+
+/// The share of the height below which what was kept after the baseline counts as flattened by it.
+const LEAST_SHARE: f64 = 0.1;
+
+/// How many quartile distances a number may be from the quartiles before it is an outlier: Tukey's inner fences.
+const FENCE: f64 = 1.5;
+
+/// The largest number that is told from infinity: distances between such numbers are still finite.
+const LARGEST: f64 = f64::MAX / 64.0;
+
+/// What became of an experiment, as a chart shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkKind {
+    /// It was kept.
+    Keep,
+    /// It was not, or its ledger says nothing of it.
+    Discard,
+    /// It crashed; its number, if there is one, is no result.
+    Crash,
+}
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// Its number.
+    pub number: u32,
+    /// Its value; absent for one without a result, which has its place below the picture.
+    pub value: Option<f64>,
+    /// The value as it was printed; empty where there is none.
+    pub raw: String,
+    /// What became of it.
+    pub kind: MarkKind,
+    /// What it tried.
+    pub description: String,
+}
+
+/// From this experiment on the best number so far is this.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// The experiment's number.
+    pub number: u32,
+    /// The best value so far.
+    pub value: f64,
+}
+
+/// The lowest and the highest value of a picture; the first is less than the second, and both are finite.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "the type says it")]
+pub struct Limits {
+    pub low: f64,
+    pub high: f64,
+}
+
+/// The edge of the picture that a value lies beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Edge {
+    /// It is higher than the picture.
+    Above,
+    /// It is lower than the picture.
+    Below,
+}
+
+/// What a chart shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The metric's name.
+    pub metric: String,
+    /// Which way the metric is better.
+    pub direction: Direction,
+    /// The experiments, by their numbers.
+    pub marks: Vec<Mark>,
+    /// The running best, each step better than the one before.
+    pub best: Vec<Step>,
+    /// Between which values the picture is drawn; absent where no experiment has a value.
+    pub limits: Option<Limits>,
+}
+
+impl Series {
+    /// Makes a chart of experiments in their order.
+    ///
+    /// The running best is that of the kept ones, or of all where nothing says of any what became of it.
+    ///
+    /// The picture goes from the best to the baseline and a little further on both sides: 15 % of their distance, or as
+    /// far as there are marks within half of it. What lies beyond is drawn at the edge, so that one bad experiment does
+    /// not flatten the others. The baseline itself is left beyond the edge where what was kept after it would have less
+    /// than a tenth of the height. Without a gain the picture shows all that is no outlier by Tukey's fences (beyond
+    /// the quartiles by more than 1.5 times their distance).
+    pub fn new(metric: &str, direction: Direction, points: &[Point]) -> Series {
+        let has_verdict = points.iter().any(|point| point.outcome.is_some());
+        let mut marks: Vec<Mark> = points.iter().map(mark).collect();
+        marks.sort_by_key(|mark| mark.number);
+        let mut best: Vec<Step> = Vec::new();
+        for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Keep || !has_verdict) {
+            if let Some(value) = mark.value
+                && best.last().is_none_or(|step| direction.better(value, step.value))
+            {
+                best.push(Step { number: mark.number, value });
+            }
+        }
+        let limits = limits(&marks, &best);
+        Series { metric: metric.to_owned(), direction, marks, best, limits }
+    }
+
+    /// How many marks are of this kind.
+    pub fn count(&self, kind: MarkKind) -> usize {
+        self.marks.iter().filter(|mark| mark.kind == kind).count()
+    }
+
+    /// The first and the last experiment's number.
+    pub fn numbers(&self) -> Option<(u32, u32)> {
+        Some((self.marks.first()?.number, self.marks.last()?.number))
+    }
+}
+
+impl Limits {
+    /// The edge that a value lies beyond.
+    pub fn beyond(self, value: f64) -> Option<Edge> {
+        match value {
+            _ if value > self.high => Some(Edge::Above),
+            _ if value < self.low => Some(Edge::Below),
+            _ => None,
+        }
+    }
+
+    /// How high in the picture a value stands, from 0 at the low edge to 1 at the high one.
+    pub fn share(self, value: f64) -> f64 {
+        ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    }
+}
+
+fn mark(point: &Point) -> Mark {
+    let kind = match point.outcome {
+        Some(Outcome::Keep) => MarkKind::Keep,
+        Some(Outcome::Crash) => MarkKind::Crash,
+        Some(Outcome::Discard) | None => MarkKind::Discard,
+    };
+    let number = point.value.as_ref();
+    Mark {
+        number: point.id,
+        value: number.filter(|_| kind != MarkKind::Crash).map(|number| number.value.clamp(-LARGEST, LARGEST)),
+        raw: number.map(|number| number.raw.clone()).unwrap_or_default(),
+        kind,
+        description: point.description.clone(),
+    }
+}
+
+fn limits(marks: &[Mark], best: &[Step]) -> Option<Limits> {
+    let mut values: Vec<f64> = marks.iter().filter_map(|mark| mark.value).collect();
+    if values.is_empty() {
+        return None;
+    }
+    values.sort_by(f64::total_cmp);
+    let (low, high) = staircase(best).unwrap_or_else(|| within_fences(&values, best));
+    let height = high - low;
+    if height <= 0.0 {
+        let room = if low == 0.0 { 1.0 } else { low.abs() * 0.01 };
+        return Some(Limits { low: low - room, high: high + room });
+    }
+    let near = |value: &&f64| **value >= low - REACH * height && **value <= high + REACH * height;
+    let lowest = values.iter().find(near).unwrap_or(&low);
+    let highest = values.iter().rfind(near).unwrap_or(&high);
+    Some(Limits {
+        low: (low - MARGIN * height).min(lowest - ROOM * height),
+        high: (high + MARGIN * height).max(highest + ROOM * height),
+    })
+}
+
+/// The lowest and the highest value of the staircase, where it has a height.
+fn staircase(best: &[Step]) -> Option<(f64, f64)> {
+    let [baseline, second, .., last] = best else {
+        return match best {
+            [first, last] => Some(ordered(first.value, last.value)),
+            _ => None,
+        };
+    };
+    let flattened = (second.value - last.value).abs() < LEAST_SHARE * (baseline.value - last.value).abs();
+    Some(ordered(if flattened { second.value } else { baseline.value }, last.value))
+}
+
+/// The lowest and the highest of sorted values that are no outliers, the best among them.
+fn within_fences(sorted: &[f64], best: &[Step]) -> (f64, f64) {
+    let quartile = |quarter: usize| sorted[(sorted.len() - 1) * quarter / 4];
+    let fence = FENCE * (quartile(3) - quartile(1));
+    let inside = |value: &&f64| **value >= quartile(1) - fence && **value <= quartile(3) + fence;
+    let low = *sorted.iter().find(inside).unwrap_or(&sorted[0]);
+    let high = *sorted.iter().rfind(inside).unwrap_or(&sorted[0]);
+    best.iter().fold((low, high), |(low, high), step| (low.min(step.value), high.max(step.value)))
+}
+
+fn ordered(a: f64, b: f64) -> (f64, f64) {
+    (a.min(b), a.max(b))
+}
+
+/// Experiments that ended so, numbered from 0, of a metric `loss`.
+#[cfg(test)]
+pub(super) fn test_series(direction: Direction, values: &[(Outcome, Option<&str>)]) -> Series {
+    let points: Vec<Point> =
+        (0..).zip(values).map(|(id, (outcome, value))| tests::point(id, *outcome, *value)).collect();
+    Series::new("loss", direction, &points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_series as series;
+    use super::*;
+
+    pub(super) fn point(id: u32, outcome: Outcome, value: Option<&str>) -> Point {
+        Point {
+            id,
+            commit: None,
+            value: value.map(|text| text.parse().unwrap()),
+            outcome: Some(outcome),
+            description: format!("change {id}"),
+            failure: None,
+        }
+    }
+
+    use Outcome::{Crash, Discard, Keep};
+
+    #[test]
+    fn one_bad_run_lies_beyond_the_edge_and_the_others_keep_their_room() {
+        let found = series(
+            Direction::Lower,
+            &[
+                (Keep, Some("1.0")),
+                (Discard, Some("900")),
+                (Keep, Some("0.9")),
+                (Discard, Some("1.02")),
+                (Discard, Some("-3")),
+            ],
+        );
+        let limits = found.limits.unwrap();
+        assert_eq!(limits.beyond(900.0), Some(Edge::Above));
+        assert_eq!(limits.beyond(-3.0), Some(Edge::Below));
+        assert_eq!(limits.beyond(1.02), None);
+        assert!(limits.share(1.0) - limits.share(0.9) >= 0.5, "{limits:?}");
+    }
+
+    #[test]
+    fn a_baseline_that_would_flatten_all_that_came_after_is_beyond_the_edge() {
+        let kept = ["90", "1.2", "1.1", "1.0"].map(|value| (Keep, Some(value)));
+        let limits = series(Direction::Lower, &kept).limits.unwrap();
+        assert_eq!((limits.beyond(90.0), limits.beyond(1.2)), (Some(Edge::Above), None));
+        let even = ["8", "4", "2", "1"].map(|value| (Keep, Some(value)));
+        assert_eq!(series(Direction::Lower, &even).limits.unwrap().beyond(8.0), None);
+    }
+
+    #[test]
+    fn the_running_best_is_that_of_what_was_kept_and_goes_the_better_way() {
+        let values =
+            [(Keep, Some("1")), (Discard, Some("9")), (Keep, Some("0.5")), (Crash, Some("8")), (Keep, Some("2"))];
+        let steps = |direction| -> Vec<_> {
+            series(direction, &values).best.iter().map(|step| (step.number, step.value)).collect()
+        };
+        assert_eq!(steps(Direction::Higher), [(0, 1.0), (4, 2.0)]);
+        assert_eq!(steps(Direction::Lower), [(0, 1.0), (2, 0.5)]);
+    }
+
+    #[test]
+    fn where_nothing_says_what_became_of_them_all_count() {
+        let points =
+            [(0, "3"), (1, "4"), (2, "2")].map(|(id, text)| Point { outcome: None, ..point(id, Discard, Some(text)) });
+        let found = Series::new("loss", Direction::Lower, &points);
+        assert_eq!(found.best.iter().map(|step| step.number).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn limits_are_finite_and_in_order_whatever_the_values_are() {
+        let cases: [&[&str]; 6] =
+            [&["0"], &["5", "5", "5"], &["-1e308", "1e308"], &["1e308"], &["-2", "-3"], &["5e-324", "0"]];
+        for values in cases {
+            for outcome in [Keep, Discard] {
+                let given: Vec<_> = values.iter().map(|value| (outcome, Some(*value))).collect();
+                let limits = series(Direction::Lower, &given).limits.unwrap();
+                assert!(limits.low < limits.high, "{values:?} {limits:?}");
+                assert!((limits.high - limits.low).is_finite(), "{values:?} {limits:?}");
+            }
+        }
+        assert_eq!(series(Direction::Lower, &[(Crash, Some("1")), (Crash, None)]).limits, None);
+    }
+
+    #[test]
+    fn without_a_gain_outliers_alone_are_beyond_the_edge() {
+        let mut values = vec![(Keep, Some("1.0"))];
+        values.extend(["1.1", "1.2", "1.3", "1.4", "50"].map(|value| (Discard, Some(value))));
+        let limits = series(Direction::Lower, &values).limits.unwrap();
+        assert_eq!((limits.beyond(1.4), limits.beyond(1.0), limits.beyond(50.0)), (None, None, Some(Edge::Above)));
+    }
+}

@@ -1,0 +1,331 @@
+//! The chart in characters.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+
+use super::axis::{ticks, whole_ticks};
+use super::series::{Edge, Limits, MarkKind, Series, Step};
+use crate::domain::cut;
+
+/// The fewest columns and lines that something can be seen in.
+const LEAST_WIDTH: usize = 24;
+const LEAST_ROWS: usize = 4;
+
+/// The fewest rows of the picture for each label of its axis.
+const ROWS_PER_LABEL: usize = 2;
+
+/// The characters that a chart is drawn with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Glyphs {
+    /// Lines and dots.
+    Unicode,
+    /// What every terminal shows.
+    Ascii,
+}
+
+/// What stands in one cell of the picture. What is further down hides what is further up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cell {
+    Empty,
+    Line,
+    Rise,
+    Corner { from_left: bool, upwards: bool },
+    Discard,
+    Beyond(Edge),
+    Crash,
+    Keep,
+}
+
+impl Glyphs {
+    fn of(self, cell: Cell) -> char {
+        let (unicode, ascii) = match cell {
+            Cell::Empty => (' ', ' '),
+            Cell::Line => ('─', '-'),
+            Cell::Rise => ('│', '|'),
+            Cell::Corner { from_left: true, upwards: true } => ('┘', '+'),
+            Cell::Corner { from_left: true, upwards: false } => ('┐', '+'),
+            Cell::Corner { from_left: false, upwards: true } => ('┌', '+'),
+            Cell::Corner { from_left: false, upwards: false } => ('└', '+'),
+            Cell::Discard => ('·', '.'),
+            Cell::Beyond(Edge::Above) => ('▲', '^'),
+            Cell::Beyond(Edge::Below) => ('▼', 'v'),
+            Cell::Crash => ('×', 'x'),
+            Cell::Keep => ('●', 'O'),
+        };
+        if self == Glyphs::Unicode { unicode } else { ascii }
+    }
+
+    /// The corner of the axes, and what stands beside a label and elsewhere.
+    fn axis(self) -> [char; 4] {
+        if self == Glyphs::Unicode { ['└', '┤', '│', '─'] } else { ['+', '+', '|', '-'] }
+    }
+}
+
+/// Draws a chart at most `width` columns wide and `height` lines high, each line ended; empty where it has no
+/// experiments or too little room (24 columns, 6 lines).
+///
+/// Each experiment is a mark of its own where there are as many columns; else a kept one hides others. Colours are
+/// those of `anstyle`, and nothing is told by them alone.
+pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> String {
+    let (width, height) = (usize::from(width), usize::from(height));
+    let Some((first, last)) = series.numbers() else { return String::new() };
+    let has_lane = series.marks.iter().any(|mark| mark.value.is_none());
+    // The two axes' lines and the lane of what has no value.
+    let fixed = 2 + usize::from(has_lane);
+    let rows = match series.limits {
+        // Above the picture its title, below it the legend.
+        Some(_) => height.saturating_sub(fixed + 2),
+        None => 0,
+    };
+    if width < LEAST_WIDTH || series.limits.is_some() && rows < LEAST_ROWS {
+        return String::new();
+    }
+    let labels = series.limits.map(|limits| row_labels(limits, rows)).unwrap_or_default();
+    let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
+    let columns = width - margin - 1;
+    let column = |number: u32| scaled(f64::from(number - first) / f64::from((last - first).max(1)), columns);
+
+    let mut text = String::new();
+    let better = format!(" ({} is better)", series.direction);
+    // A wide character takes two columns.
+    let room = if series.metric.is_ascii() { width - better.len() } else { (width - better.len()) / 2 };
+    let _ = writeln!(text, "{}{better}", cut(&series.metric, room.saturating_sub(1)));
+    let [corner, tick, line, across] = glyphs.axis();
+    if let Some(limits) = series.limits {
+        let picture = picture(series, limits, rows, columns, &column);
+        for (row, label) in picture.iter().zip(labels) {
+            let side = if label.is_some() { tick } else { line };
+            let _ = write!(text, "{:>margin$}{side}", label.unwrap_or_default());
+            push_row(&mut text, row, glyphs);
+        }
+    }
+    if has_lane {
+        let mut lane = vec![Cell::Empty; columns];
+        for mark in series.marks.iter().filter(|mark| mark.value.is_none()) {
+            let cell = &mut lane[column(mark.number)];
+            *cell = (*cell).max(cell_of(mark.kind));
+        }
+        let _ = write!(text, "{:>margin$}{line}", "");
+        push_row(&mut text, &lane, glyphs);
+    }
+    let _ = writeln!(text, "{:>margin$}{corner}{}", "", across.to_string().repeat(columns));
+    let _ = writeln!(text, "{:>margin$} {}", "", number_labels(first, last, columns, &column));
+    text + &legend(series, width, glyphs)
+}
+
+/// The row or column of `count` that a share of the picture falls in.
+fn scaled(share: f64, count: usize) -> usize {
+    ((share * (count - 1) as f64).round() as usize).min(count - 1)
+}
+
+/// The row of a value, from the top.
+fn row_of(limits: Limits, value: f64, rows: usize) -> usize {
+    rows - 1 - scaled(limits.share(value), rows)
+}
+
+/// What stands beside each row.
+fn row_labels(limits: Limits, rows: usize) -> Vec<Option<String>> {
+    let mut labels = vec![None; rows];
+    for tick in ticks(limits, (rows / ROWS_PER_LABEL).max(2)) {
+        labels[row_of(limits, tick.value, rows)] = Some(tick.label);
+    }
+    labels
+}
+
+/// The picture, row by row from the top.
+fn picture(
+    series: &Series,
+    limits: Limits,
+    rows: usize,
+    columns: usize,
+    column: &impl Fn(u32) -> usize,
+) -> Vec<Vec<Cell>> {
+    let mut picture = vec![vec![Cell::Empty; columns]; rows];
+    draw_best(&mut picture, &series.best, limits, column);
+    for mark in &series.marks {
+        let Some(value) = mark.value else { continue };
+        let drawn = limits.beyond(value).map_or(cell_of(mark.kind), Cell::Beyond);
+        let cell = &mut picture[row_of(limits, value, rows)][column(mark.number)];
+        *cell = (*cell).max(drawn);
+    }
+    picture
+}
+
+fn cell_of(kind: MarkKind) -> Cell {
+    match kind {
+        MarkKind::Keep => Cell::Keep,
+        MarkKind::Discard => Cell::Discard,
+        MarkKind::Crash => Cell::Crash,
+    }
+}
+
+/// Draws the running best as a staircase: along until the next step, then up or down to it.
+fn draw_best(picture: &mut [Vec<Cell>], best: &[Step], limits: Limits, column: &impl Fn(u32) -> usize) {
+    let rows = picture.len();
+    for (index, step) in best.iter().enumerate() {
+        let row = row_of(limits, step.value, rows);
+        let from = column(step.number);
+        let to = best.get(index + 1).map_or(picture[row].len(), |next| column(next.number));
+        if index > 0 {
+            let before = row_of(limits, best[index - 1].value, rows);
+            if before != row {
+                let upwards = row < before;
+                for cell in picture.iter_mut().take(before.max(row)).skip(before.min(row) + 1) {
+                    cell[from] = Cell::Rise;
+                }
+                let came_along = column(best[index - 1].number) < from;
+                picture[before][from] = if came_along { Cell::Corner { from_left: true, upwards } } else { Cell::Rise };
+                picture[row][from] = Cell::Corner { from_left: false, upwards };
+            }
+        }
+        for cell in &mut picture[row][from..to] {
+            *cell = (*cell).max(Cell::Line);
+        }
+    }
+}
+
+fn push_row(text: &mut String, row: &[Cell], glyphs: Glyphs) {
+    let end = row.iter().rposition(|cell| *cell != Cell::Empty).map_or(0, |last| last + 1);
+    let mut current = Style::new();
+    for cell in &row[..end] {
+        let style = style_of(*cell);
+        if style != current {
+            let _ = write!(text, "{current:#}{style}");
+            current = style;
+        }
+        text.push(glyphs.of(*cell));
+    }
+    let _ = writeln!(text, "{current:#}");
+}
+
+fn style_of(cell: Cell) -> Style {
+    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
+    match cell {
+        Cell::Empty => Style::new(),
+        Cell::Line | Cell::Rise | Cell::Corner { .. } | Cell::Keep => colour(AnsiColor::Green),
+        Cell::Discard => Style::new().dimmed(),
+        Cell::Beyond(_) => colour(AnsiColor::Yellow),
+        Cell::Crash => colour(AnsiColor::Red),
+    }
+}
+
+/// The numbers of experiments below the axis, none where it would touch the one before.
+fn number_labels(first: u32, last: u32, columns: usize, column: &impl Fn(u32) -> usize) -> String {
+    let mut text = String::new();
+    for tick in whole_ticks(first, last, (columns / 10).max(2)) {
+        let at = column(tick.value as u32);
+        let start = at.saturating_sub(tick.label.len() / 2).min(columns.saturating_sub(tick.label.len()));
+        if text.is_empty() || text.len() < start {
+            text += &" ".repeat(start - text.len());
+            text += &tick.label;
+        }
+    }
+    text
+}
+
+/// What the marks mean, with how many there are of each; what has no room is left out.
+fn legend(series: &Series, width: usize, glyphs: Glyphs) -> String {
+    let beyond = |edge| {
+        let limits = series.limits;
+        let is_beyond = |value: f64| limits.is_some_and(|limits| limits.beyond(value) == Some(edge));
+        series.marks.iter().filter(|mark| mark.value.is_some_and(is_beyond)).count()
+    };
+    let entries = [
+        (Cell::Keep, series.count(MarkKind::Keep), "kept"),
+        (Cell::Discard, series.count(MarkKind::Discard), "not kept"),
+        (Cell::Crash, series.count(MarkKind::Crash), "crashed"),
+        (Cell::Beyond(Edge::Above), beyond(Edge::Above), "off the top"),
+        (Cell::Beyond(Edge::Below), beyond(Edge::Below), "off the bottom"),
+    ];
+    let mut text = String::new();
+    let mut left = width;
+    for (cell, count, name) in entries.into_iter().filter(|(_, count, _)| *count > 0) {
+        let words = format!(" {count} {name}");
+        let gap = if text.is_empty() { "" } else { "   " };
+        let room = gap.len() + 1 + words.len();
+        if room > left {
+            break;
+        }
+        left -= room;
+        let style = style_of(cell);
+        let _ = write!(text, "{gap}{style}{}{style:#}{words}", glyphs.of(cell));
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Direction, Outcome};
+    use crate::report::chart::series::test_series;
+
+    use Outcome::{Crash, Discard, Keep};
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    fn draw(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> String {
+        let text = plain(&chart_text(series, width, height, glyphs));
+        assert!(text.lines().count() <= usize::from(height), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+        text
+    }
+
+    #[test]
+    fn a_session_is_a_staircase_with_a_mark_for_each_experiment() {
+        let series = test_series(
+            Direction::Lower,
+            &[
+                (Keep, Some("1.00")),
+                (Discard, Some("1.02")),
+                (Keep, Some("0.96")),
+                (Crash, None),
+                (Discard, Some("7")),
+                (Keep, Some("0.90")),
+                (Discard, Some("0.93")),
+            ],
+        );
+        assert_eq!(
+            draw(&series, 40, 13, Glyphs::Unicode),
+            "\
+loss (lower is better)
+    │      ·                ▲
+1.00┤●──────────┐
+    │           │
+    │           ●────────────────┐
+0.95┤                            │
+    │                            │     ·
+0.90┤                            ●──────
+    │
+    │                 ×
+    └───────────────────────────────────
+     0          2           4
+● 3 kept   · 3 not kept   × 1 crashed
+"
+        );
+        let ascii = draw(&series, 60, 13, Glyphs::Ascii);
+        assert!(ascii.is_ascii() && ascii.contains("O-----") && ascii.contains("^ 1 off the top"), "{ascii}");
+    }
+
+    #[test]
+    fn any_number_of_experiments_and_any_values_fit() {
+        let many = |count: usize, text: &dyn Fn(usize) -> String| {
+            let values: Vec<_> =
+                (0..count).map(|index| (if index % 7 == 0 { Keep } else { Discard }, text(index))).collect();
+            let values: Vec<_> = values.iter().map(|(outcome, text)| (*outcome, Some(text.as_str()))).collect();
+            test_series(Direction::Higher, &values)
+        };
+        for count in [1, 2, 300, 10_000] {
+            draw(&many(count, &|index| index.to_string()), 80, 16, Glyphs::Unicode);
+            draw(&many(count, &|_| "-5".to_owned()), 80, 16, Glyphs::Ascii);
+            draw(&many(count, &|index| format!("-{}e300", index * index)), 24, 9, Glyphs::Unicode);
+        }
+        let crashes = [(Crash, None), (Crash, Some("0.0"))];
+        let text = draw(&test_series(Direction::Lower, &crashes), 30, 8, Glyphs::Ascii);
+        assert_eq!(text.lines().nth(1), Some("|x                           x"), "{text}");
+        assert_eq!(draw(&test_series(Direction::Lower, &[]), 80, 16, Glyphs::Ascii), "");
+        assert_eq!(draw(&test_series(Direction::Lower, &crashes), 10, 3, Glyphs::Ascii), "");
+    }
+}

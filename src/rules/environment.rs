@@ -1,0 +1,111 @@
+//! Whether experiments ran in the same place, since else their numbers do not compare.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Environment, EnvironmentChange, Record};
+
+/// Everything that changed from one experiment to a later one, in the order of `records`. What is not known of one of them is
+/// no change. An experiment that never ran is passed over.
+pub fn environment_changes<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<EnvironmentChange> {
+    let mut last = BTreeMap::new();
+    let ran = records.into_iter().filter(|record| !record.runs.is_empty());
+    ran.flat_map(|record| changes(&mut last, record.id, &record.environment)).collect()
+}
+
+/// What `now`, where experiment `next` is to run, has else than the place of `before`, whose number it is compared with.
+pub fn environment_differences(before: &Record, next: u32, now: &Environment) -> Vec<EnvironmentChange> {
+    changes(&mut before.environment.known().into_iter().collect(), next, now)
+}
+
+/// What an experiment has else than what was `last` known.
+fn changes<'a>(
+    last: &mut BTreeMap<&'a str, &'a str>,
+    experiment: u32,
+    environment: &'a Environment,
+) -> Vec<EnvironmentChange> {
+    let change = |(field, after): (&'a str, &'a str)| {
+        let before = last.insert(field, after).filter(|before| *before != after)?;
+        Some(EnvironmentChange { experiment, field: field.into(), before: before.into(), after: after.into() })
+    };
+    environment.known().into_iter().filter_map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(id: u32, environment: serde_json::Value) -> Record {
+        let run = json!({"command": "c", "seed": null, "started": "2025-11-20T01:00:00Z", "seconds": 1.0, "exit": 0,
+            "signal": null, "value": 1.0});
+        serde_json::from_value(json!({
+            "version": 1, "id": id, "tag": "t", "commit": "c", "base": "b", "description": "", "direction": null,
+            "outcome": "keep", "failure": null, "reason": "", "metrics": {}, "memory_gb": null, "runs": [run],
+            "metric": {"name": "loss", "direction": "lower", "value": 1.0, "raw": "1.0"},
+            "diff": {"files": 0, "added": 0, "deleted": 0}, "agent": null, "environment": environment,
+            "started": "2025-11-20T01:00:00Z", "finished": "2025-11-20T01:00:00Z",
+        }))
+        .unwrap()
+    }
+
+    fn on(host: &str, driver: Option<&str>, tools: serde_json::Value) -> serde_json::Value {
+        json!({"host": host, "gpu": null, "driver": driver, "lockfile": null, "tools": tools})
+    }
+
+    fn words(changes: &[EnvironmentChange]) -> Vec<String> {
+        let words = |it: &EnvironmentChange| format!("{} {} {} {}", it.experiment, it.field, it.before, it.after);
+        changes.iter().map(words).collect()
+    }
+
+    #[test]
+    fn a_change_is_named_once_with_the_experiment_that_first_had_it() {
+        let records = [
+            record(0, on("a", Some("550"), json!({"torch": "2.4"}))),
+            record(1, on("a", Some("550"), json!({"torch": "2.4"}))),
+            record(2, on("b", Some("550"), json!({"torch": "2.5"}))),
+            record(3, on("b", Some("550"), json!({"torch": "2.5"}))),
+            record(4, on("a", Some("560"), json!({"torch": "2.5"}))),
+        ];
+        let changes = environment_changes(&records);
+        assert_eq!(words(&changes), ["2 host a b", "2 torch 2.4 2.5", "4 host b a", "4 driver 550 560"]);
+        assert_eq!(environment_changes(&records[..2]), []);
+        let pair = environment_changes([&records[4], &records[0]]);
+        assert_eq!(words(&pair), ["0 driver 560 550", "0 torch 2.5 2.4"]);
+        let here = &records[1].environment;
+        assert_eq!(words(&environment_differences(&records[2], 3, here)), ["3 host b a", "3 torch 2.5 2.4"]);
+    }
+
+    #[test]
+    fn what_was_not_found_out_or_never_ran_is_no_change() {
+        let refused = Record { runs: Vec::new(), ..record(3, on("c", None, json!({}))) };
+        let records = [
+            record(0, on("a", Some("550"), json!({"python": "3.12"}))),
+            record(1, on("a", None, json!({}))),
+            record(2, on("", Some("550"), json!({"torch": "2.5"}))),
+            refused,
+            record(4, on("a", Some("560"), json!({"python": "3.13"}))),
+        ];
+        assert_eq!(words(&environment_changes(&records)), ["4 driver 550 560", "4 python 3.12 3.13"]);
+    }
+
+    #[test]
+    fn an_update_of_the_system_leaves_numbers_comparable_and_a_hash_is_cut_short() {
+        let change = |field: &str| EnvironmentChange {
+            experiment: 1,
+            field: field.into(),
+            before: "0123456789".into(),
+            after: "abcdefghij".into(),
+        };
+        assert!(!change("kernel").matters() && change("torch").matters());
+        assert_eq!(change("lockfile").to_string(), "lockfile 01234567 → abcdefgh");
+        assert_eq!(change("driver").to_string(), "driver 0123456789 → abcdefghij");
+    }
+
+    #[test]
+    fn fields_of_a_newer_program_survive() {
+        let text = json!({"host": "a", "gpu": null, "driver": null, "lockfile": null, "rack": 7});
+        let read: Environment = serde_json::from_value(text).unwrap();
+        assert_eq!(serde_json::to_value(read).unwrap()["rack"], 7);
+    }
+}

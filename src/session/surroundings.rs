@@ -1,0 +1,210 @@
+//! Where the experiments run, and whether that is another place than before. The versions of what the measuring command uses
+//! are asked for when a run is over, and again only where something of it was replaced since.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::error::SessionError;
+use super::open::{Session, remove_file};
+use crate::domain::{EnvironmentChange, Event, FORMAT_VERSION, shell_word};
+use crate::exec::{self, Job, lock_file_hash};
+use crate::rules::{Tool, environment_differences, tools_of};
+use crate::state::{read_json, read_tail, write_json};
+
+/// What the job is called, its folder, and the file of what it found.
+const TOOLS: &str = "tools";
+const FOUND: &str = "found.json";
+
+/// How long asking may take: an interpreter on a slow network file system needs a second. What is not known then is left out.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// How long its end may take.
+const END: Duration = Duration::from_secs(1);
+
+/// How many bytes it may print: a hundred times what it does.
+const OUTPUT: u64 = 64 * 1024;
+
+/// How many characters of a version are kept; longer ones are none.
+const LONGEST_VERSION: usize = 64;
+
+/// Prints the version of the interpreter, those of the packages that numbers depend on, and where it and they are.
+const PYTHON: &str = r#"
+import sys
+from importlib import metadata
+print("version\tpython\t" + sys.version.split()[0])
+for path in [sys.executable] + [path for path in sys.path if path.endswith("-packages")]:
+    print("stamp\t" + path)
+for name in "torch", "triton", "jax", "tensorflow", "mlx", "numpy":
+    try:
+        print("version\t" + name + "\t" + metadata.version(name))
+    except Exception:
+        pass
+"#;
+
+/// What was found, and how it is known to be still so.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Tools {
+    version: u32,
+    /// The script that was asked.
+    script: String,
+    /// The files and folders that change when something is installed, with their times of change.
+    stamps: Vec<(PathBuf, Option<Timestamp>)>,
+    tools: BTreeMap<String, String>,
+}
+
+impl Tools {
+    fn is_still_so(&self, script: &str) -> bool {
+        self.script == script && self.stamps.iter().all(|(path, time)| changed_at(path) == *time)
+    }
+}
+
+impl Session<'_> {
+    /// Says what is different here from where the incumbent ran, if its number does not compare with those to come.
+    pub(super) fn tell_changed_environment(&mut self) -> Result<(), SessionError> {
+        let Some(incumbent) = self.history.incumbent() else { return Ok(()) };
+        let mut changes = environment_differences(incumbent, self.history.next_id(), &self.environment);
+        changes.retain(EnvironmentChange::matters);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let incumbent = incumbent.id;
+        self.emit(Event::EnvironmentChanged { incumbent, changes })
+    }
+
+    /// Notes the lock files and the tools as they are now that a run is over: a command such as `uv run` brings them up to
+    /// date itself. What cannot be found out keeps nobody from going on.
+    pub(super) async fn look_around(&mut self) {
+        self.environment.lockfile = lock_file_hash(self.repo.worktree());
+        let script = script(&tools_of(&self.contract.command), self.repo.worktree());
+        if script.is_empty() || self.heal().is_err() {
+            return;
+        }
+        let folder = self.folder.root().join(TOOLS);
+        // A loop asks once for itself; `ar try` is a new process each time.
+        let known = if self.times.is_none() { read_json(&folder.join(FOUND)).ok().flatten() } else { None };
+        let known: Option<Tools> = self.tools.take().or(known);
+        if let Some(known) = known.filter(|known| known.is_still_so(&script)) {
+            self.environment.tools.clone_from(&known.tools);
+            self.tools = Some(known);
+            return;
+        }
+        let Some(printed) = ask(&folder, &script).await else { return };
+        let (tools, stamps) = parse(&printed);
+        self.environment.tools.clone_from(&tools);
+        let stamps = stamps
+            .into_iter()
+            .map(|path| {
+                let time = changed_at(&path);
+                (path, time)
+            })
+            .collect();
+        let found = Tools { version: FORMAT_VERSION, script, stamps, tools };
+        // Without the file it is asked again.
+        let _ = write_json(&folder.join(FOUND), &found);
+        self.tools = Some(found);
+    }
+}
+
+/// The commands that ask `tools`; empty without any.
+fn script(tools: &[Tool], root: &Path) -> String {
+    let word = |word: &String| if word.contains('/') { shell_word(&root.join(word)) } else { word.clone() };
+    let line = |tool: &Tool| match tool {
+        Tool::Python(python) => format!("{} -c \"$python\" 2>/dev/null\n", word(python)),
+        Tool::PythonBeside(launcher) => {
+            format!("\"$(dirname \"$(command -v {})\")/python\" -c \"$python\" 2>/dev/null\n", word(launcher))
+        }
+        Tool::Other(tool) => {
+            let name = tool.rsplit('/').next().unwrap_or(tool);
+            let tool = word(tool);
+            format!("printf 'stamp\\t%s\\n' \"$(command -v {tool})\"\n")
+                + &format!("printf 'said\\t{name}\\t%s\\n' \"$({tool} --version 2>/dev/null | head -n 1)\"\n")
+        }
+    };
+    let lines: String = tools.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("python='{PYTHON}'\n{lines}") }
+}
+
+/// Runs the script to its end or to the end of its time, and gives what it printed until then.
+async fn ask(folder: &Path, script: &str) -> Option<String> {
+    fs::create_dir_all(folder).ok()?;
+    let log = folder.join(format!("{TOOLS}.log"));
+    remove_file(&log).ok()?;
+    let job = Job {
+        name: TOOLS.into(),
+        command: script.into(),
+        // A module of the repository is not what the interpreter is to import.
+        cwd: folder.to_owned(),
+        folder: folder.to_owned(),
+        log: log.clone(),
+        log_limit: Some(OUTPUT),
+        stdin: None,
+        env: Vec::new(),
+        timeout: LIMIT,
+        grace: Duration::ZERO,
+        tied: true,
+    };
+    // What is still there after that is tied to the job, which is dropped.
+    timeout(LIMIT + END, exec::start(&job).ok()?.wait()).await.ok()?.ok()?;
+    Some(String::from_utf8_lossy(&read_tail(&log, 0).ok()?).into_owned())
+}
+
+/// Takes apart what the script printed: versions by name, of which the first counts, and paths.
+fn parse(printed: &str) -> (BTreeMap<String, String>, Vec<PathBuf>) {
+    let (mut tools, mut stamps) = (BTreeMap::new(), Vec::new());
+    for line in printed.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let found = match fields[..] {
+            ["version", name, version] => Some((name, version)),
+            ["said", name, said] => version_in(said).map(|version| (name, version)),
+            ["stamp", path] if !path.is_empty() => {
+                stamps.push(PathBuf::from(path));
+                None
+            }
+            _ => None,
+        };
+        let is_plain = |text: &str| text.len() <= LONGEST_VERSION && text.chars().all(|c| c.is_ascii_graphic());
+        if let Some((name, version)) = found.filter(|(name, version)| is_plain(name) && is_plain(version)) {
+            tools.entry(name.to_owned()).or_insert_with(|| version.to_owned());
+        }
+    }
+    (tools, stamps)
+}
+
+/// `1.10.2` in `julia version 1.10.2`, `20.1.0` in `v20.1.0`.
+fn version_in(said: &str) -> Option<&str> {
+    let words = said.split([' ', ',']).map(|word| word.strip_prefix('v').unwrap_or(word));
+    words.into_iter().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn changed_at(path: &Path) -> Option<Timestamp> {
+    fs::metadata(path).and_then(|meta| meta.modified()).ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_tools_word_them_and_nothing_else_is() {
+        let printed = "warning: x\nversion\tpython\t3.12.1\nstamp\t/usr/bin/python3\nversion\ttorch\t2.5.0+cu124\n\
+                       said\tuv\tuv 0.5.1 (abc 2024-11-08)\nsaid\tnode\tv20.1.0\nsaid\tjulia\tjulia version 1.10.2\n\
+                       said\tcargo\t\nstamp\t\nversion\tpython\t3.8.0\nversion\tbad\t1 2\nversion\n";
+        let (tools, stamps) = parse(printed);
+        let tools: Vec<String> = tools.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        assert_eq!(tools, ["julia 1.10.2", "node 20.1.0", "python 3.12.1", "torch 2.5.0+cu124", "uv 0.5.1"]);
+        assert_eq!(stamps, [Path::new("/usr/bin/python3")]);
+    }
+
+    #[test]
+    fn a_path_is_that_of_the_working_tree_and_no_tool_is_no_script() {
+        let root = Path::new("/a b");
+        assert_eq!(script(&[], root), "");
+        assert!(script(&tools_of("uv run x.py"), root).contains("'/a b/.venv/bin/python' -c"));
+    }
+}
