@@ -12,6 +12,7 @@ use super::args::LogArgs;
 use super::error::CliError;
 use super::output;
 use super::run::current_dir;
+use super::settings::clock;
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
@@ -29,11 +30,12 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         top: args.top,
     };
     let selected = select(view.history.records(), &notes, &selection);
-    let grid = |for_people| experiments_grid(&view.history, &selected, &notes, &columns, for_people);
+    let screen = Some(clock()?);
+    let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);
     match Format::from(args.format) {
-        Format::Table => output::text(&grid(true).to_table(output::width())),
-        Format::Csv => output::text(&grid(false).to_csv()),
-        Format::Markdown => output::text(&grid(true).to_markdown()),
+        Format::Table => output::text(&grid(screen).to_table(output::width())),
+        Format::Csv => output::text(&grid(None).to_csv()),
+        Format::Markdown => output::text(&grid(screen).to_markdown()),
         Format::Json => {
             let with_notes = |record: &&Record| {
                 let mut value = json!(record);

@@ -10,8 +10,8 @@ use autoresearch::session::{SessionError, SessionView};
 
 use super::args::{OutputFormat, ReportArgs};
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
+use super::{output, settings};
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
@@ -26,7 +26,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     };
     let bytes = fs::read(&path).map_err(|source| SessionError::Io { action: "read", path: path.clone(), source })?;
     let ledger = ledger::read(&bytes, args.metric.as_deref(), direction);
-    print(&Report::of_ledger(&ledger), args.format);
+    print(&Report::of_ledger(&ledger), args.format)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -39,11 +39,11 @@ pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
     let notes = view.notes(view.history.records())?;
-    print(&report.with_course(view.flagged(), view.ended()).with_notes(&notes), format);
-    Ok(())
+    print(&report.with_course(&view.history, view.course()).with_notes(&notes), format)
 }
 
-fn print(report: &Report, format: OutputFormat) {
-    let format = Format::from(format);
-    output::text(&render_report(report, format, output::width(), output::glyphs()));
+fn print(report: &Report, format: OutputFormat) -> Result<(), CliError> {
+    let clock = settings::clock()?;
+    output::text(&render_report(report, Format::from(format), output::width(), output::glyphs(), clock));
+    Ok(())
 }

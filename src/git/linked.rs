@@ -56,7 +56,8 @@ impl Repo {
             _ => {}
         }
         let there = dir.ancestors().find_map(|above| above.canonicalize().ok()).unwrap_or_default();
-        let roots = [self.worktree().to_owned(), self.main_worktree()];
+        let all = self.gix.worktrees_including_main().during("listing worktrees")?;
+        let roots = all.into_iter().flatten().filter_map(|tree| tree.workdir().map(Path::to_owned));
         match roots.into_iter().find(|root| root.canonicalize().is_ok_and(|root| there.starts_with(root))) {
             Some(root) => Err(GitError::WithinWorktree { dir, root }),
             None => Ok(dir),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::experiments::signed_gain;
 use super::grid::Align;
-use crate::domain::{Note, Number, Outcome, Record, moment_text};
+use crate::domain::{Clock, Note, Number, Outcome, Record};
 use crate::rules::History;
 
 /// What a column of the table shows. A text is the name of a number in the logs where it is none of the others.
@@ -128,8 +128,8 @@ impl Column {
         (text.to_owned(), align)
     }
 
-    /// What stands in it for an experiment. `for_people` gives times on the user's clock.
-    pub(super) fn cell(&self, shown: &Shown<'_>, for_people: bool) -> String {
+    /// What stands in it for an experiment. Times are said as on the `screen` of who has that clock, else in UTC.
+    pub(super) fn cell(&self, shown: &Shown<'_>, screen: Option<Clock>) -> String {
         let record = shown.record;
         match self {
             Column::Id => record.id.to_string(),
@@ -142,7 +142,7 @@ impl Column {
             Column::Seconds => format!("{:.1}", record.run_seconds()),
             Column::Agent => record.agent.as_ref().map(|call| format!("{:.1}", call.seconds)).unwrap_or_default(),
             Column::Failure => record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default(),
-            Column::When => time(record.finished, for_people),
+            Column::When => time(record.finished, screen),
             Column::Direction => record.direction.clone().unwrap_or_default(),
             Column::Reason => record.reason.clone(),
             Column::Notes => shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; "),
@@ -155,8 +155,8 @@ impl Column {
     }
 }
 
-fn time(at: Timestamp, for_people: bool) -> String {
-    if for_people { moment_text(at) } else { at.to_string() }
+fn time(at: Timestamp, screen: Option<Clock>) -> String {
+    screen.map_or_else(|| at.to_string(), |clock| clock.said(at))
 }
 
 /// An experiment with what the columns show of its surroundings.

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use super::columns::{Column, DEFAULT, Shown, incumbents};
 use super::grid::{Align, Grid};
-use crate::domain::{Direction, GuardRun, Note, Number, Record, Run, one_line};
+use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, one_line};
 use crate::rules::{History, format_distance};
 
-/// Experiments of a session as a table with these columns; without any, with those that matter most, and for people with
-/// the notes where there are some.
+/// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
+/// people, who have that clock, the notes come with those where there are some.
 pub fn experiments_grid(
     history: &History,
     selected: &[&Record],
     notes: &BTreeMap<u32, Vec<Note>>,
     columns: &[Column],
-    for_people: bool,
+    screen: Option<Clock>,
 ) -> Grid {
     let mut columns = columns.to_vec();
     if columns.is_empty() {
         columns.extend(DEFAULT);
-        if for_people && selected.iter().any(|record| notes.contains_key(&record.id)) {
+        if screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id)) {
             columns.push(Column::Notes);
         }
     }
@@ -29,7 +29,7 @@ pub fn experiments_grid(
     for record in selected {
         let (notes, incumbent) = (notes.get(&record.id).map_or(&[][..], Vec::as_slice), incumbents.get(&record.id));
         let shown = Shown { record, notes, incumbent };
-        grid.push(columns.iter().map(|column| column.cell(&shown, for_people)));
+        grid.push(columns.iter().map(|column| column.cell(&shown, screen)));
     }
     grid
 }

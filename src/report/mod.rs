@@ -5,19 +5,24 @@
 mod chart;
 mod columns;
 mod compared;
+mod course;
 mod experiments;
 mod finalize;
 mod findings;
 mod found;
 mod grid;
+mod headline;
 mod ideas;
+mod json;
 mod render;
+mod sections;
 mod status;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
 pub use columns::{Column, ColumnError};
 pub use compared::{compared_grid, compared_json};
+pub use course::Course;
 pub use experiments::{experiments_grid, record_grid};
 pub use finalize::{kept_message, squashed_message};
 pub use findings::{findings_grid, findings_json, findings_text};

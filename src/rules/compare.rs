@@ -159,32 +159,25 @@ fn fields(document: &Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::{record, run};
     use super::*;
     use crate::domain::{Direction, MetricSource, MetricSpec};
 
-    fn record(value: &str, more: Value) -> Record {
-        let mut record = json!({
-            "version": 1, "id": 1, "tag": "t", "commit": "c", "base": "b", "description": "", "direction": null,
-            "outcome": "keep", "failure": null, "reason": "", "metrics": {"loss": 2, "steps": 100}, "memory_gb": 1.5,
-            "metric": {"name": "loss", "direction": "lower", "value": value.parse::<f64>().unwrap(), "raw": value},
-            "runs": [{"command": "train", "seed": null, "started": "2026-11-20T22:00:00Z", "seconds": 60.0, "exit": 0,
-                      "signal": null, "value": null}],
-            "diff": {"files": 1, "added": 1, "deleted": 0}, "agent": null,
+    fn measured(value: &str, more: Value) -> Record {
+        let mut fields = json!({
+            "id": 1, "value": value, "metrics": {"loss": 2, "steps": 100}, "memory_gb": 1.5, "runs": [run(60.0, None)],
             "environment": {"host": "a", "gpu": null, "driver": "1", "lockfile": null},
-            "started": "2026-11-20T22:00:00Z", "finished": "2026-11-20T22:00:00Z",
         });
-        for (name, value) in more.as_object().unwrap() {
-            record[name] = value.clone();
-        }
-        serde_json::from_value(record).unwrap()
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        record(fields)
     }
 
     #[test]
     fn numbers_stand_side_by_side_and_what_is_the_same_elsewhere_is_left_out() {
         let environment = json!({"host": "b", "gpu": null, "driver": "1", "lockfile": null});
         let (a, b) = (
-            record("2.00", json!({})),
-            record(
+            measured("2.00", json!({})),
+            measured(
                 "1.90",
                 json!({"metrics": {"steps": 110, "lr": 0.1}, "memory_gb": null, "environment": environment}),
             ),
@@ -205,7 +198,7 @@ mod tests {
         );
         let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::Log };
         let at = a.started;
-        let one = Contract::new("one".parse().unwrap(), metric, "train".into(), a.commit.clone(), at);
+        let one = Contract::new("one".parse().unwrap(), metric, "sh train.sh".into(), a.commit.clone(), at);
         let two = Contract { tag: "two".parse().unwrap(), min_delta: 0.5, ..one.clone() };
         let rows = compare(&a, &a, [Some(&one), Some(&two)]);
         let settings: Vec<_> = rows.iter().filter(|row| row.aspect == Aspect::Settings).collect();

@@ -67,27 +67,28 @@ fn says(record: &Record, notes: &BTreeMap<u32, Vec<Note>>, pattern: &Regex) -> b
 mod tests {
     use serde_json::json;
 
+    use super::super::sample::record;
     use super::*;
+    use crate::domain::Direction;
 
-    fn record(id: u32, outcome: &str, value: Option<f64>, description: &str) -> Record {
-        serde_json::from_value(json!({
-            "version": 1, "id": id, "tag": "t", "commit": "c", "base": "b", "description": description,
-            "direction": "lr", "outcome": outcome, "failure": null, "reason": "", "metrics": {}, "memory_gb": null,
-            "metric": {"name": "acc", "direction": "higher", "value": value, "raw": null}, "runs": [], "agent": null,
-            "diff": {"files": 1, "added": 1, "deleted": 0},
-            "environment": {"host": "", "gpu": null, "driver": null, "lockfile": null},
-            "started": "2026-11-20T22:00:00Z", "finished": format!("2026-11-20T22:0{id}:00Z"),
-        }))
-        .unwrap()
+    fn measured(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Record {
+        let at = format!("2026-11-20T22:0{id}:00Z");
+        let mut fields = json!({"id": id, "outcome": outcome, "description": description, "finished": at});
+        if let Some(value) = value {
+            fields["value"] = value.into();
+        }
+        let mut record = record(fields);
+        record.metric.direction = Direction::Higher;
+        record
     }
 
     #[test]
     fn selects_sorts_and_cuts() {
         let records = [
-            record(0, "keep", Some(0.5), "baseline"),
-            record(1, "crash", None, "warmup"),
-            record(2, "discard", Some(0.4), "more warmup"),
-            record(3, "keep", Some(0.6), "decay"),
+            measured(0, "keep", Some("0.5"), "baseline"),
+            measured(1, "crash", None, "warmup"),
+            measured(2, "discard", Some("0.4"), "more warmup"),
+            measured(3, "keep", Some("0.6"), "decay"),
         ];
         let note = Note { at: None, by: None, text: "look at WARMUP again".into() };
         let notes = BTreeMap::from([(3, vec![note])]);

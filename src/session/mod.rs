@@ -10,6 +10,7 @@ mod branches;
 mod calling;
 mod check;
 mod contradiction;
+mod course;
 mod demo;
 mod directing;
 mod doctor;

@@ -13,7 +13,7 @@ use super::running::{RUN, judge_run, metric_file_stamp, run_variables};
 use crate::domain::{Contract, Failure, Number, Record, ended_text};
 use crate::exec::{self, Exit, Job};
 use crate::git::{HeadTarget, Repo};
-use crate::rules::{CameBack, came_back, widest_repeat};
+use crate::rules::{CameBack, came_back, spread};
 
 /// The folder of the run, in the working tree's own git folder: it goes with the working tree, and is no part of it.
 const FOLDER: &str = "autoresearch-repro";
@@ -147,7 +147,7 @@ impl SessionView {
         while !follower.look()? {}
         let (_, verdict) = judge_run(follower, &contract.metric.source, root, before.as_deref(), &exit);
         let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(record.metric.number());
-        let spread = widest_repeat(&self.history);
+        let spread = spread(self.history.records(), &self.elsewhere());
         Ok(Some(Reproduced {
             came_back: numbers.map(|(measured, recorded)| came_back(&recorded, measured, spread.as_ref())),
             measured: verdict.value,
