@@ -3,20 +3,28 @@
 mod driving;
 mod formats;
 mod reading;
+mod shell;
 mod taking;
 
 use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use formats::{AnswerFormat, OutputFormat, StreamFormat};
-pub(super) use reading::{BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
+pub(super) use reading::{
+    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs,
+};
+pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
 pub(super) use taking::{FinalizeArgs, NoteArgs, ReproArgs, RestoreArgs};
+
+use super::globals::Globals;
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]
 #[command(name = "ar", version = concat!("(autoresearch) ", env!("CARGO_PKG_VERSION")), about)]
 #[command(disable_help_subcommand = true)]
 pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) globals: Globals,
     #[command(subcommand)]
     pub(super) command: Command,
 }
@@ -61,4 +69,8 @@ pub(super) enum Command {
     Init(InitArgs),
     /// The whole loop on a built-in example
     Demo(DemoArgs),
+    /// What a shell needs to complete commands, sessions and experiments
+    Completions(CompletionsArgs),
+    /// The manual pages
+    Man(ManArgs),
 }

@@ -8,24 +8,25 @@ use autoresearch::session::SessionView;
 
 use super::args::DiffArgs;
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
+use super::{output, pager};
 
 /// Prints two experiments side by side, and how their code differs.
 pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
     let dir = current_dir()?;
-    let (view, a) = SessionView::open_at(&dir, &args.a, args.tag.clone())?;
-    let is_same = args.a.tag == args.b.tag || args.b.tag.as_ref() == Some(&view.tag);
+    let (view, a) = SessionView::open_at(&dir, &args.experiment, args.tag.clone())?;
+    let is_same = args.experiment.tag == args.other.tag || args.other.tag.as_ref() == Some(&view.tag);
     let other = match is_same {
         true => None,
-        false => Some(SessionView::open_at(&dir, &args.b, args.tag)?),
+        false => Some(SessionView::open_at(&dir, &args.other, args.tag)?),
     };
     let (contract, b) = match other {
         Some((other, b)) => (other.contract, b),
-        None => (view.contract.clone(), view.find(&args.b.which)?.clone()),
+        None => (view.contract.clone(), view.find(&args.other.which)?.clone()),
     };
     let rows = compare(&a, &b, [view.contract.as_ref(), contract.as_ref()]);
     let code = view.repo.diff_text(&a.commit, &b.commit)?;
+    let _pager = pager::start();
     let grid = compared_grid(&a, &b, &rows);
     match Format::from(args.format) {
         Format::Table => {
@@ -37,7 +38,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
             }
             if !code.is_empty() {
                 output::line("");
-                output::foreign(&code);
+                output::untrusted(&code);
             }
         }
         Format::Csv => output::text(&grid.to_csv()),

@@ -3,19 +3,30 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, Record};
-use autoresearch::report::{Column, Format, experiments_grid};
+use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json};
 use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
 use serde_json::{Value, json};
 
 use super::args::LogArgs;
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
 use super::settings::clock;
+use super::{foreign, output, pager};
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
+    if let Some(ledger) = foreign::read(&args.foreign)? {
+        let _pager = pager::start();
+        let grid = ledger_grid(&ledger);
+        output::text(&match Format::from(args.format) {
+            Format::Table => grid.to_table(output::width()),
+            Format::Csv => grid.to_csv(),
+            Format::Markdown => grid.to_markdown(),
+            Format::Json => format!("{:#}\n", ledger_json(&ledger)),
+        });
+        return Ok(ExitCode::SUCCESS);
+    }
     let view = SessionView::open(&current_dir()?, args.tag)?;
     let column = |name: &String| {
         Column::named(name.trim(), &view.history)
@@ -32,6 +43,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let selected = select(view.history.records(), &notes, &selection);
     let screen = Some(clock()?);
     let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);
+    let _pager = pager::start();
     match Format::from(args.format) {
         Format::Table => output::text(&grid(screen).to_table(output::width())),
         Format::Csv => output::text(&grid(None).to_csv()),

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::args::ShowArgs;
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
+use super::{output, pager};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
@@ -22,13 +22,14 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
     let notes = view.notes([&record])?.remove(&record.id).unwrap_or_default();
+    let _pager = pager::start();
     let grid = record_grid(&record, &notes);
     match format {
         Format::Table => {
             output::text(&grid.to_table(output::width()));
             if !diff.is_empty() {
                 output::line("");
-                output::foreign(&diff);
+                output::untrusted(&diff);
             }
             let has_log = if args.log { print_logs(&view, &record)? } else { print_tail(&view, &record)? };
             if let (false, Some(why)) = (has_log, dropped) {

@@ -14,6 +14,7 @@ mod trace;
 mod verdict;
 mod vocabulary;
 
+pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file};
 pub use plain::PlainText;
 pub use scanner::{Found, LogSummary, PatternError, Scanner};

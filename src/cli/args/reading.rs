@@ -11,22 +11,33 @@ use super::formats::{OutcomeName, OutputFormat, SortOrder};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
     /// The session [default: that of the current branch, else the only one]
+    #[arg(conflicts_with = "file")]
     pub(in crate::cli) tag: Option<Tag>,
-    /// Read this ledger instead of a session
-    #[arg(long, value_name = "FILE", conflicts_with = "tag")]
-    pub(in crate::cli) ledger: Option<PathBuf>,
-    /// The ledger's column to look at
-    #[arg(long, value_name = "NAME", requires = "ledger")]
-    pub(in crate::cli) metric: Option<String>,
-    /// Less of the metric is better
-    #[arg(long, conflicts_with = "higher", requires = "ledger")]
-    pub(in crate::cli) lower: bool,
-    /// More of the metric is better
-    #[arg(long, requires = "ledger")]
-    pub(in crate::cli) higher: bool,
+    #[command(flatten)]
+    pub(in crate::cli) foreign: LedgerArgs,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
+}
+
+/// A ledger in place of a session.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct LedgerArgs {
+    /// Read this ledger instead of a session; whoever wrote it
+    #[arg(long = "ledger", value_name = "FILE")]
+    pub(in crate::cli) file: Option<PathBuf>,
+    /// The ledger's column to look at
+    #[arg(long, value_name = "NAME", requires = "file")]
+    pub(in crate::cli) metric: Option<String>,
+    /// Less of the metric is better
+    #[arg(long, conflicts_with = "higher", requires = "file")]
+    pub(in crate::cli) lower: bool,
+    /// More of the metric is better
+    #[arg(long, requires = "file")]
+    pub(in crate::cli) higher: bool,
+    /// The segment of a JSON-lines ledger, from 1 [default: the newest with rows]
+    #[arg(long, value_name = "N", requires = "file")]
+    pub(in crate::cli) segment: Option<usize>,
 }
 
 #[derive(Debug, Args)]
@@ -41,23 +52,26 @@ pub(in crate::cli) struct StatusArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LogArgs {
     /// The session [default: that of the current branch, else the only one]
+    #[arg(conflicts_with = "file")]
     pub(in crate::cli) tag: Option<Tag>,
     /// The order: the best first, by number, or the newest first
-    #[arg(long, value_name = "ORDER", default_value = "id")]
+    #[arg(long, conflicts_with = "file", value_name = "ORDER", default_value = "id")]
     pub(in crate::cli) sort: SortOrder,
     /// Those of this outcome; several if need be
-    #[arg(long, value_name = "OUTCOME")]
+    #[arg(long, conflicts_with = "file", value_name = "OUTCOME")]
     pub(in crate::cli) outcome: Vec<OutcomeName>,
     /// Only the first ones in that order
-    #[arg(long, value_name = "N")]
+    #[arg(long, conflicts_with = "file", value_name = "N")]
     pub(in crate::cli) top: Option<usize>,
     /// Those with this pattern in their description, reason, direction, failure or notes
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, conflicts_with = "file", value_name = "REGEX")]
     pub(in crate::cli) grep: Option<Regex>,
     /// The columns: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason, notes,
     /// description, and any number of the logs by its name
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, conflicts_with = "file", value_name = "NAMES", value_delimiter = ',')]
     pub(in crate::cli) columns: Vec<String>,
+    #[command(flatten)]
+    pub(in crate::cli) foreign: LedgerArgs,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
@@ -83,10 +97,10 @@ pub(in crate::cli) struct ShowArgs {
 pub(in crate::cli) struct DiffArgs {
     /// An experiment: its number, a hash prefix, best, baseline or last; nov20/7 for one of another session
     #[arg(value_name = "A")]
-    pub(in crate::cli) a: ExperimentName,
+    pub(in crate::cli) experiment: ExperimentName,
     /// The one that it is compared with
     #[arg(value_name = "B")]
-    pub(in crate::cli) b: ExperimentName,
+    pub(in crate::cli) other: ExperimentName,
     /// The session [default: that of the current branch, else the only one]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
@@ -122,10 +136,12 @@ pub(in crate::cli) struct ExtractArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DoctorArgs {
     /// The session [default: that of the current branch, else all of them]
-    #[arg(value_name = "TAG")]
+    #[arg(value_name = "TAG", conflicts_with = "file")]
     pub(in crate::cli) session: Option<Tag>,
+    #[command(flatten)]
+    pub(in crate::cli) foreign: LedgerArgs,
     /// Mend what can be mended without a guess; what is replaced is kept beside it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     pub(in crate::cli) repair: bool,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
