@@ -10,6 +10,7 @@ mod grid;
 mod ideas;
 mod render;
 mod status;
+mod watch;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
@@ -20,4 +21,5 @@ pub use grid::{Align, Format, Grid};
 pub use ideas::ideas_grid;
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use watch::{Course, Scene, Screen, Scroll, draw};
 pub use width::{columns, fit, wrap};
