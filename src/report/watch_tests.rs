@@ -93,7 +93,9 @@ fn a_night_on_the_screens_that_people_have() {
 fn a_screen_has_the_size_that_it_is_given_whatever_there_is_to_show() {
     let hostile = status(vec![record(0, "keep", Some("2.0"), HOSTILE), record(1, "crash", None, &"名".repeat(300))]);
     for status in [&status(Vec::new()), &night(), &hostile] {
-        for (width, height) in (0..130).step_by(13).flat_map(|width| (0..60).step_by(4).map(move |height| (width, height))) {
+        for (width, height) in
+            (0..130).step_by(13).flat_map(|width| (0..60).step_by(4).map(move |height| (width, height)))
+        {
             for glyphs in [Glyphs::Unicode, Glyphs::Ascii] {
                 let screen = screen(status, Scroll { top: Some(1) }, (width, height), glyphs);
                 assert_eq!(screen.lines.len(), usize::from(height));
@@ -118,12 +120,12 @@ fn nothing_that_others_wrote_acts_on_the_terminal() {
         gpus: &[],
         trouble: Some(HOSTILE),
     };
+    let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
     for glyphs in [Glyphs::Unicode, Glyphs::Ascii] {
         let screen = draw(&scene, Scroll::default(), 100, 30, glyphs);
         let text = text(&screen);
         assert!(text.matches("next").count() > 5, "{text}");
         assert!(text.chars().all(|c| c == '\n' || !c.is_control() && !is_reordering(c)), "{text}");
-        let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
         assert!(screen.lines.iter().all(|line| !colours.replace_all(line, "").contains('\u{1b}')));
         assert!(glyphs == Glyphs::Unicode || text.is_ascii(), "{text}");
     }
