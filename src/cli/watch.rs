@@ -12,7 +12,7 @@ use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use autoresearch::domain::{Clock, GpuLoad, Tag, with_causes};
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
-use autoresearch::report::{Course, Scene, Screen, Scroll, SessionStatus, columns, draw, fit};
+use autoresearch::report::{Overview, Scene, Screen, Scroll, SessionStatus, columns, draw, fit};
 use autoresearch::session::{Lookout, SessionError, find_session};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use crossterm::terminal::{
@@ -150,8 +150,8 @@ struct View<'a> {
     lookout: Lookout<'a>,
     gpus: GpuMonitor,
     loads: Vec<GpuLoad>,
-    /// What was seen last, and its course.
-    seen: Option<(SessionStatus, Course)>,
+    /// What was seen last, and what was worked out of it.
+    seen: Option<(SessionStatus, Overview)>,
     log: Vec<String>,
     scroll: Scroll,
     /// Why nothing newer was seen.
@@ -188,11 +188,11 @@ impl<'a> View<'a> {
         };
         self.trouble = None;
         self.log = status.log.as_ref().map(|log| self.lookout.last_lines(log).to_vec()).unwrap_or_default();
-        let course = match self.seen.take() {
-            Some((_, course)) if course.is_of(&status) => course,
-            _ => Course::of(&status),
+        let overview = match self.seen.take() {
+            Some((_, overview)) if overview.is_of(&status) => overview,
+            _ => Overview::of(&status),
         };
-        self.seen = Some((status, course));
+        self.seen = Some((status, overview));
     }
 
     fn scroll(&mut self, rows: isize, page: usize) {
@@ -204,8 +204,8 @@ impl<'a> View<'a> {
     fn screen(&self, width: u16, height: u16) -> Screen {
         let trouble = self.trouble.as_deref();
         match &self.seen {
-            Some((status, course)) => {
-                let scene = Scene { status, course, log: &self.log, gpus: &self.loads, trouble };
+            Some((status, overview)) => {
+                let scene = Scene { status, overview, log: &self.log, gpus: &self.loads, trouble };
                 draw(&scene, self.scroll, width, height, output::glyphs())
             }
             None => Screen { lines: vec![fit(trouble.unwrap_or_default(), Some(width))], page: 0 },

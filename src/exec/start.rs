@@ -208,8 +208,11 @@ pub fn shims(folder: &Path, name: &str) -> Vec<u32> {
 }
 
 fn shims_of(files: &Files) -> Vec<u32> {
-    let found = tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()]);
-    found.into_iter().filter_map(|pid| pid.try_into().ok()).collect()
+    shim_pids(files).into_iter().filter_map(|pid| pid.try_into().ok()).collect()
+}
+
+fn shim_pids(files: &Files) -> Vec<unix::Pid> {
+    tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()])
 }
 
 /// Whether the job `name` in `folder` still goes on, also when the folder or its lock was deleted.
@@ -238,14 +241,11 @@ async fn released(lock: &File) -> io::Result<()> {
     }
 }
 
-/// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted. Does nothing where
-/// there is no `/proc`.
+/// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted, and waits until
+/// it is gone. Does nothing where there is no `/proc`.
 pub async fn end_left_over(folder: &Path, name: &str) {
     let files = Files::named(folder, name);
-    for shim in shims_of(&files).into_iter().filter_map(|shim| shim.try_into().ok()) {
-        // One that is gone meanwhile is no error.
-        let _ = unix::send(shim, Signal::Kill);
-    }
+    kill_all(|| shim_pids(&files)).await;
     kill_marked(&files.job).await;
 }
 
@@ -253,14 +253,20 @@ pub async fn end_left_over(folder: &Path, name: &str) {
 /// how many processes that were. Does nothing where there is no `/proc`.
 async fn kill_marked(job_file: &Path) -> usize {
     let marker = marker_of(job_file);
+    kill_all(|| tree::with_variable(&marker)).await
+}
+
+/// Kills the processes that are found until none is, and gives how many they were.
+async fn kill_all(find: impl Fn() -> Vec<unix::Pid>) -> usize {
     let deadline = Instant::now() + SWEEP_PATIENCE;
     let mut killed = Vec::new();
     loop {
-        let left = tree::with_variable(&marker);
+        let left = find();
         if left.is_empty() || Instant::now() > deadline {
             return killed.len();
         }
         for pid in left {
+            // One that is gone meanwhile is no error.
             if unix::send(pid, Signal::Kill).is_ok() && !killed.contains(&pid) {
                 killed.push(pid);
             }

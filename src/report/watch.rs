@@ -29,18 +29,18 @@ const NARROW: usize = 40;
 
 /// What is worked out once for each state of the experiments.
 #[derive(Debug)]
-pub struct Course {
+pub struct Overview {
     history: Arc<History>,
     series: Series,
     counts: String,
 }
 
-impl Course {
+impl Overview {
     /// Works it out for what the status shows.
-    pub fn of(status: &SessionStatus) -> Course {
+    pub fn of(status: &SessionStatus) -> Overview {
         let report = status.report();
         let series = Series::new(report.metric.as_deref().unwrap_or("value"), report.direction, &report.points);
-        Course { history: Arc::clone(&status.history), series, counts: counts_sentence(&report) }
+        Overview { history: Arc::clone(&status.history), series, counts: counts_sentence(&report) }
     }
 
     /// Whether it is still that of the status.
@@ -54,8 +54,8 @@ impl Course {
 pub struct Scene<'a> {
     /// What is happening.
     pub status: &'a SessionStatus,
-    /// The course of its experiments.
-    pub course: &'a Course,
+    /// What was worked out of its experiments.
+    pub overview: &'a Overview,
     /// The last lines of the log that the status names.
     pub log: &'a [String],
     /// What the GPUs do; empty where there are none.
@@ -112,7 +112,7 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
     let room = rows.saturating_sub(lines.len() + usize::from(has_foot));
 
     let chart_rows = if room >= ROOM_FOR_CHART { (room * 9 / 20).clamp(LEAST_CHART, MOST_CHART) } else { 0 };
-    let chart = chart_text(&scene.course.series, width, u16::try_from(chart_rows).unwrap_or(0), glyphs);
+    let chart = chart_text(&scene.overview.series, width, u16::try_from(chart_rows).unwrap_or(0), glyphs);
     lines.extend(chart.lines().map(str::to_owned));
 
     let room = rows.saturating_sub(lines.len() + usize::from(has_foot));
@@ -138,7 +138,7 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
 
 /// What there is to know at once, the most important first.
 fn head(scene: &Scene<'_>, width: usize) -> Vec<String> {
-    let Scene { status, course, .. } = scene;
+    let Scene { status, overview, .. } = scene;
     let mut lines = Vec::new();
     let names = if width < NARROW { 0 } else { NAMES };
     let plain = Style::new();
@@ -170,7 +170,7 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<String> {
         0 => String::new(),
         count => format!("; {count} since the last keep"),
     };
-    add("experiments", plain, &format!("{}{since}", course.counts));
+    add("experiments", plain, &format!("{}{since}", overview.counts));
     add("at work", plain, &status.at_work_sentence());
     lines
 }
@@ -252,7 +252,7 @@ impl Row {
         Row {
             id: "#".into(),
             outcome: "outcome".into(),
-            value: clean(&scene.course.series.metric),
+            value: clean(&scene.overview.series.metric),
             commit: "commit".into(),
             took: "took".into(),
             memory: "GiB".into(),

@@ -73,7 +73,7 @@ fn night() -> SessionStatus {
 fn screen(status: &SessionStatus, scroll: Scroll, (width, height): (u16, u16), glyphs: Glyphs) -> Screen {
     let log: Vec<String> = (1..=20).map(|step| format!("\tstep {step}: loss 2.{step}")).collect();
     let gpus = [GpuLoad { name: "NVIDIA H100".into(), used: 36 << 30, total: 80 << 30, percent: Some(97) }];
-    let scene = Scene { status, course: &Course::of(status), log: &log, gpus: &gpus, trouble: None };
+    let scene = Scene { status, overview: &Overview::of(status), log: &log, gpus: &gpus, trouble: None };
     draw(&scene, scroll, width, height, glyphs)
 }
 
@@ -115,7 +115,7 @@ fn nothing_that_others_wrote_acts_on_the_terminal() {
     }
     let scene = Scene {
         status: &status,
-        course: &Course::of(&status),
+        overview: &Overview::of(&status),
         log: &[HOSTILE.to_owned()],
         gpus: &[],
         trouble: Some(HOSTILE),

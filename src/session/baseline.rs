@@ -19,6 +19,7 @@ impl Session<'_> {
         let start = self.contract.start.clone();
         let mut open = match self.journal.open.clone() {
             Some(open) => {
+                self.await_files(&open).await;
                 if !matches!(job_found(&self.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
                     self.end_jobs(0).await?;
                     self.check_out(&open)?;
@@ -81,7 +82,7 @@ impl Session<'_> {
             open = self.prepare_run(open)?;
         }
         let measured = loop {
-            let running = self.take_run(&open)?;
+            let running = self.take_run(&open).await?;
             match self.watch_run(running, &open, deadline).await? {
                 Ended::Over(measured) => break *measured,
                 Ended::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,

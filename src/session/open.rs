@@ -54,6 +54,8 @@ pub struct Session<'a> {
     pub(super) tools: Option<Tools>,
     /// The untracked files as they were when the last experiment was settled, or the agent was called.
     pub(super) untracked: Option<Untracked>,
+    /// The experiment and the number of the run that this process made ready: nobody else can have started it.
+    pub(super) prepared_run: Option<(u32, u32)>,
     /// What the agent is told of earlier nights.
     pub(super) memories: Memories,
     /// What was told to be wrong with something that the night does not depend on.
@@ -141,6 +143,7 @@ impl<'a> Session<'a> {
             environment,
             tools: None,
             untracked,
+            prepared_run: None,
             memories: Memories::default(),
             troubles: BTreeSet::new(),
             taken_back: false,

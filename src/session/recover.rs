@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::attempt::Attempted;
 use super::calling::AGENT;
@@ -16,12 +19,19 @@ use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
 use crate::state::OpenExperiment;
 
+/// How long a shim has to put back the files of its job: it looks each second.
+const FILES_BACK: Duration = Duration::from_secs(10);
+
+/// How often it is looked meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+
 impl Session<'_> {
     /// Finishes the open experiment, if there is one. A baseline that is not recorded yet is left to
     /// [`Session::measure_baseline`].
     pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
         self.end_unseen().await?;
         let Some(mut open) = self.journal.open.clone() else { return Ok(None) };
+        self.await_files(&open).await;
         let found = self.found(&open)?;
         if open.id == 0 && !found.recorded {
             return Ok(None);
@@ -91,12 +101,31 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What the journal says of the open experiment, and what is really there.
-    fn found(&self, open: &OpenExperiment) -> Result<Found, SessionError> {
-        let job = match (self.journal.phase, &open.draft) {
+    /// Waits until the shim of a job that goes on has put back the files by which it is found, where somebody deleted
+    /// them just now; ends the job when it does not.
+    pub(super) async fn await_files(&self, open: &OpenExperiment) {
+        let (folder, job) = (self.folder.run(open.id), self.open_job(open));
+        let has_files = || ["job", "started"].iter().all(|kind| exec::job_file(&folder, &job, kind).is_file());
+        let begun = Instant::now();
+        while exec::is_going_on(&folder, &job) && !(exec::is_held(&folder) && has_files()) {
+            if begun.elapsed() > FILES_BACK {
+                return exec::end_left_over(&folder, &job).await;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The job that the journal says is the newest of the open experiment.
+    fn open_job(&self, open: &OpenExperiment) -> String {
+        match (self.journal.phase, &open.draft) {
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
             _ => RUN.to_owned(),
-        };
+        }
+    }
+
+    /// What the journal says of the open experiment, and what is really there.
+    fn found(&self, open: &OpenExperiment) -> Result<Found, SessionError> {
+        let job = self.open_job(open);
         Ok(Found {
             phase: self.journal.phase,
             has_commit: open.commit.is_some(),

@@ -1,6 +1,7 @@
 //! One execution of the measuring command: started, watched, measured.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -97,6 +98,9 @@ impl Measured {
     }
 }
 
+/// How often the files of a run may be deleted in the moment in which it is picked up.
+const DELETIONS: u32 = 3;
+
 /// A run that is going on.
 pub(super) struct RunWatch {
     job: Running,
@@ -141,18 +145,33 @@ impl Session<'_> {
         };
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
         self.enter(Phase::Running, open.clone())?;
+        self.prepared_run = Some((open.id, open.runs));
         crash::point("running.entered");
         Ok(open)
     }
 
     /// Picks up the run of the open experiment, or starts it if there is none.
-    pub(super) fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
-        match job_found(&self.folder.run(open.id), RUN) {
-            RunFound::Going | RunFound::Over => {
-                self.begin_watch("the run", open.id)?;
-                self.attach_run(open)
+    pub(super) async fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
+        let mut deletions = 0;
+        loop {
+            if self.prepared_run != Some((open.id, open.runs)) {
+                self.await_files(open).await;
             }
-            RunFound::Gone | RunFound::Unstarted => self.start_run(open),
+            if matches!(job_found(&self.folder.run(open.id), RUN), RunFound::Gone | RunFound::Unstarted) {
+                return self.start_run(open);
+            }
+            match self.attach_run(open) {
+                // Its files were deleted since that look.
+                Err(SessionError::Exec(ExecError::File { source, .. }))
+                    if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
+                {
+                    deletions += 1;
+                }
+                run => {
+                    self.begin_watch("the run", open.id)?;
+                    return run;
+                }
+            }
         }
     }
 

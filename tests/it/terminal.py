@@ -3,11 +3,11 @@
 usage: terminal.py MODE FOLDER COMMAND...
 
 MODE is a list of words: `nohup` has hang-ups ignored, `frozen` stops all output as Ctrl-S does and reads none,
-`background` runs the command in the background of a terminal on which that may not write, `dumb` on one that cannot be
-drawn on, and `screen` writes all that the terminal gets to the file `screen` in FOLDER. When a file `close` appears
-there, the terminal is closed; `keys` is typed, `size` has the lines and columns that it gets, `signal` the number of a
-signal. What became of the command is printed: its exit status, or the signal that ended or stopped it, and with `screen`
-whether the terminal is as it was. A command that does not end is killed after a minute.
+`background` runs the command in the background of a terminal on which that may not write, and `screen` writes all that the
+terminal gets to the file `screen` in FOLDER. When a file `close` appears there, the terminal is closed; `keys` is typed,
+`size` has the lines and columns that it gets, `signal` the number of a signal. What became of the command is printed: its
+exit status, or the signal that ended or stopped it, and with `screen` whether the terminal is as it was. A command that
+does not end is killed after a minute.
 """
 
 import fcntl
@@ -26,8 +26,6 @@ mode, folder, command = sys.argv[1].split(","), sys.argv[2], sys.argv[3:]
 def run():
     if "nohup" in mode:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    if "dumb" in mode:
-        os.environ["TERM"] = "dumb"
     if "background" in mode:
         state = termios.tcgetattr(0)
         state[3] |= termios.TOSTOP

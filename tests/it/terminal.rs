@@ -36,10 +36,16 @@ const LOOP: [&str; 12] = [
 
 /// Calls the binary on a terminal of its own; see `terminal.py`.
 fn on_terminal(repo: &TestRepo, mode: &str, args: &[&str]) -> Child {
+    on_terminal_with(repo, mode, &[], args)
+}
+
+/// The same with variables.
+fn on_terminal_with(repo: &TestRepo, mode: &str, variables: &[(&str, &str)], args: &[&str]) -> Child {
     let mut command = Command::new("python3");
     repo.environment(&mut command);
     command
         .env("AR_CLOCK", CLOCK)
+        .envs(variables.iter().copied())
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/terminal.py"))
         .args([mode, repo.outside().to_str().unwrap(), AR])
         .args(args)
@@ -231,7 +237,27 @@ fn what_cannot_be_drawn_on_gets_an_error_that_names_the_other_way() {
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
     let refused = ar(&repo, ["status", "--watch"]).exits(1).stderr;
     assert_eq!(refused, "error: --watch needs a terminal\nhint: `ar status` prints it once\n");
-    came_to(on_terminal(&repo, "screen,dumb", &["status", "--watch"]), "1 as it was");
+    came_to(on_terminal_with(&repo, "screen", &[("TERM", "dumb")], &["status", "--watch"]), "1 as it was");
     assert!(screen_has(&repo, &["TERM is dumb", "`ar status` prints it once"]).is_some());
     ar(&repo, ["status", "--watch", "--format", "json"]).exits(2);
+}
+
+#[test]
+fn a_long_answer_on_a_terminal_goes_to_the_pager_unless_that_is_not_wanted_or_not_there() {
+    let repo = training_repo();
+    ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
+    let paged = repo.outside().join("paged");
+    let pager = format!("cat > {}", paged.display());
+    let call = |pager: &str, args: &[&str]| {
+        let _ = fs::remove_file(&paged);
+        came_to(on_terminal_with(&repo, "plain", &[("AR_PAGER", pager), ("PAGER", "false")], args), "0");
+        fs::read_to_string(&paged).unwrap_or_default()
+    };
+    assert!(call(&pager, &["log"]).contains("baseline"));
+    // Whoever leaves the pager at once has seen enough.
+    assert_eq!(call("true", &["show", "0"]), "");
+    assert_eq!(call(&pager, &["log", "--no-pager"]), "");
+    assert_eq!(call("no-such-pager", &["log"]), "");
+    // What a command says that is not an answer to read does not go there.
+    assert_eq!(call(&pager, &["status"]), "");
 }
