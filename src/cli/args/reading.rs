@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use autoresearch::domain::Tag;
 use clap::Args;
 
-use super::formats::OutputFormat;
+use super::formats::{OutputFormat, ReportFormat};
+use crate::cli::values::ChartFile;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
@@ -14,9 +15,12 @@ pub(in crate::cli) struct ReportArgs {
     pub(in crate::cli) tag: Option<Tag>,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
+    /// Draw the course of the experiments into this file too, .svg or .png
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) chart: Option<ChartFile>,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: ReportFormat,
 }
 
 /// A ledger in place of a session.
