@@ -36,6 +36,7 @@ mod stop;
 mod terms;
 mod try_one;
 mod values;
+mod watch;
 
 use std::error::Error;
 use std::ffi::OsString;

@@ -20,6 +20,7 @@ mod render;
 mod safe;
 mod sections;
 mod status;
+mod watch;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
@@ -36,4 +37,5 @@ pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json};
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use watch::{Overview, Scene, Screen, Scroll, draw};
 pub use width::{columns, fit, wrap};

@@ -48,6 +48,9 @@ pub(in crate::cli) struct LedgerArgs {
 pub(in crate::cli) struct StatusArgs {
     /// The session [default: that of the current branch, else all there are]
     pub(in crate::cli) tag: Option<Tag>,
+    /// Fill the terminal with it, and look again each second until `q` is pressed; quitting stops nothing
+    #[arg(long, conflicts_with = "format")]
+    pub(in crate::cli) watch: bool,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
