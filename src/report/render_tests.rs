@@ -301,7 +301,7 @@ kept, and what each step gained
 1  bbbbbbb   5.97  -0.35    -6.2 %         FMA
 3  ddddddd   6.30  -0.33    -5.5 %         half
 
-not kept, with a better number
+not kept, with a number as good or better
 #  commit   tok_s   gain  over  what
 2  ccccccc   5.90  +0.07     1  tiles
 

@@ -152,7 +152,7 @@ fn near_misses(report: &Report) -> Option<Section> {
         Some(Margin { size, by: MarginBy::MedianGain }) => {
             format!("near misses, within {}, the median gain of a keep", two_digits(size))
         }
-        None => "not kept, with a better number".into(),
+        None => "not kept, with a number as good or better".into(),
     };
     Some(Section { lines: refused, ..Section::table(title, grid) })
 }

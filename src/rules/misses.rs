@@ -49,7 +49,7 @@ pub struct Miss {
 }
 
 /// The discarded experiments worth another look, the best gain first: those that had the better number, whatever refused
-/// them, and those that were at most `margin` behind the incumbent that they met. Without a margin none are near.
+/// them, and those that were at most `margin` behind the incumbent that they met; without a margin those that equalled it.
 pub fn misses(points: &[Point], direction: Direction, margin: Option<Margin>) -> Vec<Miss> {
     let mut rival: Option<(usize, f64)> = None;
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ pub fn misses(points: &[Point], direction: Direction, margin: Option<Margin>) ->
             (Some(Outcome::Keep), _) => rival = Some((index, value)),
             (Some(Outcome::Discard), Some((rival, best))) => {
                 let gain = direction.gain(value, best);
-                if gain > 0.0 || margin.is_some_and(|margin| -gain <= margin.size) {
+                if -gain <= margin.map_or(0.0, |margin| margin.size) {
                     found.push(Miss { index, rival, gain });
                 }
             }
@@ -101,7 +101,7 @@ mod tests {
             [(6, 3), (5, 3), (1, 0)],
             "better but refused, equal, within the margin"
         );
-        assert_eq!(near(&points, None), [(6, 3)], "without a margin only what had the better number");
+        assert_eq!(near(&points, None), [(6, 3), (5, 3)], "without a margin only what was as good");
         assert_eq!(near(&points[1..3], Some(1.0)), [], "nothing to beat");
         let many: Vec<_> = [("2.0", Keep)].into_iter().chain([("2.0", Discard); 9]).collect();
         assert_eq!(near(&many, Some(0.0)).len(), MOST);
