@@ -1,32 +1,25 @@
 //! `ar report`.
 
-use std::fs;
 use std::process::ExitCode;
 
-use autoresearch::domain::Direction;
-use autoresearch::ledger;
 use autoresearch::report::{Format, Report, render_report};
 use autoresearch::session::{SessionError, SessionView};
 
 use super::args::{OutputFormat, ReportArgs};
 use super::error::CliError;
 use super::run::current_dir;
-use super::{output, settings};
+use super::{foreign, output, pager, settings};
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
-    let Some(path) = args.ledger else {
-        print_session(&SessionView::open(&current_dir()?, args.tag)?, args.format)?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let direction = match (args.lower, args.higher) {
-        (true, _) => Some(Direction::Lower),
-        (false, true) => Some(Direction::Higher),
-        (false, false) => None,
-    };
-    let bytes = fs::read(&path).map_err(|source| SessionError::Io { action: "read", path: path.clone(), source })?;
-    let ledger = ledger::read(&bytes, args.metric.as_deref(), direction);
-    print(&Report::of_ledger(&ledger), args.format)?;
+    if let Some(ledger) = foreign::read(&args.foreign)? {
+        let _pager = pager::start();
+        print(&Report::of_ledger(&ledger), args.format)?;
+    } else {
+        let view = SessionView::open(&current_dir()?, args.tag)?;
+        let _pager = pager::start();
+        print_session(&view, args.format)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

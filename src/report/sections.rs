@@ -65,10 +65,10 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         .collect()
 }
 
-/// The kept chain with what each step gained, where it is more than the baseline and has numbers.
+/// The kept chain with what each step gained, where that is more than the baseline.
 fn kept(report: &Report) -> Option<Section> {
     let kept = &report.summary.kept;
-    if kept.len() < 2 || report.best().is_none() {
+    if !kept.iter().any(|step| step.gain.is_some()) {
         return None;
     }
     let gain = |place: &usize| kept[*place].gain.unwrap_or(f64::INFINITY);
@@ -85,14 +85,13 @@ fn kept(report: &Report) -> Option<Section> {
         ("what", Align::Left),
     ]);
     let percent = |ratio: Option<f64>| ratio.map(percent_text).unwrap_or_default();
-    let mut before = None;
     for (place, step) in kept.iter().enumerate() {
         let point = &report.points[step.index];
-        let gain = point.value.as_ref().zip(before).map(|(value, before)| signed_gain(report.direction, value, before));
-        before = point.value.as_ref().or(before);
         if small.contains(&place) {
             continue;
         }
+        let before = step.over.and_then(|over| report.points[over].value.as_ref());
+        let gain = point.value.as_ref().zip(before).map(|(value, before)| signed_gain(report.direction, value, before));
         grid.push([
             point.id.to_string(),
             commit(point),

@@ -50,13 +50,14 @@ pub struct Miss {
 
 /// The discarded experiments worth another look, the best gain first: those that had the better number, whatever refused
 /// them, and those that were at most `margin` behind the incumbent that they met; without a margin those that equalled it.
-pub fn misses(points: &[Point], direction: Direction, margin: Option<Margin>) -> Vec<Miss> {
+pub fn misses(points: &[Point], direction: Direction, baseline: Option<usize>, margin: Option<Margin>) -> Vec<Miss> {
     let mut rival: Option<(usize, f64)> = None;
     let mut found = Vec::new();
     for (index, point) in points.iter().enumerate() {
         let Some(value) = point.value.as_ref().map(|number| number.value) else { continue };
         match (point.outcome, rival) {
             (Some(Outcome::Keep), _) => rival = Some((index, value)),
+            (None, _) if Some(index) == baseline => rival = Some((index, value)),
             (Some(Outcome::Discard), Some((rival, best))) => {
                 let gain = direction.gain(value, best);
                 if -gain <= margin.map_or(0.0, |margin| margin.size) {
@@ -80,7 +81,7 @@ mod tests {
         let points: Vec<Point> =
             (0..).zip(points).map(|(id, (value, outcome))| point(id, Some(value), *outcome)).collect();
         let margin = margin.map(|size| Margin { size, by: MarginBy::Spread });
-        misses(&points, Direction::Lower, margin).iter().map(|miss| (miss.index, miss.rival)).collect()
+        misses(&points, Direction::Lower, Some(0), margin).iter().map(|miss| (miss.index, miss.rival)).collect()
     }
 
     #[test]
