@@ -1,5 +1,7 @@
 //! The parts of a report below its facts; one that has nothing to say is left out.
 
+use std::collections::BTreeSet;
+
 use anstyle::Style;
 
 use super::experiments::signed_gain;
@@ -74,7 +76,7 @@ fn kept(report: &Report) -> Option<Section> {
     let gain = |place: &usize| kept[*place].gain.unwrap_or(f64::INFINITY);
     let mut by_gain: Vec<usize> = (0..kept.len()).collect();
     by_gain.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
-    let small = by_gain.split_off(by_gain.len().min(MOST_KEPT));
+    let small: BTreeSet<usize> = by_gain.into_iter().skip(MOST_KEPT).collect();
     let mut grid = Grid::new([
         ("#", Align::Right),
         ("commit", Align::Left),
