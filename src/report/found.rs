@@ -155,7 +155,7 @@ impl Report {
     /// Looks for near misses and for what to warn of.
     fn judge(&mut self, changed: &[u32], tip: Option<&str>, saved: usize) {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
-        self.misses = misses(&self.points, self.direction, self.margin);
+        self.misses = misses(&self.points, self.direction, self.baseline, self.margin);
         self.warnings = warnings(Evidence {
             tag: self.tag.as_deref(),
             points: &self.points,

@@ -45,6 +45,7 @@ mod outage;
 mod outcome;
 mod presets;
 mod recovery;
+mod report;
 mod run_loop;
 mod settings;
 mod shell;
