@@ -17,7 +17,7 @@ pub(super) fn read(args: &LedgerArgs) -> Result<Option<Ledger>, CliError> {
     };
     let said = Said { metric: args.metric.as_deref(), direction, segment: args.segment };
     let ledger = read_file(path, &said)?;
-    if args.verbose {
+    if output::manners().verbose {
         for (line, problem) in ledger.problems() {
             output::note(&format!("{}:{line}: {problem}", path.display()));
         }

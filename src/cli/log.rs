@@ -10,11 +10,12 @@ use serde_json::json;
 use super::args::LogArgs;
 use super::error::CliError;
 use super::run::current_dir;
-use super::{foreign, output};
+use super::{foreign, output, pager};
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     if let Some(ledger) = foreign::read(&args.foreign)? {
+        let _pager = pager::start();
         let grid = ledger_grid(&ledger);
         output::text(&match Format::from(args.format) {
             Format::Table => grid.to_table(output::width()),
@@ -25,6 +26,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let view = SessionView::open(&current_dir()?, args.tag)?;
+    let _pager = pager::start();
     let grid = experiments_grid(&view.history);
     match Format::from(args.format) {
         Format::Table => output::text(&grid.to_table(output::width())),

@@ -8,13 +8,17 @@ use autoresearch::session::{SessionError, SessionView};
 use super::args::{OutputFormat, ReportArgs};
 use super::error::CliError;
 use super::run::current_dir;
-use super::{foreign, output};
+use super::{foreign, output, pager, settings};
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
-    match foreign::read(&args.foreign)? {
-        Some(ledger) => print(&Report::of_ledger(&ledger), args.format),
-        None => print_session(&SessionView::open(&current_dir()?, args.tag)?, args.format)?,
+    if let Some(ledger) = foreign::read(&args.foreign)? {
+        let _pager = pager::start();
+        print(&Report::of_ledger(&ledger), args.format)?;
+    } else {
+        let view = SessionView::open(&current_dir()?, args.tag)?;
+        let _pager = pager::start();
+        print_session(&view, args.format)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -27,11 +31,11 @@ pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<
         (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    print(&report.with_course(view.flagged(), view.ended()), format);
-    Ok(())
+    print(&report.with_course(&view.history, view.course()), format)
 }
 
-fn print(report: &Report, format: OutputFormat) {
-    let format = Format::from(format);
-    output::text(&render_report(report, format, output::width(), output::glyphs()));
+fn print(report: &Report, format: OutputFormat) -> Result<(), CliError> {
+    let clock = settings::clock()?;
+    output::text(&render_report(report, Format::from(format), output::width(), output::glyphs(), clock));
+    Ok(())
 }

@@ -20,7 +20,10 @@ const NEAR: SignedDuration = SignedDuration::from_mins(10);
 /// A moment on the user's clock, as a person says it: `03:00`, with seconds where it is near, and with the day when that is
 /// another one than today.
 pub fn moment_text(moment: Timestamp) -> String {
-    let (now, zone) = (Timestamp::now(), TimeZone::system());
+    text_at(moment, Timestamp::now(), &TimeZone::system())
+}
+
+fn text_at(moment: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let is_near = moment.duration_since(now).abs() < NEAR;
     let is_today = moment.to_zoned(zone.clone()).date() == now.to_zoned(zone.clone()).date();
     let format = match (is_near, is_today) {
@@ -28,10 +31,29 @@ pub fn moment_text(moment: Timestamp) -> String {
         (false, true) => "%H:%M",
         (false, false) => "%H:%M on %b %-d",
     };
-    moment.to_zoned(zone).strftime(format).to_string()
+    moment.to_zoned(zone.clone()).strftime(format).to_string()
+}
+
+/// How long ago a moment was, as a person says it: `2 h ago`; nothing for one that is still to come.
+pub fn ago_text(moment: Timestamp, now: Timestamp) -> Option<String> {
+    let seconds = now.duration_since(moment).as_secs();
+    Some(match seconds {
+        _ if moment > now => return None,
+        ..60 => "just now".to_owned(),
+        60..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    })
 }
 
 impl Clock {
+    /// A moment that has passed as a screen shows it, on the user's clock: `06:26, 2 h ago`. Files have it in UTC.
+    pub fn said(self, moment: Timestamp) -> String {
+        let now = self.now();
+        let text = text_at(moment, now, &TimeZone::system());
+        ago_text(moment, now).map_or(text.clone(), |ago| format!("{text}, {ago}"))
+    }
+
     /// The time now, to the millisecond.
     pub fn now(self) -> Timestamp {
         match self {
@@ -67,6 +89,26 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_past_is_told_from_now() {
+        let now: Timestamp = "2026-11-20T22:00:00Z".parse().unwrap();
+        let at = |moment: &str| ago_text(moment.parse().unwrap(), now);
+        let cases = [
+            ("2026-11-20T22:00:00Z", "just now"),
+            ("2026-11-20T21:58:59Z", "1 min ago"),
+            ("2026-11-20T20:00:00Z", "2 h ago"),
+            ("2026-11-18T22:00:00Z", "2 days ago"),
+        ];
+        for (moment, text) in cases {
+            assert_eq!(at(moment).as_deref(), Some(text));
+        }
+        assert_eq!(at("2026-11-20T22:00:01Z"), None, "clocks of two machines differ");
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        let text = |moment: &str| text_at(moment.parse().unwrap(), now, &zone);
+        assert_eq!(text("2026-11-20T06:26:10Z"), "07:26");
+        assert_eq!(text("2026-11-19T06:26:10Z"), "07:26 on Nov 19");
+    }
 
     #[test]
     fn the_next_time_of_day_is_today_or_tomorrow() {

@@ -25,7 +25,7 @@ mod tag;
 mod text;
 
 pub use alert::{Alert, AlertKind};
-pub use clock::{Clock, moment_text};
+pub use clock::{Clock, ago_text, moment_text};
 pub use contract::{
     Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
     LedgerDialect,
@@ -43,11 +43,14 @@ pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
 pub use outage::{Outage, OutageKind};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
-pub use record::{AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA, Record, Run};
+pub use record::{
+    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA,
+    Record, Run,
+};
 pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, shell_word,
-    time_of_day_text, with_causes,
+    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, harmless, one_line,
+    percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };

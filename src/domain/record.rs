@@ -179,6 +179,9 @@ pub struct Record {
 /// The field of a record's proposal that holds the text of the idea that the agent was offered.
 pub const OFFERED_IDEA: &str = "offered_idea";
 
+/// The field of a record that names the files that changed while it ran.
+pub const CHANGED_WHILE_RUNNING: &str = "changed_while_running";
+
 impl Record {
     /// What the agent learned from earlier experiments, as it said with its proposal.
     pub fn findings(&self) -> impl Iterator<Item = &str> {
@@ -208,6 +211,7 @@ impl Record {
 
     /// The total time of all runs, in seconds.
     pub fn run_seconds(&self) -> f64 {
-        self.runs.iter().map(|run| run.seconds).sum()
+        // The sum of nothing is -0.
+        self.runs.iter().map(|run| run.seconds).sum::<f64>().abs()
     }
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use jiff::civil::Time;
 
-/// Folds `text` to one line: each run of tabs, line breaks and other control characters becomes one space.
+/// Folds `text` to one line: each run of tabs, line breaks and other control characters becomes one space, also of those that
+/// turn the direction of what follows.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let mut in_run = false;
     for c in text.trim().chars() {
-        let breaks = c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        let breaks = acts(c);
         if !breaks {
             line.push(c);
         } else if !in_run {
@@ -20,6 +21,19 @@ pub fn one_line(text: &str) -> String {
         in_run = breaks;
     }
     line.trim_end().to_owned()
+}
+
+/// A text of several lines that does nothing to a terminal: of what [`one_line`] folds only tabs and line feeds stay, and
+/// the carriage return at the end of a line goes. Each other one becomes a replacement character.
+pub fn harmless(text: &str) -> String {
+    let shown = |c: char| if acts(c) && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
+}
+
+/// Whether a terminal does something else with a character than to show it: control characters, line and paragraph
+/// separators, and those that turn the direction of what follows.
+fn acts(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A text on one line, at most `chars` characters and twice as many bytes of it.
@@ -92,6 +106,38 @@ pub fn clock_time(seconds: f64) -> String {
     }
 }
 
+/// Seconds as a report tells them: `45 s`, `75 min`, `8 h 12 min`, `3 d 4 h`.
+pub fn span_text(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
+    let minutes = (whole + 30) / 60;
+    match whole {
+        0..120 => format!("{whole} s"),
+        120..7200 => format!("{minutes} min"),
+        7200..172_800 if minutes.is_multiple_of(60) => format!("{} h", minutes / 60),
+        7200..172_800 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3600),
+    }
+}
+
+/// The most decimals that a number is written with; a finer one reads better in scientific notation.
+const MOST_DECIMALS: usize = 12;
+
+/// A finite number with two significant digits, all of those before the decimal point: `0.0017`, `1.5`, `1234`.
+pub fn two_digits(value: f64) -> String {
+    let size = value.abs();
+    // What would be rounded up to 10 has its two digits before the point.
+    if size == 0.0 || size >= 9.95 {
+        return format!("{value:.0}");
+    }
+    let decimals = (1 - size.log10().floor() as i32).max(1) as usize;
+    if decimals > MOST_DECIMALS { format!("{value:.1e}") } else { format!("{value:.decimals$}") }
+}
+
+/// A ratio as a percentage with two significant digits, so that a small gain is never `0.0 %`.
+pub fn percent_text(ratio: f64) -> String {
+    format!("{} %", two_digits(ratio * 100.0))
+}
+
 /// How a command ended that took so many seconds: `exit 1 after 0.3 s`.
 pub fn ended_text(exit: Option<i32>, signal: Option<i32>, timed_out: bool, seconds: f64) -> String {
     let after = format!("after {seconds:.1} s");
@@ -142,6 +188,9 @@ mod tests {
     fn tabs_line_breaks_and_escapes_become_spaces() {
         assert_eq!(one_line(" a\tb\r\nc\u{1b}[31m  d\u{2028}e \n"), "a b c [31m  d e");
         assert_eq!(one_line("\n"), "");
+        assert_eq!(one_line("a\u{202e}b\u{2066}c"), "a b c");
+        let shown = "a\tb  c\n\u{fffd}[31md\u{fffd}e\u{fffd}\u{fffd}é\n";
+        assert_eq!(harmless("a\tb  c\r\n\u{1b}[31md\re\u{9b}\u{202e}é\n"), shown);
     }
 
     #[test]
@@ -151,6 +200,13 @@ mod tests {
         {
             assert_eq!(bytes_text(bytes), text);
         }
+    }
+
+    #[test]
+    fn two_digits_are_never_none() {
+        let texts = [0.0, 0.00171, -0.25, 1.5, 9.96, 12.3, 1234.4, 3e-14].map(two_digits);
+        assert_eq!(texts, ["0", "0.0017", "-0.25", "1.5", "10", "12", "1234", "3.0e-14"]);
+        assert_eq!([0.0001, 0.16].map(percent_text), ["0.010 %", "16 %"]);
     }
 
     #[test]
@@ -164,6 +220,8 @@ mod tests {
         assert_eq!(duration_text(Duration::from_millis(1500)), "1.5s");
         let shown: Vec<_> = [0.4, 59.9, 60.0, 605.0, 3600.0, 30_180.0].into_iter().map(clock_time).collect();
         assert_eq!(shown, ["0s", "59s", "1m00s", "10m05s", "1h00m", "8h23m"]);
+        let spans = [0.4, 119.0, 120.0, 7199.0, 7200.0, 29_520.0, 172_799.0, 273_600.0].map(span_text);
+        assert_eq!(spans, ["0 s", "119 s", "2 min", "120 min", "2 h", "8 h 12 min", "48 h", "3 d 4 h"]);
         assert_eq!([count_of(0, "row"), count_of(1, "row"), count_of(2, "row")], ["0 rows", "1 row", "2 rows"]);
     }
 }

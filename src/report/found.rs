@@ -5,9 +5,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::chart::Series;
-use crate::domain::{Direction, FORMAT_VERSION, Outcome, Record};
+use super::course::Course;
+use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Outcome, Record};
 use crate::ledger::{Ledger, Row, RowStatus};
-use crate::rules::{History, Point, Summary, summarize};
+use crate::rules::{
+    Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
+    misses, spread, summarize, time_split, warnings,
+};
 
 /// How many experiments ended how. `other` are rows with a verdict that is none of the three, or without one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -65,8 +69,20 @@ pub struct Report {
     pub(super) flagged: Vec<u32>,
     /// Why the last loop ended.
     pub(super) ended: Option<String>,
+    /// What the time of a session went into.
+    pub(super) time_split: Option<TimeSplit>,
+    /// The spread of what was measured more than once.
+    pub(super) spread: Option<Spread>,
+    /// What changed on the machine that numbers depend on.
+    pub(super) changes: Vec<EnvironmentChange>,
+    /// How far a near miss may be from what it had to beat.
+    pub(super) margin: Option<Margin>,
+    /// Experiments worth another look.
+    pub(super) misses: Vec<Miss>,
+    /// What a person should know before believing the numbers.
+    pub(super) warnings: Vec<Warning>,
     /// Further fields of each experiment's JSON, in the order of the points.
-    details: Vec<Map<String, Value>>,
+    pub(super) details: Vec<Map<String, Value>>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
 }
@@ -87,6 +103,8 @@ impl Report {
                     outcome: Some(record.outcome),
                     description: record.description.clone(),
                     failure: record.failure.as_ref().map(|failure| failure.class),
+                    reason: record.reason.clone(),
+                    excerpt: record.failure.as_ref().map(|failure| failure.excerpt.clone()).unwrap_or_default(),
                 }
             })
             .collect();
@@ -102,15 +120,54 @@ impl Report {
             times: times(records),
             flagged: Vec::new(),
             ended: None,
+            time_split: None,
+            spread: None,
+            changes: Vec::new(),
+            margin: None,
+            misses: Vec::new(),
+            warnings: Vec::new(),
             details: records.iter().map(details).collect(),
             assumed: Vec::new(),
         }
     }
 
-    /// The same with the experiments after which the session was flagged for a person, and why its last loop `ended`.
+    /// The same with what is known beside the records, which are those of `history`, and what follows from all of it.
     #[must_use]
-    pub fn with_course(self, flagged: Vec<u32>, ended: Option<String>) -> Report {
-        Report { flagged, ended, ..self }
+    pub fn with_course(mut self, history: &History, course: Course) -> Report {
+        let records = history.records();
+        self.flagged = course.flagged;
+        self.ended = course.ended;
+        self.spread = spread(records, &course.elsewhere);
+        let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
+        self.time_split = time_split(records, course.waits, seconds);
+        let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
+        let changed: Vec<u32> =
+            kept.filter(|record| record.more.contains_key(CHANGED_WHILE_RUNNING)).map(|record| record.id).collect();
+        let tip = course.tip.as_ref().map(CommitId::as_str);
+        self.changes = environment_changes(records);
+        self.changes.retain(EnvironmentChange::matters);
+        self.judge(&changed, tip, course.saved);
+        self
+    }
+
+    /// Looks for near misses and for what to warn of.
+    fn judge(&mut self, changed: &[u32], tip: Option<&str>, saved: usize) {
+        self.margin = margin(&self.summary.kept, self.spread.as_ref());
+        self.misses = misses(&self.points, self.direction, self.margin);
+        self.warnings = warnings(Evidence {
+            tag: self.tag.as_deref(),
+            points: &self.points,
+            direction: self.direction,
+            summary: &self.summary,
+            spread: self.spread.as_ref(),
+            time: self.time_split.as_ref(),
+            changes: &self.changes,
+            changed_while_running: changed,
+            flagged: &self.flagged,
+            tip,
+            saved,
+            malformed: self.counts.malformed,
+        });
     }
 
     /// Sums up a ledger that was read from a file.
@@ -136,7 +193,7 @@ impl Report {
                 value: row.value.clone(),
                 outcome,
                 description: row.description.clone(),
-                failure: None,
+                ..Point::default()
             });
         }
         // The first row, unless it has no number and a later one says that it is the baseline.
@@ -145,7 +202,7 @@ impl Report {
         let has_value = points.first().is_some_and(|point| point.value.is_some());
         let said = if has_value { None } else { rows().position(|row| is_baseline(&row)) };
         let baseline = said.or((!points.is_empty()).then_some(0));
-        Report {
+        let mut report = Report {
             tag: None,
             metric: ledger.metric.clone(),
             direction: ledger.direction,
@@ -157,8 +214,16 @@ impl Report {
             times: None,
             flagged: Vec::new(),
             ended: None,
+            time_split: None,
+            spread: None,
+            changes: Vec::new(),
+            margin: None,
+            misses: Vec::new(),
+            warnings: Vec::new(),
             assumed: ledger.assumed.clone(),
-        }
+        };
+        report.judge(&[], None, 0);
+        report
     }
 
     /// How many experiments ended how.
@@ -180,69 +245,6 @@ impl Report {
     pub fn series(&self) -> Series {
         Series::new(self.metric.as_deref().unwrap_or("value"), self.direction, &self.points)
     }
-
-    /// The report as a JSON document.
-    pub fn to_json(&self) -> Value {
-        let experiments: Vec<Value> = self
-            .points
-            .iter()
-            .zip(&self.details)
-            .map(|(point, details)| {
-                let mut value = point_json(point);
-                if let Some(fields) = value.as_object_mut() {
-                    fields.extend(details.clone());
-                }
-                value
-            })
-            .collect();
-        let kept: Vec<Value> = self
-            .summary
-            .kept
-            .iter()
-            .map(|step| {
-                let point = &self.points[step.index];
-                json!({
-                    "id": point.id,
-                    "commit": point.commit,
-                    "value": point.value.as_ref().map(|number| number.value),
-                    "gain": step.gain,
-                    "description": point.description,
-                })
-            })
-            .collect();
-        json!({
-            "version": FORMAT_VERSION,
-            "tag": self.tag,
-            "metric": self.metric,
-            "direction": self.direction,
-            "counts": self.counts,
-            "baseline": self.baseline().map(point_json),
-            "best": self.best().map(point_json),
-            "gain": self.summary.gain,
-            "relative_gain": self.summary.relative_gain,
-            "keep_rate": self.summary.keep_rate,
-            "failures": self.summary.failures,
-            "longest_streak": self.summary.longest_streak,
-            "times": self.times,
-            "flagged": self.flagged,
-            "ended": self.ended,
-            "kept": kept,
-            "experiments": experiments,
-            "assumed": self.assumed,
-        })
-    }
-}
-
-pub(super) fn point_json(point: &Point) -> Value {
-    json!({
-        "id": point.id,
-        "commit": point.commit,
-        "value": point.value.as_ref().map(|number| number.value),
-        "raw": point.value.as_ref().map(|number| &number.raw),
-        "outcome": point.outcome,
-        "failure": point.failure,
-        "description": point.description,
-    })
 }
 
 fn details(record: &Record) -> Map<String, Value> {
@@ -262,9 +264,6 @@ fn details(record: &Record) -> Map<String, Value> {
     }
 }
 
-/// The shortest session, in hours, that a rate per hour says something about: a minute.
-const SHORTEST_RATED: f64 = 1.0 / 60.0;
-
 fn times(records: &[Record]) -> Option<Times> {
     let started = records.iter().map(|record| record.started).min()?;
     let finished = records.iter().map(|record| record.finished).max()?;
@@ -279,7 +278,7 @@ fn times(records: &[Record]) -> Option<Times> {
         started,
         finished,
         hours,
-        per_hour: (hours >= SHORTEST_RATED).then(|| experiments as f64 / hours),
+        per_hour: (hours * 3600.0 >= SHORTEST).then(|| experiments as f64 / hours),
         run_hours: records.iter().map(Record::run_seconds).sum::<f64>() / 3600.0,
         gpu_hours: (!on_gpus.is_empty()).then(|| on_gpus.iter().sum::<f64>() / 3600.0),
     })

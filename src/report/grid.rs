@@ -3,6 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
+use super::width::{columns, fit};
 use crate::domain::one_line;
 
 /// What a command prints.
@@ -17,6 +18,9 @@ pub enum Format {
     /// Markdown.
     Markdown,
 }
+
+/// How many columns are left free behind each column of a table.
+const BETWEEN: usize = 2;
 
 /// Where a column's text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +63,36 @@ impl Grid {
             table.add_row(row);
         }
         for (column, (_, align)) in table.column_iter_mut().zip(&self.columns) {
-            column.set_padding((0, 2));
+            column.set_padding((0, BETWEEN as u16));
             if *align == Align::Right {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    /// The same with a line for each row: what is too long in the last column is cut, and wrapped only where the other
+    /// columns leave it less than a quarter of the width.
+    pub fn to_lines(&self, width: Option<u16>) -> String {
+        let widest = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
+            cells.chain([columns(&self.columns[column].0)]).max().unwrap_or(0) + BETWEEN
+        };
+        let taken: usize = (0..self.columns.len().saturating_sub(1)).map(widest).sum();
+        let left = width.map(|width| usize::from(width).saturating_sub(taken));
+        match (width, left.and_then(|left| u16::try_from(left).ok())) {
+            (Some(width), Some(left)) if left >= width / 4 => {
+                let cut = |row: &Vec<String>| {
+                    let mut row = row.clone();
+                    if let Some(last) = row.last_mut() {
+                        *last = fit(last, Some(left));
+                    }
+                    row
+                };
+                Grid { columns: self.columns.clone(), rows: self.rows.iter().map(cut).collect() }.to_table(None)
+            }
+            _ => self.to_table(width),
+        }
     }
 
     /// Renders it as comma-separated values, by RFC 4180 with line feeds.
@@ -82,8 +110,7 @@ impl Grid {
     /// Renders it as a Markdown table.
     pub fn to_markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let escape = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;");
-        let mut text = line(self.columns.iter().map(|(name, _)| escape(name)).collect());
+        let mut text = line(self.columns.iter().map(|(name, _)| escape_markdown(name)).collect());
         text += &line(
             self.columns
                 .iter()
@@ -91,10 +118,15 @@ impl Grid {
                 .collect(),
         );
         for row in &self.rows {
-            text += &line(row.iter().map(|cell| escape(cell)).collect());
+            text += &line(row.iter().map(|cell| escape_markdown(cell)).collect());
         }
         text
     }
+}
+
+/// A text that Markdown shows as it is: no table, no HTML, no link and no image begins in it.
+pub(super) fn escape_markdown(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|").replace('[', "\\[").replace('<', "&lt;")
 }
 
 #[cfg(test)]
@@ -109,5 +141,15 @@ mod tests {
         assert_eq!(grid.to_csv(), "#,what\n1,\"a, \"\"b\"\" | <c> d\"\n10,e\n");
         assert_eq!(grid.to_markdown(), "| # | what |\n| ---: | --- |\n| 1 | a, \"b\" \\| &lt;c> d |\n| 10 | e |\n");
         assert_eq!(grid.to_table(None), " #  what\n 1  a, \"b\" | <c> d\n10  e\n");
+    }
+
+    #[test]
+    fn a_row_keeps_to_its_line_as_long_as_there_is_room() {
+        let mut grid = Grid::new([("#", Align::Right), ("what", Align::Left)]);
+        grid.push(["1".into(), "a change with a long name".into()]);
+        assert_eq!(grid.to_lines(None), "#  what\n1  a change with a long name\n");
+        assert_eq!(grid.to_lines(Some(14)), "#  what\n1  a change w…\n");
+        grid.push(["1000000000".into(), "b".into()]);
+        assert!(grid.to_lines(Some(14)).lines().all(|line| columns(line) <= 14), "{}", grid.to_lines(Some(14)));
     }
 }

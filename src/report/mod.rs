@@ -3,17 +3,22 @@
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
 mod chart;
+mod course;
 mod experiments;
 mod findings;
 mod found;
 mod grid;
+mod headline;
 mod ideas;
+mod json;
 mod ledger;
 mod render;
+mod sections;
 mod status;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, Series, Step, chart_text};
+pub use course::Course;
 pub use experiments::{experiments_grid, record_grid};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};

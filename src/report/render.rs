@@ -2,36 +2,43 @@
 
 use std::fmt::Write;
 
+use anstyle::Style;
+
 use super::chart::{Glyphs, chart_text};
-use super::experiments::signed_gain;
-use super::found::Report;
-use super::grid::{Align, Format, Grid};
-use crate::domain::{Number, count_of, experiment_name, one_line};
-use crate::rules::{Point, format_gain};
+use super::found::{Report, Times};
+use super::grid::{Align, Format, Grid, escape_markdown};
+use super::sections::sections;
+use super::width::wrap;
+use crate::domain::{Clock, Number, count_of, one_line, span_text, two_digits};
+use crate::rules::Point;
 
 /// How wide a chart is where there is no terminal, in columns.
 const CHART_WIDTH: u16 = 80;
 
-/// Renders a report as text; for JSON see [`Report::to_json`]. `width` is the terminal's, where there is one; `glyphs` are
-/// what a chart is drawn with.
-pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs: Glyphs) -> String {
+/// Renders a report as text; for JSON see [`Report::to_json`]. `width` is the terminal's, where there is one, `glyphs` are
+/// what a chart is drawn with, and `clock` says how long ago things were.
+pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs: Glyphs, clock: Clock) -> String {
     match format {
         Format::Json => format!("{:#}\n", report.to_json()),
         Format::Csv => report_grid(report).to_csv(),
-        Format::Markdown => headline(report, true) + "\n" + &report_grid(report).to_markdown(),
+        Format::Markdown => {
+            let mut text = format!("# {}\n\n{}", escape_markdown(&report.headline()), facts(report, true, None, clock));
+            for section in sections(report) {
+                let _ = write!(text, "\n{}", section.to_markdown());
+            }
+            text + "\n## all experiments\n\n" + &report_grid(report).to_markdown()
+        }
         Format::Table => {
-            let mut text = headline(report, false);
-            let width_of_chart = width.unwrap_or(CHART_WIDTH);
-            let chart = chart_text(&report.series(), width_of_chart, (width_of_chart / 5).clamp(14, 24), glyphs);
+            let bold = Style::new().bold();
+            let mut text = wrap(&format!("{bold}{}{bold:#}", report.headline()), 2, width) + "\n";
+            text += &facts(report, false, width, clock);
+            let columns = width.unwrap_or(CHART_WIDTH);
+            let chart = chart_text(&report.series(), columns, (columns / 5).clamp(14, 24), glyphs);
             if !chart.is_empty() {
-                text += &format!("\n{chart}");
+                let _ = write!(text, "\n{chart}");
             }
-            if !report.summary.kept.is_empty() {
-                text += "\nkept, and what each step gained\n";
-                text += &kept_grid(report).to_table(width);
-            }
-            for sentence in &report.assumed {
-                let _ = writeln!(text, "\nnote: {sentence}");
+            for section in sections(report) {
+                let _ = write!(text, "\n{}", section.to_text(width));
             }
             text
         }
@@ -62,90 +69,72 @@ pub fn report_grid(report: &Report) -> Grid {
     grid
 }
 
-fn kept_grid(report: &Report) -> Grid {
-    let metric = report.metric.as_deref().unwrap_or("value");
-    let mut grid = Grid::new([
-        ("#", Align::Right),
-        ("commit", Align::Left),
-        (metric, Align::Right),
-        ("gain", Align::Right),
-        ("what", Align::Left),
-    ]);
-    let mut before: Option<&Number> = None;
-    for step in &report.summary.kept {
-        let point = &report.points[step.index];
-        let gain = point.value.as_ref().zip(before).map(|(value, before)| signed_gain(report.direction, value, before));
-        grid.push([
-            point.id.to_string(),
-            commit(point),
-            value(point),
-            gain.unwrap_or_default(),
-            point.description.clone(),
-        ]);
-        before = point.value.as_ref().or(before);
-    }
-    grid
-}
-
 /// The facts of a report, a line each.
-fn headline(report: &Report, markdown: bool) -> String {
+fn facts(report: &Report, markdown: bool, width: Option<u16>, clock: Clock) -> String {
     let mut text = String::new();
-    let mut add = |name: &str, value: String| text += &fact(markdown, name, &value);
+    let mut add = |name: &str, value: String| {
+        let line = fact(markdown, name, &value);
+        text += &wrap(line.trim_end(), NAME + 1, width);
+    };
     if let Some(tag) = &report.tag {
         add("session", tag.clone());
     }
     let metric = report.metric.as_deref().unwrap_or("none");
     add("metric", format!("{}, {} is better", one_line(metric), report.direction));
-    let summary = &report.summary;
-    let (best, baseline) = (report.best(), report.baseline());
-    add("best", best.map_or("none".into(), describe));
-    add("baseline", baseline.map_or("none".into(), describe));
-    if let (Some(best), Some(baseline), Some(gain)) =
-        (best.and_then(|point| point.value.as_ref()), baseline.and_then(|point| point.value.as_ref()), summary.gain)
-    {
-        let size = format_gain(best, baseline);
-        add("gain", if gain < 0.0 { format!("-{size}") } else { size });
+    if report.summary.best.is_none() || report.summary.best != report.baseline {
+        add("best", report.best().map_or("none".into(), describe));
     }
+    add("baseline", report.baseline().map_or("none".into(), describe));
     add("experiments", counts_sentence(report));
+    let summary = &report.summary;
     if let Some(rate) = summary.keep_rate {
-        add(
-            "keep rate",
-            format!(
-                "{:.0} % without the baseline; longest streak without a keep {}",
-                rate * 100.0,
-                summary.longest_streak
-            ),
-        );
-    }
-    if !summary.failures.is_empty() {
-        let classes: Vec<_> = summary.failures.iter().map(|(class, count)| format!("{class} {count}")).collect();
-        add("failures", classes.join(", "));
-    }
-    if !report.flagged.is_empty() {
-        let times = count_of(report.flagged.len() as u32, "time");
-        let after: Vec<_> = report.flagged.iter().map(|id| experiment_name(*id)).collect();
-        add("flagged", format!("for a person: {times}, after {}", after.join(", ")));
-    }
-    if let Some(ended) = &report.ended {
-        add("ended", ended.clone());
+        let streak = match summary.streak.map(|(first, last)| (report.points[first].id, report.points[last].id)) {
+            Some((first, last)) if first != last => {
+                format!("; longest streak without a keep {}, {first} to {last}", summary.longest_streak)
+            }
+            _ => String::new(),
+        };
+        add("keep rate", format!("{:.0} % without the baseline{streak}", rate * 100.0));
     }
     if let Some(times) = &report.times {
-        let mut line = hours(times.hours);
-        if let Some(rate) = times.per_hour {
-            let _ = write!(line, ", {rate:.1} experiments per hour");
-        }
-        let _ = write!(line, ", {} in runs", hours(times.run_hours));
-        if let Some(gpu) = times.gpu_hours {
-            let _ = write!(line, ", {gpu:.2} GPU hours");
-        }
-        add("time", line);
+        add("time", time(report, times, markdown, clock));
+    }
+    if let Some(ended) = &report.ended {
+        add("ended", one_line(ended));
     }
     text
 }
 
+/// How long it took, until when, and what the time went into.
+fn time(report: &Report, times: &Times, markdown: bool, clock: Clock) -> String {
+    let until = if markdown { times.finished.to_string() } else { clock.said(times.finished) };
+    let mut parts = vec![format!("{} until {until}", span_text(times.hours * 3600.0))];
+    if let Some(split) = &report.time_split {
+        let shares = [
+            ("runs", split.runs),
+            ("agent", split.agent),
+            ("guards", split.guards),
+            ("outages", split.outages),
+            ("nobody at work", split.nobody),
+            ("rest", split.rest),
+        ];
+        let shares = shares.iter().filter(|(_, seconds)| *seconds >= split.total * 0.005);
+        let shares: Vec<_> =
+            shares.map(|(name, seconds)| format!("{name} {:.0} %", seconds / split.total * 100.0)).collect();
+        parts.push(shares.join(", "));
+    }
+    parts.extend(
+        times.per_hour.filter(|rate| *rate > 0.0).map(|rate| format!("{} experiments per hour", two_digits(rate))),
+    );
+    parts.join("; ")
+}
+
+/// How wide the names of facts are, in columns.
+const NAME: usize = 12;
+
 /// One fact on a line of its own.
 pub(super) fn fact(markdown: bool, name: &str, value: &str) -> String {
-    if markdown { format!("- **{name}**: {value}\n") } else { format!("{name:<12} {value}\n") }
+    if markdown { format!("- **{name}**: {}\n", escape_markdown(value)) } else { format!("{name:<NAME$} {value}\n") }
 }
 
 /// How many experiments ended how.
@@ -167,19 +156,10 @@ pub(super) fn counts_sentence(report: &Report) -> String {
 }
 
 pub(super) fn describe(point: &Point) -> String {
-    let value = point.value.as_ref().map_or("no number".into(), Number::to_string);
-    format!("{value}  experiment {} ({}): {}", point.id, commit(point), one_line(&point.description))
-}
-
-fn hours(hours: f64) -> String {
-    let seconds = (hours * 3600.0).round();
-    if seconds < 120.0 {
-        return format!("{seconds} s");
-    }
-    if seconds < 7200.0 {
-        return format!("{:.0} min", seconds / 60.0);
-    }
-    format!("{hours:.1} h")
+    let value = point.value.as_ref().map_or("no number".into(), |number| one_line(&number.raw));
+    let commit = commit(point);
+    let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
+    format!("{value}  experiment {}{commit}: {}", point.id, one_line(&point.description))
 }
 
 pub(super) fn value(point: &Point) -> String {
@@ -188,5 +168,9 @@ pub(super) fn value(point: &Point) -> String {
 
 /// The first eight characters of a commit.
 pub(super) fn commit(point: &Point) -> String {
-    point.commit.as_deref().unwrap_or_default().chars().take(8).collect()
+    one_line(point.commit.as_deref().unwrap_or_default()).chars().take(8).collect()
 }
+
+#[cfg(test)]
+#[path = "render_tests.rs"]
+mod tests;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::found::{Report, point_json};
+use super::found::Report;
 use super::grid::{Align, Format, Grid};
+use super::json::point_json;
 use super::render::{commit, counts_sentence, describe, fact, value};
 use crate::domain::{
     Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, moment_text,

@@ -1,6 +1,6 @@
 //! Keep or discard.
 
-use crate::domain::{Direction, Failure, FailureClass, MetricSpec, Number, Outcome};
+use crate::domain::{Direction, Failure, FailureClass, MetricSpec, Number, Outcome, percent_text};
 
 /// An outcome and the sentence that says why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn format_distance(a: &Number, b: &Number) -> String {
 pub fn format_gain(a: &Number, b: &Number) -> String {
     let absolute = format_distance(a, b);
     match relative_gain(Direction::Higher, a.value, b.value) {
-        Some(ratio) => format!("{absolute} ({})", percent(ratio.abs())),
+        Some(ratio) => format!("{absolute} ({})", percent_text(ratio.abs())),
         None => absolute,
     }
 }
@@ -80,19 +80,6 @@ pub fn format_gain(a: &Number, b: &Number) -> String {
 pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
     let ratio = direction.gain(a, b) / b.abs();
     ratio.is_finite().then_some(ratio)
-}
-
-/// A ratio as a percentage with two significant digits below 10 %, so that a small gain is never `0.0 %`.
-fn percent(ratio: f64) -> String {
-    let percent = ratio * 100.0;
-    if percent == 0.0 || percent >= 10.0 {
-        return format!("{percent:.0} %");
-    }
-    let decimals = (1 - percent.log10().floor() as i32).max(1) as usize;
-    if decimals > MOST_DECIMALS {
-        return format!("{percent:.1e} %");
-    }
-    format!("{percent:.decimals$} %")
 }
 
 /// Says in one sentence why an experiment has no number.

@@ -7,7 +7,7 @@ use crate::domain::{Direction, FailureClass, Number, Outcome};
 use super::relative_gain;
 
 /// One experiment as far as the summary looks at it; a session's record and a foreign ledger's row both give one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Point {
     /// Its number, or its place in the ledger.
     pub id: u32,
@@ -21,6 +21,10 @@ pub struct Point {
     pub description: String,
     /// Why it failed.
     pub failure: Option<FailureClass>,
+    /// Why the outcome is what it is, in a sentence; empty where the source does not say.
+    pub reason: String,
+    /// The lines of the log that show the failure; empty where there are none.
+    pub excerpt: String,
 }
 
 /// A kept experiment and what it gained over the one kept before it.
@@ -30,6 +34,10 @@ pub struct KeptStep {
     pub index: usize,
     /// The gain over the kept one before, in the metric's unit; absent for the first.
     pub gain: Option<f64>,
+    /// The same relative to the number before.
+    pub relative_gain: Option<f64>,
+    /// What part of the gain of the best over the baseline it is; absent where that is no gain.
+    pub share: Option<f64>,
 }
 
 /// What a series of experiments found.
@@ -47,8 +55,12 @@ pub struct Summary {
     pub keep_rate: Option<f64>,
     /// How many failed in which way.
     pub failures: BTreeMap<FailureClass, u32>,
+    /// The place of the newest one that failed in each way.
+    pub examples: BTreeMap<FailureClass, usize>,
     /// The longest run of experiments without a keep.
     pub longest_streak: u32,
+    /// The places of the first and the last of them.
+    pub streak: Option<(usize, usize)>,
 }
 
 /// Sums a series up. `baseline` is the place of the baseline among the points, `has_verdict` whether the series says of
@@ -60,12 +72,14 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
     let mut kept: Vec<KeptStep> = Vec::new();
     let mut best: Option<(usize, f64)> = None;
     let mut last_kept: Option<f64> = None;
-    let mut failures = BTreeMap::new();
+    let (mut failures, mut examples) = (BTreeMap::new(), BTreeMap::new());
     let (mut judged, mut kept_after_baseline) = (0u32, 0u32);
-    let (mut streak, mut longest_streak) = (0u32, 0u32);
+    let (mut began, mut since_keep) = (None, 0u32);
+    let (mut longest_streak, mut streak) = (0u32, None);
     for (index, point) in points.iter().enumerate() {
         if let Some(class) = point.failure {
             *failures.entry(class).or_default() += 1;
+            examples.insert(class, index);
         }
         let value = point.value.as_ref().map(|number| number.value);
         if let Some(value) = value
@@ -78,41 +92,53 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
         let after_baseline = Some(index) != baseline;
         judged += u32::from(after_baseline);
         if outcome != Outcome::Keep {
-            streak += 1;
-            longest_streak = longest_streak.max(streak);
+            let first = *began.get_or_insert(index);
+            since_keep += 1;
+            if since_keep > longest_streak {
+                (longest_streak, streak) = (since_keep, Some((first, index)));
+            }
             continue;
         }
-        streak = 0;
+        (began, since_keep) = (None, 0);
         kept_after_baseline += u32::from(after_baseline);
-        let gain = value.zip(last_kept).map(|(value, before)| direction.gain(value, before));
-        kept.push(KeptStep { index, gain });
+        let both = value.zip(last_kept);
+        let gain = both.map(|(value, before)| direction.gain(value, before));
+        let relative_gain = both.and_then(|(value, before)| relative_gain(direction, value, before));
+        kept.push(KeptStep { index, gain, relative_gain, share: None });
         last_kept = value.or(last_kept);
     }
     let start = baseline.and_then(|index| points[index].value.as_ref()).map(|number| number.value);
     let ends = best.map(|(_, value)| value).zip(start);
+    let gain = ends.map(|(value, start)| direction.gain(value, start));
+    if let Some(all) = gain.filter(|all| *all > 0.0) {
+        for step in &mut kept {
+            step.share = step.gain.map(|gain| gain / all);
+        }
+    }
     Summary {
         best: best.map(|(index, _)| index),
-        gain: ends.map(|(value, start)| direction.gain(value, start)),
+        gain,
         relative_gain: ends.and_then(|(value, start)| relative_gain(direction, value, start)),
         kept,
         keep_rate: (judged > 0).then(|| f64::from(kept_after_baseline) / f64::from(judged)),
         failures,
+        examples,
         longest_streak,
+        streak,
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn point(id: u32, value: Option<&str>, outcome: Outcome) -> Point {
+    pub(in crate::rules) fn point(id: u32, value: Option<&str>, outcome: Outcome) -> Point {
         Point {
             id,
-            commit: None,
             value: value.map(|text| text.parse().unwrap()),
             outcome: Some(outcome),
-            description: String::new(),
             failure: (outcome == Outcome::Crash).then_some(FailureClass::Oom),
+            ..Point::default()
         }
     }
 
@@ -131,7 +157,8 @@ mod tests {
         assert_eq!(summary.keep_rate, Some(0.25));
         assert_eq!(summary.kept.iter().map(|step| step.gain).collect::<Vec<_>>(), [None, Some(0.5)]);
         assert_eq!(summary.failures, BTreeMap::from([(FailureClass::Oom, 2)]));
-        assert_eq!(summary.longest_streak, 2);
+        assert_eq!((&summary.examples, summary.kept[1].share), (&BTreeMap::from([(FailureClass::Oom, 4)]), Some(1.0)));
+        assert_eq!((summary.longest_streak, summary.streak), (2, Some((1, 2))));
     }
 
     #[test]

@@ -11,7 +11,8 @@ use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{
-    AgentCall, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase, Record, Run, Stall,
+    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase,
+    Record, Run, Stall,
 };
 use crate::ledger::Entry;
 use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, turn_of, unmet};
@@ -161,7 +162,7 @@ impl Session<'_> {
         let mut more = proposal_field(open);
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
-            more.insert("changed_while_running".into(), json!(measured.changed));
+            more.insert(CHANGED_WHILE_RUNNING.into(), json!(measured.changed));
         }
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut runs = open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();

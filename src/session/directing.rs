@@ -98,7 +98,7 @@ impl SessionView {
     }
 
     /// The journal, as far as it can be read.
-    fn journal(&self) -> Option<Journal> {
+    pub(super) fn journal(&self) -> Option<Journal> {
         Journal::read(&self.folder.state()).ok().flatten()
     }
 }

@@ -9,6 +9,7 @@ mod baseline;
 mod calling;
 mod check;
 mod contradiction;
+mod course;
 mod demo;
 mod directing;
 mod doctor;

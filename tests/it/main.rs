@@ -45,6 +45,7 @@ mod presets;
 mod recovery;
 mod run_loop;
 mod settings;
+mod shell;
 mod status;
 mod stop;
 mod support;

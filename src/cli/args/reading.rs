@@ -37,9 +37,6 @@ pub(in crate::cli) struct LedgerArgs {
     /// The segment of a JSON-lines ledger, from 1 [default: the newest with rows]
     #[arg(long, value_name = "N", requires = "file")]
     pub(in crate::cli) segment: Option<usize>,
-    /// Show the lines that cannot be read, and why
-    #[arg(short, long, requires = "file")]
-    pub(in crate::cli) verbose: bool,
 }
 
 #[derive(Debug, Args)]

@@ -227,7 +227,7 @@ mod tests {
             value: value.map(|text| text.parse().unwrap()),
             outcome: Some(outcome),
             description: format!("change {id}"),
-            failure: None,
+            ..Point::default()
         }
     }
 

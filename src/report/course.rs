@@ -1,0 +1,21 @@
+//! What a report is told of a session beside its records.
+
+use crate::domain::CommitId;
+use crate::rules::{Elsewhere, Waits};
+
+/// What is known of a session beside its records.
+#[derive(Debug, Clone, Default)]
+pub struct Course {
+    /// The experiments after which it was flagged for a person.
+    pub flagged: Vec<u32>,
+    /// Why its last loop ended.
+    pub ended: Option<String>,
+    /// What its event logs tell of its time.
+    pub waits: Waits,
+    /// What other sessions measured of its commits.
+    pub elsewhere: Vec<Elsewhere>,
+    /// The commit at the tip of its branch; absent while an experiment is open.
+    pub tip: Option<CommitId>,
+    /// How often uncommitted or unfinished work was put away.
+    pub saved: usize,
+}

@@ -1,0 +1,40 @@
+//! A session in one look.
+
+use super::found::Report;
+use crate::domain::{count_of, one_line, span_text, two_digits};
+use crate::rules::{Point, format_gain};
+
+impl Report {
+    /// From which number to which, by how much, in how many experiments, how long and at what cost, on one line.
+    pub fn headline(&self) -> String {
+        let metric = one_line(self.metric.as_deref().unwrap_or("value"));
+        let number = |point: Option<&Point>| point.and_then(|point| point.value.clone());
+        let (best, start) = (number(self.best()), number(self.baseline()));
+        let experiments = self.experiments();
+        let count = count_of(experiments, "experiment");
+        let found = match (best, start, self.summary.gain) {
+            (Some(best), Some(start), Some(gain)) if gain != 0.0 => {
+                let way = if gain > 0.0 { "better" } else { "worse" };
+                format!("{metric} {start} → {best}, {way} by {}, in {count}", format_gain(&best, &start))
+            }
+            (Some(best), _, Some(_)) if experiments == 0 => format!("{metric} {best}, the baseline alone"),
+            (Some(best), _, Some(_)) => format!("{metric} {best}, nothing better in {count}"),
+            (Some(best), _, None) => format!("{metric} {best}, the best of {count}"),
+            (None, ..) if self.points.is_empty() => "no experiments".to_owned(),
+            (None, Some(start), _) => format!("{metric} {start}, nothing kept in {count}"),
+            (None, None, _) => format!("no number of {metric} in {count}"),
+        };
+        let times = self.times.as_ref();
+        let span = times.map(|times| times.hours * 3600.0).filter(|seconds| *seconds >= 1.0).map(span_text);
+        let gpu = times
+            .and_then(|times| times.gpu_hours)
+            .filter(|hours| *hours > 0.0)
+            .map(|hours| format!("{} GPU hours", two_digits(hours)));
+        [Some(found), span, gpu].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// How many experiments there are, the baseline not counted; those without a baseline all count.
+    fn experiments(&self) -> u32 {
+        self.counts.total - self.counts.malformed - u32::from(self.baseline.is_some())
+    }
+}

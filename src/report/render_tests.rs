@@ -1,0 +1,330 @@
+//! The report as it is read, of sessions that are made of records.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::Direction;
+use crate::ledger;
+use crate::report::{Course, columns};
+use crate::rules::sample::{record, run};
+use crate::rules::{Elsewhere, History, Waits};
+
+fn clock() -> Clock {
+    Clock::Fixed("2026-11-21T08:00:00Z".parse().unwrap())
+}
+
+/// A session of records with these fields: each has a commit, took five minutes and was started 20 minutes after the one
+/// before it.
+fn history(records: impl IntoIterator<Item = Value>) -> History {
+    let made = (0..).zip(records).map(|(id, fields): (u32, Value)| {
+        let (hour, minute) = (22 + id / 3, id % 3 * 20);
+        let at = |minute: u32| format!("2026-11-{}T{:02}:{minute:02}:00Z", 20 + hour / 24, hour % 24);
+        let value = fields.get("value").map(|value| value.as_str().unwrap().parse::<f64>().unwrap());
+        let mut all = json!({
+            "id": id, "commit": format!("{id:02x}").repeat(20), "started": at(minute), "finished": at(minute + 10),
+            "runs": [run(300.0, value)], "agent": {"command": "agent", "seconds": 240.0},
+            "environment": {"host": "box", "gpu": "H100", "gpus": 1, "driver": "550", "lockfile": null},
+        });
+        all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        record(all)
+    });
+    History::new(made.collect())
+}
+
+fn rich() -> (History, Course) {
+    let keep = |value: &str, what: &str| json!({"value": value, "description": what});
+    let discard = |value: &str, what: &str, reason: &str| json!({"outcome": "discard", "value": value, "description": what, "reason": reason});
+    let crash = |class: &str, what: &str, excerpt: &str| {
+        json!({"outcome": "crash", "failure": {"class": class, "excerpt": excerpt}, "description": what,
+            "reason": "the run failed (exit 1 after 12.0 s)"})
+    };
+    let long = "warm up for five percent of the steps and cool down for half of them, as a cosine";
+    let escape = "\u{1b}[5;35mred\u{7} <script>alert(1)</script>\tand | more";
+    let mut upgraded = keep("0.5", "count the validation set twice");
+    upgraded["environment"] = json!({"host": "box", "gpu": "H100", "gpus": 1, "driver": "560", "lockfile": null});
+    let history = history([
+        json!({"value": "0.9979", "description": "baseline", "agent": null}),
+        keep("0.9860", "halve the batch"),
+        discard("0.9863", long, "loss 0.9863 is worse"),
+        keep("0.9818", escape),
+        crash("oom", "depth 40", "step 1\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 MiB\n"),
+        crash("oom", "depth 30", "torch.OutOfMemoryError: CUDA out of memory.\u{1b}[0m Tried to allocate 2.00 GiB\n"),
+        crash("nan", "rate 10", "lr: 10\n"),
+        keep("0.9809", "SSSSL window"),
+        discard("0.9790", "no residuals", "loss 0.9790 is better than 0.9809, but memory_gb 81 > 80"),
+        keep("0.9803", "rope base 200K"),
+        keep("0.9799", "你好"),
+        upgraded,
+    ]);
+    let baseline = history.records()[0].clone();
+    let elsewhere = |tag: &str, number: &str| Elsewhere {
+        tag: tag.into(),
+        commit: baseline.commit.clone(),
+        number: number.parse().unwrap(),
+        environment: baseline.environment.clone(),
+    };
+    let course = Course {
+        flagged: vec![8],
+        ended: Some("the session has its 11 experiments".into()),
+        waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0 },
+        elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
+        tip: Some(history.records()[10].commit.clone()),
+        saved: 1,
+    };
+    (history, course)
+}
+
+fn report(history: &History, course: Course) -> Report {
+    Report::of_session("nov20", "loss", Direction::Lower, history).with_course(history, course)
+}
+
+fn shown(report: &Report, width: Option<u16>) -> String {
+    let text = render_report(report, Format::Table, width, Glyphs::Unicode, clock());
+    anstream::adapter::strip_str(&text).to_string()
+}
+
+#[test]
+fn a_night_reads_well_at_80_columns() {
+    let (history, course) = rich();
+    let text = shown(&report(&history, course), Some(80));
+    assert_snapshot!(text, @r#"
+loss 0.9979 → 0.5, better by 0.4979 (50 %), in 11 experiments, 3 h 50 min,
+  1.0 GPU hours
+
+session      nov20
+metric       loss, lower is better
+best         0.5  experiment 11 (0b0b0b0b): count the validation set twice
+baseline     0.9979  experiment 0 (00000000): baseline
+experiments  12 rows: 7 keep, 2 discard, 3 crash
+keep rate    55 % without the baseline; longest streak without a keep 3, 4 to 6
+time         3 h 50 min until 01:50, 6 h ago; runs 26 %, agent 20 %, nobody at
+             work 4 %, rest 50 %; 2.9 experiments per hour
+ended        the session has its 11 experiments
+
+loss (lower is better)
+   │
+1.0┤●──────●──────·─────●───────────────────────────●──────·─────●──────●──────┐
+   │                                                                           │
+   │                                                                           │
+0.8┤                                                                           │
+   │                                                                           │
+   │                                                                           │
+0.6┤                                                                           │
+   │                                                                           │
+   │                                                                           ●
+   │
+   │                           ×      ×      ×
+   └────────────────────────────────────────────────────────────────────────────
+    0             2            4             6             8           10
+● 7 kept   · 2 not kept   × 3 crashed
+
+kept, and what each step gained
+ #  commit      loss     gain  relative    share  what
+ 0  00000000  0.9979                              baseline
+ 1  01010101  0.9860  +0.0119     1.2 %    2.4 %  halve the batch
+ 3  03030303  0.9818  +0.0042    0.43 %   0.84 %   [5;35mred  <script>alert(1)<…
+ 7  07070707  0.9809  +0.0009   0.092 %   0.18 %  SSSSL window
+ 9  09090909  0.9803  +0.0006   0.061 %   0.12 %  rope base 200K
+10  0a0a0a0a  0.9799  +0.0004   0.041 %  0.080 %  你好
+11  0b0b0b0b     0.5  +0.4799      49 %     96 %  count the validation set twice
+
+near misses, within the spread of 0.00084
+#  commit      loss     gain  over  what
+8  08080808  0.9790  +0.0019     7  no residuals
+2  02020202  0.9863  -0.0003     1  warm up for five percent of the steps and c…
+  8: loss 0.9790 is better than 0.9809, but memory_gb 81 > 80
+
+what failed
+class  times  newest  what it said
+oom        2       5  torch.OutOfMemoryError: CUDA out of memory. [0m Tried to …
+nan        1       6  the run failed (exit 1 after 12.0 s)
+
+measured more than once
+  the baseline, again in nov18, nov19: 3 measurements, 0.9976 to 0.9982,
+  standard deviation 0.00030
+  spread 0.00084: two measurements of the same code differ by less in 19 of 20
+  cases (2.8 standard deviations)
+
+warnings
+  2 of 6 keeps gained no more than the spread, 0.00084: 9 and 10
+    `ar run --tag nov20-again --min-delta 0.00084`, with its other terms, keeps
+    only what gains more
+  experiment 11 gained 533 times the median of the keeps before it
+    `ar show 11 --tag nov20` has its diff: does it still measure the same?
+  driver 550 → 560 from experiment 11 on: numbers before and after do not
+  compare
+    `ar run --tag nov20-again`, with its other terms, measures a new baseline
+    here
+  20 % of the time was waiting for the agent (45 min)
+    `ar resume nov20 --agent-timeout 10m` caps a call; a faster model helps more
+  flagged for a person after experiment 8: keeps had failed to come
+    `ar idea add TEXT` gives the agent something new to try
+  the branch is at 0a0a0a0a…, which is not experiment 11
+    `ar doctor nov20` says what to do about it
+  unfinished or uncommitted work was put away 1 time
+    `git for-each-ref refs/autoresearch/nov20/saved` lists it
+"#);
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_no_text_acts_on_it() {
+    let (history, course) = rich();
+    let report = report(&history, course);
+    for width in [40, 60, 80, 132, 200] {
+        let text = shown(&report, Some(width));
+        let wide: Vec<_> = text.lines().filter(|line| columns(line) > usize::from(width)).collect();
+        assert!(wide.is_empty(), "{width}: {wide:#?}");
+    }
+    for format in [Format::Table, Format::Markdown, Format::Csv, Format::Json] {
+        let text = render_report(&report, format, Some(80), Glyphs::Unicode, clock());
+        assert!(!text.contains("\u{1b}[5"), "{format:?}: {text}");
+        // The report's own styles.
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{format:?}: {plain}");
+    }
+    let markdown = render_report(&report, Format::Markdown, None, Glyphs::Unicode, clock());
+    assert!(markdown.contains("&lt;script>") && !markdown.contains("<script>"), "{markdown}");
+}
+
+#[test]
+fn little_is_said_of_a_short_session() {
+    let baseline = || {
+        json!({"value": "0.9979", "description": "baseline", "agent": null, "environment": {
+        "host": "box", "gpu": null, "driver": null, "lockfile": null}})
+    };
+    let alone = history([baseline()]);
+    assert_snapshot!(shown(&report(&alone, Course::default()), Some(80)), @r#"
+loss 0.9979, the baseline alone, 10 min
+
+session      nov20
+metric       loss, lower is better
+baseline     0.9979  experiment 0 (00000000): baseline
+experiments  1 row: 1 keep, 0 discard, 0 crash
+time         10 min until 22:10 on Nov 20, 9 h ago; runs 50 %, rest 50 %
+
+loss (lower is better)
+     │
+     │
+1.005┤
+     │
+1.000┤
+     │●─────────────────────────────────────────────────────────────────────────
+     │
+0.995┤
+     │
+     │
+0.990┤
+     │
+     └──────────────────────────────────────────────────────────────────────────
+      0
+● 1 kept
+"#);
+    let crashed = history([
+        baseline(),
+        json!({"outcome": "crash", "reason": "the deadline passed (ended by ar after 600.0 s)",
+        "failure": {"class": "timeout"}, "description": "eight layers", "runs": []}),
+    ]);
+    assert_snapshot!(shown(&report(&crashed, Course::default()), Some(80)), @r#"
+loss 0.9979, nothing better in 1 experiment, 30 min
+
+session      nov20
+metric       loss, lower is better
+baseline     0.9979  experiment 0 (00000000): baseline
+experiments  2 rows: 1 keep, 0 discard, 1 crash
+keep rate    0 % without the baseline
+time         30 min until 22:30 on Nov 20, 9 h ago; runs 17 %, agent 13 %, rest
+             70 %; 2.0 experiments per hour
+
+loss (lower is better)
+     │
+1.005┤
+     │
+     │
+1.000┤
+     │●─────────────────────────────────────────────────────────────────────────
+0.995┤
+     │
+     │
+0.990┤
+     │
+     │                                                                         ×
+     └──────────────────────────────────────────────────────────────────────────
+      0                                                                        1
+● 1 kept   × 1 crashed
+
+what failed
+class    times  newest  what it said
+timeout      1       1  the deadline passed (ended by ar after 600.0 s)
+
+warnings
+  13 % of the time was waiting for the agent (4 min)
+    `ar resume nov20 --agent-timeout 10m` caps a call; a faster model helps more
+"#);
+    let none = shown(&report(&History::default(), Course::default()), Some(80));
+    assert!(none.starts_with("no experiments\n\nsession      nov20\n"), "{none}");
+}
+
+#[test]
+fn a_ledger_is_told_with_what_it_has() {
+    let of = |text: &str| shown(&Report::of_ledger(&ledger::read(text.as_bytes(), None, None)), Some(80));
+    let text = "commit\ttok_s\tstatus\tdescription\naaaaaaa\t5.62\tkeep\tbaseline\nbbbbbbb\t5.97\tkeep\tFMA\n\
+                ccccccc\t5.90\tdiscard\ttiles\nddddddd\t6.30\tkeep\thalf\nonly one field\n";
+    assert_snapshot!(of(text), @r#"
+tok_s 5.62, nothing better in 3 experiments
+
+metric       tok_s, lower is better
+baseline     5.62  experiment 0 (aaaaaaa): baseline
+experiments  5 rows: 3 keep, 1 discard, 0 crash, 1 malformed
+keep rate    67 % without the baseline
+
+tok_s (lower is better)
+6.4┤
+   │                                                                           ●
+   │
+6.2┤
+   │
+6.0┤                         ●
+   │                                                  ·
+5.8┤
+   │
+   │
+5.6┤●───────────────────────────────────────────────────────────────────────────
+   │
+   └────────────────────────────────────────────────────────────────────────────
+    0                        1                        2                        3
+● 3 kept   · 1 not kept
+
+kept, and what each step gained
+#  commit   tok_s   gain  relative  share  what
+0  aaaaaaa   5.62                          baseline
+1  bbbbbbb   5.97  -0.35    -6.2 %         FMA
+3  ddddddd   6.30  -0.33    -5.5 %         half
+
+not kept, with a better number
+#  commit   tok_s   gain  over  what
+2  ccccccc   5.90  +0.07     1  tiles
+
+warnings
+  2 of 2 keeps are worse than the one before, if less is better
+    `ar report --ledger FILE --higher` reads it the other way
+  1 row cannot be read and counted for nothing
+
+assumed
+  lower is better; `--higher` says otherwise
+"#);
+    assert!(of("").starts_with("no experiments\n"), "{}", of(""));
+    assert!(
+        of("commit\tloss\tstatus\tdescription\n-\tnan\tcrash\tx\n").starts_with("no number of loss in 0 experiments\n")
+    );
+}
+
+#[test]
+fn each_field_of_the_document_is_described() {
+    let (history, course) = rich();
+    let Value::Object(document) = report(&history, course).to_json() else { panic!("an object") };
+    let described = include_str!("../../docs/report.md");
+    for name in document.keys() {
+        assert!(described.contains(&format!("\n- `{name}`")), "docs/report.md says nothing of `{name}`");
+    }
+}

@@ -1,0 +1,223 @@
+//! The parts of a report below its facts; one that has nothing to say is left out.
+
+use anstyle::Style;
+
+use super::experiments::signed_gain;
+use super::found::Report;
+use super::grid::{Align, Grid, escape_markdown};
+use super::render::{commit, value};
+use super::width::wrap;
+use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
+use crate::rules::{Margin, MarginBy, Miss, Point, Repeated};
+
+/// How many kept steps are shown; of more the smaller ones are summed up.
+const MOST_KEPT: usize = 20;
+
+/// How many groups of repeated measurements are shown.
+const MOST_REPEATED: usize = 3;
+
+/// A part of a report: a title, and a table or lines with further lines below each.
+pub(super) struct Section {
+    title: String,
+    grid: Option<Grid>,
+    lines: Vec<(String, Option<String>)>,
+}
+
+impl Section {
+    fn table(title: impl Into<String>, grid: Grid) -> Self {
+        Section { title: title.into(), grid: Some(grid), lines: Vec::new() }
+    }
+
+    fn lines(title: impl Into<String>, lines: impl IntoIterator<Item = (String, Option<String>)>) -> Self {
+        Section { title: title.into(), grid: None, lines: lines.into_iter().collect() }
+    }
+
+    /// For a terminal, or whatever is as wide as it likes.
+    pub(super) fn to_text(&self, width: Option<u16>) -> String {
+        let bold = Style::new().bold();
+        let mut text = wrap(&format!("{bold}{}{bold:#}", self.title), 0, width);
+        text += &self.grid.as_ref().map(|grid| grid.to_lines(width)).unwrap_or_default();
+        for (line, below) in &self.lines {
+            text += &wrap(&format!("  {line}"), 2, width);
+            text += &below.as_ref().map(|below| wrap(&format!("    {below}"), 4, width)).unwrap_or_default();
+        }
+        text
+    }
+
+    pub(super) fn to_markdown(&self) -> String {
+        let mut text = format!("## {}\n\n", escape_markdown(&self.title));
+        text += &self.grid.as_ref().map(Grid::to_markdown).unwrap_or_default();
+        for (line, below) in &self.lines {
+            text += &format!("- {}\n", escape_markdown(line));
+            text += &below.as_ref().map(|below| format!("  {}\n", escape_markdown(below))).unwrap_or_default();
+        }
+        text
+    }
+}
+
+/// The parts of a report in their order.
+pub(super) fn sections(report: &Report) -> Vec<Section> {
+    let assumed = report.assumed.iter().map(|sentence| (one_line(sentence), None));
+    let notes = (!report.assumed.is_empty()).then(|| Section::lines("assumed", assumed));
+    [kept(report), near_misses(report), failed(report), repeated(report), warned(report), notes]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The kept chain with what each step gained, where it is more than the baseline and has numbers.
+fn kept(report: &Report) -> Option<Section> {
+    let kept = &report.summary.kept;
+    if kept.len() < 2 || report.best().is_none() {
+        return None;
+    }
+    let gain = |place: &usize| kept[*place].gain.unwrap_or(f64::INFINITY);
+    let mut by_gain: Vec<usize> = (0..kept.len()).collect();
+    by_gain.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
+    let small = by_gain.split_off(by_gain.len().min(MOST_KEPT));
+    let mut grid = Grid::new([
+        ("#", Align::Right),
+        ("commit", Align::Left),
+        (report.metric.as_deref().unwrap_or("value"), Align::Right),
+        ("gain", Align::Right),
+        ("relative", Align::Right),
+        ("share", Align::Right),
+        ("what", Align::Left),
+    ]);
+    let percent = |ratio: Option<f64>| ratio.map(percent_text).unwrap_or_default();
+    let mut before = None;
+    for (place, step) in kept.iter().enumerate() {
+        let point = &report.points[step.index];
+        let gain = point.value.as_ref().zip(before).map(|(value, before)| signed_gain(report.direction, value, before));
+        before = point.value.as_ref().or(before);
+        if small.contains(&place) {
+            continue;
+        }
+        grid.push([
+            point.id.to_string(),
+            commit(point),
+            value(point),
+            gain.unwrap_or_default(),
+            percent(step.relative_gain),
+            percent(step.share),
+            point.description.clone(),
+        ]);
+    }
+    let mut section = Section::table("kept, and what each step gained", grid);
+    if !small.is_empty() {
+        let together: f64 = small.iter().filter_map(|place| kept[*place].gain).sum();
+        let steps = count_of(u32::try_from(small.len()).unwrap_or(u32::MAX), "smaller step");
+        section.lines.push((format!("and {steps}, together {}", two_digits(together)), None));
+    }
+    Some(section)
+}
+
+/// Discarded experiments worth another look; below them why those were refused that had the better number.
+fn near_misses(report: &Report) -> Option<Section> {
+    if report.misses.is_empty() {
+        return None;
+    }
+    let mut grid = Grid::new([
+        ("#", Align::Right),
+        ("commit", Align::Left),
+        (report.metric.as_deref().unwrap_or("value"), Align::Right),
+        ("gain", Align::Right),
+        ("over", Align::Right),
+        ("what", Align::Left),
+    ]);
+    let mut refused = Vec::new();
+    for Miss { index, rival, gain } in &report.misses {
+        let (point, rival) = (&report.points[*index], &report.points[*rival]);
+        let both = point.value.as_ref().zip(rival.value.as_ref());
+        if *gain > 0.0 && !point.reason.is_empty() {
+            refused.push((format!("{}: {}", point.id, one_line(&point.reason)), None));
+        }
+        grid.push([
+            point.id.to_string(),
+            commit(point),
+            value(point),
+            match both {
+                _ if *gain == 0.0 => "equal".into(),
+                Some((value, rival)) => signed_gain(report.direction, value, rival),
+                None => String::new(),
+            },
+            rival.id.to_string(),
+            point.description.clone(),
+        ]);
+    }
+    let title = match report.margin {
+        Some(Margin { size, by: MarginBy::Spread }) => {
+            format!("near misses, within the spread of {}", two_digits(size))
+        }
+        Some(Margin { size, by: MarginBy::MedianGain }) => {
+            format!("near misses, within {}, the median gain of a keep", two_digits(size))
+        }
+        None => "not kept, with a better number".into(),
+    };
+    Some(Section { lines: refused, ..Section::table(title, grid) })
+}
+
+/// What failed, by class, with what the newest one of each said.
+fn failed(report: &Report) -> Option<Section> {
+    let failures = &report.summary.failures;
+    let mut grid = Grid::new([
+        ("class", Align::Left),
+        ("times", Align::Right),
+        ("newest", Align::Right),
+        ("what it said", Align::Left),
+    ]);
+    for (class, count) in failures {
+        let newest = report.summary.examples.get(class).map(|index| &report.points[*index]);
+        grid.push([
+            class.to_string(),
+            count.to_string(),
+            newest.map(|point| point.id.to_string()).unwrap_or_default(),
+            newest.map(said).unwrap_or_default(),
+        ]);
+    }
+    (!failures.is_empty()).then(|| Section::table("what failed", grid))
+}
+
+/// What a failed run's log says last of it, where it is the log that says why; else the reason.
+fn said(point: &Point) -> String {
+    use FailureClass::{Crash, GuardFailed, ImportError, Oom, SyntaxError};
+    let is_in_log = matches!(point.failure, Some(Crash | GuardFailed | ImportError | Oom | SyntaxError));
+    let line = point.excerpt.lines().rev().find(|line| is_in_log && !line.trim().is_empty());
+    line.unwrap_or(&point.reason).to_owned()
+}
+
+/// The spread of repeated measurements, and how it was got.
+fn repeated(report: &Report) -> Option<Section> {
+    let spread = report.spread.as_ref()?;
+    let mut lines: Vec<_> = spread.repeated.iter().take(MOST_REPEATED).map(|group| (repetition(group), None)).collect();
+    let more = u32::try_from(spread.repeated.len().saturating_sub(MOST_REPEATED)).unwrap_or(u32::MAX);
+    if more > 0 {
+        lines.push((format!("and {more} more"), None));
+    }
+    lines.push((
+        match spread.limit {
+            0.0 => "the same code gave the same number each time".into(),
+            limit => format!(
+                "spread {}: two measurements of the same code differ by less in 19 of 20 cases (2.8 standard deviations)",
+                two_digits(limit)
+            ),
+        },
+        None,
+    ));
+    Some(Section::lines("measured more than once", lines))
+}
+
+/// One group of repeated measurements.
+fn repetition(group: &Repeated) -> String {
+    let names: Vec<String> = group.experiments.iter().map(|id| experiment_name(*id)).collect();
+    let names = names.join(", ");
+    let again =
+        if group.sessions.is_empty() { String::new() } else { format!(", again in {}", group.sessions.join(", ")) };
+    let Repeated { count, min, max, deviation, .. } = group;
+    format!("{names}{again}: {count} measurements, {min} to {max}, standard deviation {}", two_digits(*deviation))
+}
+
+fn warned(report: &Report) -> Option<Section> {
+    let lines = report.warnings.iter().map(|warning| (one_line(&warning.what), warning.hint.as_deref().map(one_line)));
+    (!report.warnings.is_empty()).then(|| Section::lines("warnings", lines))
+}

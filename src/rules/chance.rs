@@ -1,0 +1,130 @@
+//! Warnings on gains that may be chance, or too good.
+
+use super::median::median;
+use super::warnings::{listed, next_tag};
+use super::{Evidence, KeptStep, Warning};
+use crate::domain::{count_of, two_digits};
+
+/// How long a session's runs must have taken, in seconds, for it to be worth to say that no number was measured twice: an
+/// hour. Of a shorter one a person sees that, and of one in seconds it is often known to be exact.
+const WORTH_REPEATING: f64 = 3600.0;
+
+/// How many times the median gain of the keeps before it a gain is that is too good to be taken unseen. Own judgement: the
+/// first steps of a session are often its largest, later ones differ by a few times, and a metric that was got round falls
+/// by an order of magnitude.
+const JUMP: f64 = 10.0;
+
+/// How many keeps before it must have gained something for their median to say what is usual.
+const USUAL: usize = 4;
+
+/// Keeps that gained no more than two measurements of the same code may differ by.
+pub(super) fn within_spread(evidence: Evidence<'_>) -> Option<Warning> {
+    let limit = evidence.spread?.limit;
+    let gains = gains(evidence);
+    let small: Vec<u32> = gains.iter().filter(|(_, gain)| *gain <= limit).map(|(id, _)| *id).collect();
+    if small.is_empty() || limit == 0.0 {
+        return None;
+    }
+    let by = two_digits(limit);
+    let all = gains.len() as u32;
+    Some(Warning {
+        kind: "within_spread",
+        what: format!(
+            "{} of {} gained no more than the spread, {by}: {}",
+            small.len(),
+            count_of(all, "keep"),
+            listed(&small)
+        ),
+        hint: evidence.tag.map(|tag| {
+            format!(
+                "`ar run --tag {} --min-delta {by}`, with its other terms, keeps only what gains more",
+                next_tag(tag)
+            )
+        }),
+    })
+}
+
+/// A session in which nothing tells how much of a gain is chance.
+pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
+    let tag = evidence.tag?;
+    let is_long = evidence.time.is_some_and(|time| time.runs >= WORTH_REPEATING);
+    if evidence.spread.is_some() || !is_long || gains(evidence).is_empty() {
+        return None;
+    }
+    Some(Warning {
+        kind: "never_repeated",
+        what: "no number was measured twice, so nothing tells how much of a gain is chance".into(),
+        hint: Some(format!(
+            "`ar run --tag {} --max-experiments 0`, with its other terms, measures the newest keep again",
+            next_tag(tag)
+        )),
+    })
+}
+
+/// Keeps that gained far more than those before them.
+pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
+    let gains = gains(evidence);
+    let jump = |(place, (id, gain)): (usize, &(u32, f64))| {
+        let before: Vec<f64> = gains[..place].iter().map(|(_, gain)| *gain).filter(|gain| *gain > 0.0).collect();
+        let is_usual = before.len() >= USUAL;
+        let times = gain / median(before).filter(|_| is_usual)?;
+        (times > JUMP).then(|| Warning {
+            kind: "jump",
+            what: format!("experiment {id} gained {} times the median of the keeps before it", two_digits(times)),
+            hint: Some(match evidence.tag {
+                Some(tag) => format!("`ar show {id} --tag {tag}` has its diff: does it still measure the same?"),
+                None => "look at its diff: does it still measure the same?".into(),
+            }),
+        })
+    };
+    gains.iter().enumerate().filter_map(jump).collect()
+}
+
+/// What each kept experiment gained over the one before, with its number.
+fn gains(evidence: Evidence<'_>) -> Vec<(u32, f64)> {
+    let steps = evidence.summary.kept.iter();
+    steps.filter_map(|KeptStep { index, gain, .. }| Some((evidence.points[*index].id, (*gain)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::warnings::tests::warned;
+    use super::super::{Spread, TimeSplit};
+    use super::*;
+    use crate::domain::Outcome::{self, Keep};
+
+    const KEEPS: [(&str, Outcome); 6] =
+        [("9.0", Keep), ("8.5", Keep), ("8.0", Keep), ("7.5", Keep), ("7.0", Keep), ("0.5", Keep)];
+
+    #[test]
+    fn keeps_within_the_spread_are_counted() {
+        let spread = |limit| Spread { repeated: Vec::new(), deviation: limit / 2.8, limit };
+        let said = |limit| {
+            let rule = |evidence: Evidence<'_>| within_spread(Evidence { spread: Some(&spread(limit)), ..evidence });
+            warned(&KEEPS, |evidence| rule(evidence).into_iter().collect(), |_| ()).pop().map(|warning| warning.what)
+        };
+        assert_eq!(said(0.25), None);
+        assert_eq!(said(0.0), None, "exact");
+        assert_eq!(said(0.5).as_deref(), Some("4 of 5 keeps gained no more than the spread, 0.50: 1, 2, 3 and 4"));
+    }
+
+    #[test]
+    fn a_long_session_should_measure_something_twice() {
+        let time =
+            |runs| TimeSplit { total: runs, runs, agent: 0.0, guards: 0.0, outages: 0.0, nobody: 0.0, rest: 0.0 };
+        let kinds = |runs, points: &[_]| {
+            let rule = |evidence: Evidence<'_>| never_repeated(Evidence { time: Some(&time(runs)), ..evidence });
+            warned(points, |evidence| rule(evidence).into_iter().collect(), |_| ()).len()
+        };
+        assert_eq!([kinds(3600.0, &KEEPS), kinds(3599.0, &KEEPS), kinds(3600.0, &KEEPS[..1])], [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_gain_out_of_all_proportion_is_named() {
+        let what = |points: &[_]| warned(points, jumps, |_| ()).pop().map(|warning| warning.what);
+        assert_eq!(what(&KEEPS).as_deref(), Some("experiment 5 gained 13 times the median of the keeps before it"));
+        assert_eq!(what(&KEEPS[1..]), None, "three others do not say what is usual");
+        let first = [("9.0", Keep), ("2.0", Keep), ("1.9", Keep), ("1.8", Keep), ("1.7", Keep), ("1.6", Keep)];
+        assert_eq!(what(&first), None, "the first step may be the largest");
+    }
+}

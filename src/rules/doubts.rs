@@ -1,0 +1,170 @@
+//! Warnings on what stands beside the numbers: the machine, the branch, the ledger, what waits for a person.
+
+use super::warnings::{listed, next_tag};
+use super::{Evidence, Warning};
+use crate::domain::{Direction, count_of, cut, experiment_name};
+
+/// How many changes of the environment are named.
+const CHANGES: usize = 3;
+
+/// Another machine, GPU, driver, tool or lock file within the session.
+pub(super) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
+    let changes = evidence.changes.iter().take(CHANGES);
+    let mut named: Vec<String> =
+        changes.map(|change| format!("{change} from experiment {} on", change.experiment)).collect();
+    if let Some(more) = evidence.changes.len().checked_sub(CHANGES).filter(|more| *more > 0) {
+        named.push(format!("{more} more"));
+    }
+    (!named.is_empty()).then(|| Warning {
+        kind: "environment_changed",
+        what: format!("{}: numbers before and after do not compare", named.join(", ")),
+        hint: evidence
+            .tag
+            .map(|tag| format!("`ar run --tag {}`, with its other terms, measures a new baseline here", next_tag(tag))),
+    })
+}
+
+/// Kept numbers that may be of other code than their commits.
+pub(super) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
+    let ids = evidence.changed_while_running;
+    let last = ids.last()?;
+    Some(Warning {
+        kind: "changed_while_running",
+        what: format!(
+            "files changed while kept experiments ran, so their numbers may be of other code: {}",
+            listed(ids)
+        ),
+        hint: evidence.tag.map(|tag| format!("`ar show {last} --tag {tag}` says which files")),
+    })
+}
+
+/// A session that waits for a person.
+pub(super) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
+    let last = evidence.flagged.last()?;
+    let times = match evidence.flagged.len() {
+        1 => String::new(),
+        times => format!("{}, last ", count_of(times as u32, "time")),
+    };
+    Some(Warning {
+        kind: "flagged",
+        what: format!("flagged for a person {times}after {}: keeps had failed to come", experiment_name(*last)),
+        hint: Some("`ar idea add TEXT` gives the agent something new to try".into()),
+    })
+}
+
+/// A branch that is not at the best experiment.
+pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
+    let (tag, tip) = (evidence.tag?, evidence.tip?);
+    let (best, last) =
+        (&evidence.points[evidence.summary.best?], &evidence.points[evidence.summary.kept.last()?.index]);
+    let is_at = |commit: &Option<String>| commit.as_deref() == Some(tip);
+    let kind = "best_is_not_the_tip";
+    if !is_at(&last.commit) {
+        return Some(Warning {
+            kind,
+            what: format!("the branch is at {}, which is not {}", cut(tip, 8), experiment_name(last.id)),
+            hint: Some(format!("`ar doctor {tag}` says what to do about it")),
+        });
+    }
+    (!is_at(&best.commit)).then(|| Warning {
+        kind,
+        what: format!(
+            "the branch is at {}, which was kept for being simpler; the best is {}",
+            experiment_name(last.id),
+            experiment_name(best.id)
+        ),
+        hint: Some(format!("`ar show {} --tag {tag}` has the best one's commit and diff", best.id)),
+    })
+}
+
+/// Work of somebody that was put away.
+pub(super) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
+    let tag = evidence.tag?;
+    (evidence.saved > 0).then(|| Warning {
+        kind: "saved",
+        what: format!("unfinished or uncommitted work was put away {}", count_of(evidence.saved as u32, "time")),
+        hint: Some(format!("`git for-each-ref refs/autoresearch/{tag}/saved` lists it")),
+    })
+}
+
+/// A ledger whose keeps get worse as it goes on: then more of its metric is better, or less, contrary to what is assumed.
+pub(super) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
+    let gains: Vec<f64> = evidence.summary.kept.iter().filter_map(|step| step.gain).collect();
+    let worse = gains.iter().filter(|gain| **gain < 0.0).count();
+    let better = gains.iter().filter(|gain| **gain > 0.0).count();
+    let (said, other) = match evidence.direction {
+        Direction::Lower => ("less", "--higher"),
+        Direction::Higher => ("more", "--lower"),
+    };
+    (evidence.tag.is_none() && worse > better).then(|| Warning {
+        kind: "direction_doubted",
+        what: format!(
+            "{worse} of {} are worse than the one before, if {said} is better",
+            count_of(gains.len() as u32, "keep")
+        ),
+        hint: Some(format!("`ar report --ledger FILE {other}` reads it the other way")),
+    })
+}
+
+/// Rows of a ledger that say nothing.
+pub(super) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
+    (evidence.malformed > 0).then(|| Warning {
+        kind: "malformed",
+        what: format!("{} cannot be read and counted for nothing", count_of(evidence.malformed, "row")),
+        hint: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::warnings::tests::warned;
+    use super::super::warnings::warnings;
+    use super::*;
+    use crate::domain::EnvironmentChange;
+    use crate::domain::Outcome::{Discard, Keep};
+
+    #[test]
+    fn what_stands_beside_the_numbers_is_said_once_each() {
+        let changes =
+            [EnvironmentChange { experiment: 2, field: "gpu".into(), before: "A100".into(), after: "H100".into() }];
+        let evidence = |evidence: Evidence<'_>| {
+            warnings(Evidence {
+                changes: &changes,
+                changed_while_running: &[1],
+                flagged: &[5, 9],
+                saved: 2,
+                malformed: 1,
+                tip: Some("0123456789"),
+                ..evidence
+            })
+        };
+        let said: Vec<_> = warned(&[("2", Keep), ("1", Keep)], evidence, |_| ());
+        let said: Vec<_> = said.iter().map(|warning| warning.what.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "gpu A100 → H100 from experiment 2 on: numbers before and after do not compare",
+                "files changed while kept experiments ran, so their numbers may be of other code: 1",
+                "flagged for a person 2 times, last after experiment 9: keeps had failed to come",
+                "the branch is at 01234567…, which is not experiment 1",
+                "unfinished or uncommitted work was put away 2 times",
+                "1 row cannot be read and counted for nothing",
+            ]
+        );
+    }
+
+    #[test]
+    fn keeps_that_get_worse_cast_doubt_on_the_direction_of_a_ledger() {
+        let doubts = |tag: Option<&'static str>, points: &[_]| {
+            let rule = |evidence: Evidence<'_>| direction_doubted(Evidence { tag, ..evidence }).into_iter().collect();
+            warned(points, rule, |_| ()).pop().map(|warning| warning.what)
+        };
+        let worse = [("1", Keep), ("2", Keep), ("5", Discard), ("3", Keep), ("2.5", Keep)];
+        assert_eq!(
+            doubts(None, &worse).as_deref(),
+            Some("2 of 3 keeps are worse than the one before, if less is better")
+        );
+        assert_eq!(doubts(Some("t"), &worse), None, "simplifications; a session knows its direction");
+        assert_eq!(doubts(None, &worse[1..]), None, "as many are better");
+    }
+}

@@ -1,0 +1,32 @@
+//! Records for tests.
+
+use serde_json::{Value, json};
+
+use crate::domain::Record;
+
+/// A kept record of the baseline of session `t`, of a metric `loss` of which less is better, with `fields` in place of its
+/// own; `value` stands for the metric's number as it was printed.
+pub(crate) fn record(fields: Value) -> Record {
+    let mut all = json!({
+        "version": 1, "id": 0, "tag": "t", "commit": "c0", "base": "b0", "description": "", "direction": null,
+        "outcome": "keep", "failure": null, "reason": "", "metrics": {}, "memory_gb": null, "runs": [],
+        "metric": {"name": "loss", "direction": "lower", "value": null, "raw": null},
+        "diff": {"files": 1, "added": 1, "deleted": 0}, "agent": null,
+        "environment": {"host": "box", "gpu": null, "driver": null, "lockfile": null},
+        "started": "2026-11-20T22:00:00Z", "finished": "2026-11-20T22:00:00Z",
+    });
+    let Value::Object(mut fields) = fields else { panic!("fields of a record") };
+    if let Some(raw) = fields.remove("value") {
+        let raw = raw.as_str().unwrap();
+        all["metric"]["raw"] = raw.into();
+        all["metric"]["value"] = raw.parse::<f64>().unwrap().into();
+    }
+    all.as_object_mut().unwrap().extend(fields);
+    serde_json::from_value(all).unwrap()
+}
+
+/// One execution of the measuring command.
+pub(crate) fn run(seconds: f64, value: Option<f64>) -> Value {
+    json!({"command": "sh train.sh", "seed": null, "started": "2026-11-20T22:00:00Z", "seconds": seconds, "exit": 0,
+        "signal": null, "value": value})
+}

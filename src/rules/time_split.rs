@@ -1,0 +1,91 @@
+//! What the time of a session went into.
+
+use serde::Serialize;
+
+use crate::domain::{GuardRun, Record};
+
+/// What the event logs tell of a session's time that no record does, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Waits {
+    /// Calls of the agent that changed nothing.
+    pub idle_calls: f64,
+    /// Outages of the agent, with the calls that failed.
+    pub outages: f64,
+    /// From the end of one loop to the start of the next.
+    pub nobody: f64,
+}
+
+/// What the time of a session went into, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TimeSplit {
+    /// From the start of the first experiment to the end of the last.
+    pub total: f64,
+    /// The measuring command ran.
+    pub runs: f64,
+    /// The agent was at work, also in calls that changed nothing.
+    pub agent: f64,
+    /// Guards ran.
+    pub guards: f64,
+    /// The agent was kept from its work.
+    pub outages: f64,
+    /// No loop was at work; where an agent drives by itself it is at work then.
+    pub nobody: f64,
+    /// What is left: git, checks, reading and writing, waits that the event logs do not tell of.
+    pub rest: f64,
+}
+
+/// The shortest session, in seconds, of which shares and rates say something: a minute. In a shorter one they are
+/// those of the first run.
+pub const SHORTEST: f64 = 60.0;
+
+/// Splits `total` seconds up by what records and event logs say; nothing for a session of less than [`SHORTEST`].
+///
+/// The parts never make more than the whole: a run can go on while nobody is at work.
+pub fn time_split(records: &[Record], waits: Waits, total: f64) -> Option<TimeSplit> {
+    if total < SHORTEST {
+        return None;
+    }
+    let guards = |record: &Record| {
+        let earlier = record.versions.iter().flat_map(|version| &version.guards);
+        earlier.chain(&record.guards).map(|guard: &GuardRun| guard.seconds).sum::<f64>()
+    };
+    let mut left = total;
+    let mut part = |seconds: f64| {
+        let seconds = seconds.clamp(0.0, left);
+        left -= seconds;
+        seconds
+    };
+    let runs = part(records.iter().map(Record::run_seconds).sum());
+    let calls = records.iter().filter_map(|record| record.agent.as_ref()).map(|call| call.seconds);
+    let agent = part(calls.sum::<f64>() + waits.idle_calls);
+    let guards = part(records.iter().map(guards).sum());
+    let outages = part(waits.outages);
+    let nobody = part(waits.nobody);
+    Some(TimeSplit { total, runs, agent, guards, outages, nobody, rest: left })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::sample::{record, run};
+    use super::*;
+
+    #[test]
+    fn the_parts_of_the_time_make_the_whole() {
+        let guard = json!({"command": "", "exit": 0, "signal": null, "seconds": 6.0, "passed": true});
+        let version =
+            json!({"commit": "v", "saved": "s", "failure": null, "reason": "", "value": 3.0, "guards": [&guard]});
+        let records =
+            [record(json!({"runs": [run(10.0, None), run(20.0, None)], "guards": [&guard], "versions": [version],
+            "agent": {"command": "", "seconds": 5.0}}))];
+        let waits = Waits { idle_calls: 2.0, outages: 8.0, nobody: 40.0 };
+        let split = |total| time_split(&records, waits, total);
+        let parts = |total, nobody, rest| {
+            Some(TimeSplit { total, runs: 30.0, agent: 7.0, guards: 12.0, outages: 8.0, nobody, rest })
+        };
+        assert_eq!(split(100.0), parts(100.0, 40.0, 3.0));
+        assert_eq!(split(60.0), parts(60.0, 3.0, 0.0), "a run went on while nobody was at work");
+        assert_eq!(split(59.0), None);
+    }
+}

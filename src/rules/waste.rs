@@ -1,0 +1,119 @@
+//! Warnings on time that went into something else than good runs.
+
+use super::{Evidence, Warning};
+use crate::domain::{FailureClass, Outcome, percent_text, span_text};
+
+/// The part of a session's time from which waiting is worth a word: a tenth, an hour of a night. Own judgement.
+const WAITING: f64 = 0.1;
+
+/// The part of the experiments from which crashes are worth a word, where there are [`ENOUGH`]: three of ten. Own
+/// judgement: bold changes fail now and then, and a loop that loses a third of its runs has a reason that can be mended.
+const CRASHES: f64 = 0.3;
+
+/// How many experiments it takes for a share to say something.
+const ENOUGH: usize = 5;
+
+/// Time that went into calls of the agent.
+pub(super) fn waiting_for_the_agent(evidence: Evidence<'_>) -> Option<Warning> {
+    let time = evidence.time?;
+    let share = time.agent / time.total;
+    (share >= WAITING).then(|| Warning {
+        kind: "waiting_for_agent",
+        what: format!("{} of the time was waiting for the agent ({})", percent_text(share), span_text(time.agent)),
+        hint: evidence
+            .tag
+            .map(|tag| format!("`ar resume {tag} --agent-timeout 10m` caps a call; a faster model helps more")),
+    })
+}
+
+/// Time in which the agent could not work.
+pub(super) fn outages(evidence: Evidence<'_>) -> Option<Warning> {
+    let time = evidence.time?;
+    let share = time.outages / time.total;
+    (share >= WAITING).then(|| Warning {
+        kind: "outages",
+        what: format!(
+            "{} of the time the agent was kept from its work by limits or failures ({})",
+            percent_text(share),
+            span_text(time.outages)
+        ),
+        hint: evidence.tag.map(|tag| format!("`ar resume {tag} --agent COMMAND` goes on with another agent")),
+    })
+}
+
+/// Many crashes, and their main class.
+pub(super) fn crashes(evidence: Evidence<'_>) -> Option<Warning> {
+    let after_baseline = evidence.points.get(1..).unwrap_or_default();
+    let judged = after_baseline.iter().filter(|point| point.outcome.is_some()).count();
+    let crashed = after_baseline.iter().filter(|point| point.outcome == Some(Outcome::Crash)).count();
+    if judged < ENOUGH || (crashed as f64) < CRASHES * judged as f64 {
+        return None;
+    }
+    let main = evidence.summary.failures.iter().max_by_key(|(_, count)| **count);
+    let class = main.map(|(class, count)| format!(", {count} of them with {class}")).unwrap_or_default();
+    let hint = main.zip(evidence.tag).map(|((class, _), tag)| {
+        let example = evidence.summary.examples.get(class).map_or(0, |index| evidence.points[*index].id);
+        hint(*class, tag, example)
+    });
+    Some(Warning { kind: "crashes", what: format!("{crashed} of {judged} experiments crashed{class}"), hint })
+}
+
+/// What mends most failures of a class; `example` is the newest of them.
+fn hint(class: FailureClass, tag: &str, example: u32) -> String {
+    match class {
+        FailureClass::Timeout => format!("`ar resume {tag} --timeout 1h` gives each run more time"),
+        FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge => {
+            format!(
+                "say in program.md what may be changed; `ar show {example} --tag {tag}` has the newest that was refused"
+            )
+        }
+        FailureClass::Duplicate => "`ar idea add TEXT` gives the agent something that was not tried".into(),
+        _ => format!("`ar show {example} --tag {tag}` has the end of the newest log"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TimeSplit;
+    use super::super::warnings::tests::warned;
+    use super::*;
+    use crate::domain::Outcome::{Crash, Discard, Keep};
+
+    #[test]
+    fn a_tenth_of_the_time_is_worth_a_word() {
+        let time = |agent, outages| TimeSplit {
+            total: 36_000.0,
+            runs: 0.0,
+            agent,
+            guards: 0.0,
+            outages,
+            nobody: 0.0,
+            rest: 0.0,
+        };
+        let said = |agent, out| {
+            let time = time(agent, out);
+            let rule = |evidence: Evidence<'_>| {
+                let evidence = Evidence { time: Some(&time), ..evidence };
+                waiting_for_the_agent(evidence).into_iter().chain(outages(evidence)).collect()
+            };
+            warned(&[("1", Keep)], rule, |_| ()).into_iter().map(|warning| warning.what).collect::<Vec<_>>()
+        };
+        assert!(said(3599.0, 3599.0).is_empty());
+        assert_eq!(said(4320.0, 0.0), ["12 % of the time was waiting for the agent (72 min)"]);
+        assert_eq!(
+            said(0.0, 18_000.0),
+            ["50 % of the time the agent was kept from its work by limits or failures (5 h)"]
+        );
+    }
+
+    #[test]
+    fn many_crashes_are_named_with_their_main_class() {
+        let what = |points: &[_]| {
+            warned(points, |evidence| crashes(evidence).into_iter().collect(), |_| ()).pop().map(|warning| warning.what)
+        };
+        let points = [("2", Keep), ("-", Crash), ("-", Crash), ("3", Discard), ("3", Discard), ("3", Discard)];
+        assert_eq!(what(&points).as_deref(), Some("2 of 5 experiments crashed, 2 of them with oom"));
+        assert_eq!(what(&points[..5]), None, "of four");
+        assert_eq!(what(&[&points[..2], &points[3..], &points[4..]].concat()), None, "one of six");
+    }
+}
