@@ -85,6 +85,8 @@ pub struct Report {
     pub(super) details: Vec<Map<String, Value>>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
+    /// The lines of a ledger that cannot be read, or whose number cannot, and why.
+    pub(super) unread: Vec<(u64, String)>,
 }
 
 impl Report {
@@ -128,6 +130,7 @@ impl Report {
             warnings: Vec::new(),
             details: records.iter().map(details).collect(),
             assumed: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
@@ -221,6 +224,7 @@ impl Report {
             misses: Vec::new(),
             warnings: Vec::new(),
             assumed: ledger.assumed.clone(),
+            unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
         };
         report.judge(&[], None, 0);
         report
