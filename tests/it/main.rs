@@ -41,6 +41,7 @@ mod limits;
 mod measure;
 mod outage;
 mod outcome;
+mod page;
 mod presets;
 mod recovery;
 mod run_loop;
