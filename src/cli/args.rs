@@ -3,18 +3,24 @@
 mod driving;
 mod formats;
 mod reading;
+mod shell;
 
 use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use formats::{AnswerFormat, OutputFormat, StreamFormat};
-pub(super) use reading::{BriefArgs, DoctorArgs, ExtractArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
+pub(super) use reading::{BriefArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
+pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
+
+use super::globals::Globals;
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]
 #[command(name = "ar", version = concat!("(autoresearch) ", env!("CARGO_PKG_VERSION")), about)]
 #[command(disable_help_subcommand = true)]
 pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) globals: Globals,
     #[command(subcommand)]
     pub(super) command: Command,
 }
@@ -49,4 +55,8 @@ pub(super) enum Command {
     Init(InitArgs),
     /// The whole loop on a built-in example
     Demo(DemoArgs),
+    /// What a shell needs to complete commands, sessions and experiments
+    Completions(CompletionsArgs),
+    /// The manual pages
+    Man(ManArgs),
 }

@@ -2,19 +2,26 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::Severity;
+use autoresearch::domain::{Finding, Severity, Tag};
 use autoresearch::git::Repo;
+use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
+use autoresearch::rules::worst;
 use autoresearch::session::{Asked, examine, repair};
 
-use super::args::DoctorArgs;
+use super::args::{DoctorArgs, OutputFormat};
 use super::error::CliError;
 use super::run::current_dir;
 use super::terms::SettingsArgs;
-use super::{exit, output, settings};
+use super::{exit, foreign, output, settings};
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
+    if let Some(ledger) = foreign::read(&args.foreign)? {
+        let findings = ledger::examine(&ledger);
+        print(&[], &findings, &[], worst(findings.iter().map(|finding| finding.level)), args.format);
+        return Ok(ExitCode::SUCCESS);
+    }
     let dir = current_dir()?;
     let asked = match Repo::find(&dir) {
         Ok(repo) => settings::resolve(SettingsArgs::default(), repo.worktree())?,
@@ -26,17 +33,19 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
         true => repair(&dir, tag, &asked, settings::clock()?)?,
         false => examine(&dir, tag, &asked)?,
     };
-    match Format::from(args.format) {
-        Format::Table => output::text(&findings_text(&found.findings, &found.repaired)),
-        Format::Csv => output::text(&findings_grid(&found.findings).to_csv()),
-        Format::Markdown => output::text(&findings_grid(&found.findings).to_markdown()),
-        Format::Json => {
-            output::json(&findings_json(&found.sessions, &found.findings, &found.repaired, found.health()));
-        }
-    }
+    print(&found.sessions, &found.findings, &found.repaired, found.health(), args.format);
     Ok(match found.health() {
         Severity::Ok | Severity::Warning => ExitCode::SUCCESS,
         Severity::Error => ExitCode::from(exit::CANNOT_START),
         Severity::Damaged => ExitCode::from(exit::DAMAGED),
     })
+}
+
+fn print(sessions: &[Tag], findings: &[Finding], repaired: &[String], health: Severity, format: OutputFormat) {
+    match Format::from(format) {
+        Format::Table => output::text(&findings_text(findings, repaired)),
+        Format::Csv => output::text(&findings_grid(findings).to_csv()),
+        Format::Markdown => output::text(&findings_grid(findings).to_markdown()),
+        Format::Json => output::json(&findings_json(sessions, findings, repaired, health)),
+    }
 }

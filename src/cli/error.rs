@@ -35,23 +35,23 @@ impl CliError {
         let style = anstyle::Style::new().bold();
         let red = style.fg_color(Some(anstyle::AnsiColor::Red.into()));
         let cyan = style.fg_color(Some(anstyle::AnsiColor::Cyan.into()));
-        output::note(&format!("{red}error:{red:#} {}", self.source));
+        output::complaint(&format!("{red}error:{red:#} {}", self.source));
         let mut said = self.source.to_string();
         let mut cause = self.source.source();
         while let Some(error) = cause {
             let text = error.to_string();
             // A transparent error has the text of its source.
             if !said.contains(&text) {
-                output::note(&format!("  caused by: {}", text.trim_end().replace('\n', "\n    ")));
+                output::complaint(&format!("  caused by: {}", text.trim_end().replace('\n', "\n    ")));
             }
             said = text;
             cause = error.source();
         }
         for line in self.excerpt.lines() {
-            output::note(&format!("  | {line}"));
+            output::complaint(&format!("  | {line}"));
         }
         if let Some(hint) = self.hint {
-            output::note(&format!("{cyan}hint:{cyan:#} {hint}"));
+            output::complaint(&format!("{cyan}hint:{cyan:#} {hint}"));
         }
         ExitCode::from(self.code)
     }

@@ -2,18 +2,25 @@
 
 mod args;
 mod brief;
+mod completions;
 mod confirm;
 mod demo;
 mod doctor;
 mod error;
 mod exit;
 mod extract;
+mod foreign;
+mod globals;
 mod idea;
 mod init;
 mod log;
+mod man;
 mod output;
+mod pager;
 mod printer;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod report;
 mod run;
 mod settings;
@@ -41,6 +48,9 @@ use error::CliError;
 /// Parses the arguments, runs the command, prints what went wrong, and gives the exit code.
 pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
+    if let Some(code) = completions::answer(&args) {
+        return code;
+    }
     // Of a subcommand's help nobody expects to learn about the archiver.
     let own_option = args.get(1).is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
     let matches = match Cli::command().try_get_matches_from(args) {
@@ -48,7 +58,10 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Err(error) => return clap_exit(&error, own_option),
     };
     let command = match Cli::from_arg_matches(&matches) {
-        Ok(Cli { command }) => command,
+        Ok(Cli { command, globals }) => {
+            globals.apply();
+            command
+        }
         Err(error) => return clap_exit(&error, own_option),
     };
     match dispatch(command) {
@@ -73,6 +86,8 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 
@@ -92,7 +107,7 @@ fn clap_exit(error: &clap::Error, own_option: bool) -> ExitCode {
     if let Some(error) = error.source().and_then(|source| source.downcast_ref::<TagError>())
         && let Some(hint) = SessionError::from(error.clone()).hint()
     {
-        output::note(&format!("hint: {hint}"));
+        output::complaint(&format!("hint: {hint}"));
     }
     ExitCode::from(exit::USAGE)
 }

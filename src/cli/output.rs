@@ -4,16 +4,43 @@ use std::env;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use autoresearch::report::Glyphs;
 use serde_json::Value;
+
+use super::pager;
 
 /// Whether the last write that was begun is one to a terminal.
 static TO_TERMINAL: AtomicBool = AtomicBool::new(false);
 
 /// Whether nothing is written any more.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// What was asked for of all that is printed.
+static MANNERS: OnceLock<Manners> = OnceLock::new();
+
+/// How to print, whatever is printed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Manners {
+    /// Long answers go to the terminal as they are.
+    pub(super) no_pager: bool,
+    /// No notes and no signs of progress.
+    pub(super) quiet: bool,
+    /// Also what was passed over.
+    pub(super) verbose: bool,
+}
+
+/// Sets how to print; the first call counts.
+pub(super) fn set_manners(manners: Manners) {
+    let _ = MANNERS.set(manners);
+}
+
+/// How to print.
+pub(super) fn manners() -> Manners {
+    MANNERS.get().copied().unwrap_or_default()
+}
 
 /// Notes that a write begins, and gives whether it should.
 fn begin(stream: &impl IsTerminal) -> bool {
@@ -51,6 +78,10 @@ pub(super) fn line(text: &str) {
 /// Writes text that already ends its lines to standard output.
 pub(super) fn text(text: &str) {
     if begin(&std::io::stdout()) {
+        let mut paged = anstream::AutoStream::new(Vec::new(), anstream::AutoStream::choice(&std::io::stdout()));
+        if write!(paged, "{text}").is_ok() && pager::write(&paged.into_inner()) {
+            return;
+        }
         let mut out = anstream::stdout().lock();
         let _ = write!(out, "{text}").and_then(|()| out.flush());
     }
@@ -58,7 +89,7 @@ pub(super) fn text(text: &str) {
 
 /// Writes bytes to standard output as they are.
 pub(super) fn bytes(bytes: &[u8]) {
-    if begin(&std::io::stdout()) {
+    if begin(&std::io::stdout()) && !pager::write(bytes) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(bytes).and_then(|()| out.flush());
     }
@@ -74,8 +105,15 @@ pub(super) fn json(value: &Value) {
     bytes(format!("{value:#}\n").as_bytes());
 }
 
-/// Writes a line to standard error.
+/// Writes a line to standard error, unless only errors are wanted.
 pub(super) fn note(text: &str) {
+    if !manners().quiet {
+        complaint(text);
+    }
+}
+
+/// Writes a line of an error to standard error.
+pub(super) fn complaint(text: &str) {
     if begin(&std::io::stderr()) {
         let mut err = anstream::stderr().lock();
         let _ = writeln!(err, "{text}");

@@ -1,7 +1,7 @@
 //! What a loop prints: lines and a live line on a terminal, or events as NDJSON.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
@@ -31,6 +31,8 @@ pub(super) struct Progress {
     aside: bool,
     /// Where the files of the sessions are.
     main_worktree: PathBuf,
+    /// The current folder.
+    here: PathBuf,
     tag: Option<Tag>,
     idle: Option<IdleCall>,
     /// The line of the outage that was printed last and goes on.
@@ -54,11 +56,14 @@ impl Progress {
 
     /// Prepares printing; the live line appears only where standard error is a terminal.
     pub(super) fn new(format: StreamFormat, clock: Clock, main_worktree: PathBuf) -> Self {
-        let live = (format == StreamFormat::Table && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
-            bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
-            bar
-        });
+        let live =
+            (format == StreamFormat::Table && std::io::stderr().is_terminal() && !output::manners().quiet).then(|| {
+                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
+                bar.set_style(
+                    ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+                );
+                bar
+            });
         Progress {
             format,
             clock,
@@ -68,6 +73,7 @@ impl Progress {
             incumbent: None,
             aside: false,
             main_worktree,
+            here: std::env::current_dir().unwrap_or_default(),
             tag: None,
             idle: None,
             outage: None,
@@ -115,6 +121,7 @@ impl Progress {
                 self.print_note(&format!("saved: uncommitted changes to {} are in {reference}", paths.join(", ")));
             }
             Event::AgentStarted { id } => {
+                self.print_detail(|| format!("{id:>4}  {:<8} the agent is called", "-"));
                 self.doing = format!("experiment {id}: the agent is at work");
                 self.deadline = None;
                 self.draw(None, None);
@@ -132,7 +139,11 @@ impl Progress {
                 self.outage = None;
                 self.print(&format!("      the agent works again after {}", clock_time(*seconds)));
             }
-            Event::RunStarted { id, description, timeout, incumbent, .. } => {
+            Event::RunStarted { id, description, timeout, incumbent, commit, log } => {
+                self.print_detail(|| {
+                    let commit = commit.short(8);
+                    format!("{id:>4}  {:<8} commit {commit} runs, log {}", "-", shell_word(self.as_seen_here(log)))
+                });
                 self.doing = format!("experiment {id}: {description}");
                 self.deadline = Some(*timeout);
                 self.incumbent.clone_from(incumbent);
@@ -144,7 +155,10 @@ impl Progress {
                 self.deadline = Some(*timeout);
                 self.draw(None, None);
             }
-            Event::GuardFinished { .. } => {}
+            Event::GuardFinished { id, guard } => self.print_detail(|| {
+                let passed = if guard.passed { "passed" } else { "failed" };
+                format!("{id:>4}  {:<8} guard {} {passed}: {}", "-", guard.command, guard.ended())
+            }),
             Event::CalledAgain { id, reason, time, limit } => {
                 self.print_fitting(&format!(
                     "{id:>4}  {:<8} {reason}; the agent is called again, {time} of {limit}",
@@ -215,8 +229,19 @@ impl Progress {
     fn print_agent_log(&self, id: u32) {
         let Some(tag) = &self.tag else { return };
         let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
-        let here = std::env::current_dir().unwrap_or_default();
-        self.print(&format!("      | {}", shell_word(log.strip_prefix(here).unwrap_or(&log))));
+        self.print(&format!("      | {}", shell_word(self.as_seen_here(&log))));
+    }
+
+    /// A path as it is named from the current folder, where it is below that.
+    fn as_seen_here<'a>(&self, path: &'a Path) -> &'a Path {
+        path.strip_prefix(&self.here).unwrap_or(path)
+    }
+
+    /// Prints a line that only who asked for more wants.
+    fn print_detail(&self, line: impl FnOnce() -> String) {
+        if output::manners().verbose {
+            self.print_fitting(&line());
+        }
     }
 
     /// Says how often the last idle call came to the same again.

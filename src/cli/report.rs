@@ -1,10 +1,8 @@
 //! `ar report`.
 
-use std::fs;
 use std::process::ExitCode;
 
-use autoresearch::domain::{Direction, with_causes};
-use autoresearch::ledger;
+use autoresearch::domain::with_causes;
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
 use autoresearch::session::{SessionError, SessionView};
 use autoresearch::state;
@@ -13,30 +11,22 @@ use super::args::ReportArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::values::ChartFile;
-use super::{output, settings};
+use super::{foreign, output, pager, settings};
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
-    let view = match args.ledger {
-        None => Some(SessionView::open(&current_dir()?, args.tag)?),
-        Some(_) => None,
-    };
-    let report = match (&view, args.ledger) {
-        (Some(view), _) => of_session(view)?,
-        (None, path) => {
-            let path = path.unwrap_or_default();
-            let direction = match (args.lower, args.higher) {
-                (true, _) => Some(Direction::Lower),
-                (false, true) => Some(Direction::Higher),
-                (false, false) => None,
-            };
-            let bytes =
-                fs::read(&path).map_err(|source| SessionError::Io { action: "read", path: path.clone(), source })?;
-            Report::of_ledger(&ledger::read(&bytes, args.metric.as_deref(), direction))
+    let (report, view) = match foreign::read(&args.foreign)? {
+        Some(ledger) => (Report::of_ledger(&ledger), None),
+        None => {
+            let view = SessionView::open(&current_dir()?, args.tag)?;
+            (of_session(&view)?, Some(view))
         }
     };
     match args.format.as_text() {
-        Some(format) => print(&report, format)?,
+        Some(format) => {
+            let _pager = pager::start();
+            print(&report, format)?;
+        }
         None => {
             let details = view.as_ref().map(details).unwrap_or_default();
             output::bytes(html_report(&report, &details, settings::clock()?).as_bytes());

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::args::ShowArgs;
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
+use super::{output, pager};
 
 /// Prints one experiment: its record, its diff and the end of its log.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
@@ -18,6 +18,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let diff = view.diff(record)?;
     let tail = view.log_tail(record.id)?;
     let dropped = view.folder.why_dropped(record.id);
+    let _pager = pager::start();
     let grid = record_grid(record);
     match Format::from(args.format) {
         Format::Table => {

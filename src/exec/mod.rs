@@ -20,7 +20,7 @@ pub use error::ExecError;
 pub use job::{Exit, Job, Started, job_file};
 pub use shim::shim_main;
 pub use start::{Running, attach, end_left_over, is_going_on, is_held, shims, start, start_with};
-pub use unix::{end_by_signals, shield_from_terminal};
+pub use unix::{end_by_signals, leave_interrupts_to_others, shield_from_terminal};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.
 pub const SHIM_ARGUMENT: &str = "__shim";

@@ -92,6 +92,14 @@ pub fn shield_from_terminal() -> bool {
     !is_ignored(libc::SIGHUP)
 }
 
+/// Lets Ctrl-C reach the other processes of the terminal and do nothing to this one.
+pub fn leave_interrupts_to_others() {
+    // SAFETY: SIG_IGN is a valid disposition.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+    }
+}
+
 /// Lets Ctrl-C, TERM and hang-ups end this process, as they do until somebody listens to them; what is ignored stays so.
 pub fn end_by_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {

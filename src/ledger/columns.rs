@@ -1,23 +1,49 @@
 //! Which column of a ledger is which.
 
+use super::cell::memory_factor;
 use super::status::Verdict;
+use crate::domain::Direction;
 
+/// The commit's names, first choice first, as [`plain_name`] writes them.
 const COMMIT: &[&str] = &[
     "commit",
     "commit_hash",
+    "commit_sha",
+    "commit_id",
     "hash",
     "sha",
-    "commit_sha",
+    "short_hash",
+    "short_sha",
     "git_sha",
     "git_hash",
     "git_commit",
+    "git",
     "revision",
     "rev",
     "cand_hash",
+    "提交",
 ];
 
 /// The verdict's names, first choice first.
-const STATUS: &[&str] = &["status", "accepted", "kept", "correct", "correctness", "outcome", "verdict", "decision"];
+const STATUS: &[&str] = &[
+    "status",
+    "accepted",
+    "kept",
+    "correct",
+    "correctness",
+    "outcome",
+    "verdict",
+    "decision",
+    "state",
+    "keep",
+    "accept",
+    "is_kept",
+    "is_accepted",
+    "状态",
+];
+
+/// Names of a verdict that is yes or no.
+const FLAGS: &[&str] = &["accepted", "kept", "keep", "accept", "is_kept", "is_accepted"];
 
 const DESCRIPTION: &[&str] = &[
     "description",
@@ -26,16 +52,68 @@ const DESCRIPTION: &[&str] = &[
     "note",
     "rationale",
     "comment",
+    "comments",
     "change",
+    "changes",
     "summary",
     "hypothesis",
     "strategy",
     "message",
     "idea",
+    "details",
+    "remarks",
+    "what",
+    "title",
+    "experiment",
+    "描述",
+    "说明",
+    "备注",
+];
+
+/// Names of memory columns that say no unit; GiB, unless a cell says otherwise.
+const MEMORY: &[&str] = &[
+    "memory",
+    "mem",
+    "vram",
+    "peak_memory",
+    "peak_mem",
+    "peak_vram",
+    "max_memory",
+    "max_mem",
+    "gpu_memory",
+    "gpu_mem",
+    "memory_peak",
+    "vram_peak",
+    "显存",
+    "内存",
+];
+
+/// Names that only the metric has.
+const METRIC: &[&str] = &["metric", "metric_value", "value", "objective", "primary_metric", "score", "fitness", "指标"];
+
+/// Parts of a name that say that less is better.
+const LOWER_IS_BETTER: &[&str] = &[
+    "bpb",
+    "bpc",
+    "cer",
+    "err",
+    "error",
+    "fid",
+    "latency",
+    "loss",
+    "mae",
+    "mse",
+    "nll",
+    "perplexity",
+    "ppl",
+    "rmse",
+    "runtime",
+    "wer",
 ];
 
 /// Names of columns that are never the metric.
 const NEVER_METRIC: &[&str] = &[
+    "",
     "id",
     "exp",
     "iter",
@@ -43,14 +121,30 @@ const NEVER_METRIC: &[&str] = &[
     "round",
     "gen",
     "run",
+    "trial",
     "step",
+    "steps",
+    "epoch",
+    "epochs",
     "n",
+    "no",
+    "nr",
+    "index",
     "timestamp",
     "time",
     "date",
+    "datetime",
     "started",
     "finished",
+    "duration",
     "seed",
+    "segment",
+    "confidence",
+    "branch",
+    "parent",
+    "base",
+    "type",
+    "version",
 ];
 
 /// Where the columns of a ledger are; indices from 0.
@@ -66,44 +160,97 @@ pub(super) struct Columns {
 impl Columns {
     /// Finds the columns by their names; the metric by `metric` alone.
     pub(super) fn by_name<S: AsRef<str>>(names: &[S], metric: Option<&str>) -> Self {
+        let plain: Vec<String> = names.iter().map(|name| plain_name(name.as_ref())).collect();
         let metric = metric.and_then(|metric| {
             let exact = names.iter().position(|name| name.as_ref().trim() == metric);
-            exact.or_else(|| names.iter().position(|name| name.as_ref().trim().eq_ignore_ascii_case(metric)))
+            let folded = || names.iter().position(|name| name.as_ref().trim().eq_ignore_ascii_case(metric));
+            exact.or_else(folded).or_else(|| {
+                let metric = plain_name(metric);
+                plain.iter().position(|name| !name.is_empty() && *name == metric)
+            })
         });
         Columns {
-            commit: first_of(names, COMMIT),
+            commit: first_of(&plain, COMMIT),
             metric,
-            memory: names.iter().position(|name| memory_unit(name.as_ref()).is_some()),
-            status: first_of(names, STATUS),
-            description: first_of(names, DESCRIPTION),
+            memory: plain.iter().position(|name| unit_of(name).is_some()),
+            status: first_of(&plain, STATUS),
+            description: first_of(&plain, DESCRIPTION),
         }
     }
 
     /// Whether the column may be the metric as far as its place and name go.
     pub(super) fn may_be_metric(&self, column: usize, name: &str) -> bool {
         let taken = [self.commit, self.memory, self.status, self.description].contains(&Some(column));
-        !taken && !NEVER_METRIC.contains(&name.trim().to_lowercase().as_str())
+        !taken && !NEVER_METRIC.contains(&plain_name(name).as_str())
+    }
+
+    /// The likeliest metric among the columns that hold numbers: one whose name says so, else the first.
+    pub(super) fn likely_metric<S: AsRef<str>>(
+        &self,
+        names: &[S],
+        holds_numbers: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let fits: Vec<usize> = (0..names.len())
+            .filter(|&column| self.may_be_metric(column, names[column].as_ref()) && holds_numbers(column))
+            .collect();
+        let with_name = |test: &dyn Fn(&str) -> bool| fits.iter().copied().find(|&column| test(names[column].as_ref()));
+        with_name(&|name| METRIC.contains(&plain_name(name).as_str()))
+            .or_else(|| with_name(&says_lower))
+            .or_else(|| with_name(&Direction::is_unclear_for))
+            .or_else(|| fits.first().copied())
     }
 }
 
-fn first_of<S: AsRef<str>>(names: &[S], wanted: &[&str]) -> Option<usize> {
-    wanted.iter().find_map(|wanted| names.iter().position(|name| name.as_ref().trim().eq_ignore_ascii_case(wanted)))
+/// Whether a name reads as a metric of which less is better.
+fn says_lower(name: &str) -> bool {
+    plain_name(name).split('_').any(|part| LOWER_IS_BETTER.contains(&part))
+}
+
+fn first_of(names: &[String], wanted: &[&str]) -> Option<usize> {
+    wanted.iter().find_map(|wanted| names.iter().position(|name| name == wanted))
+}
+
+/// A name in lower case with `_` between its words: `Commit Hash`, `commitHash` and `commit-hash` are `commit_hash`.
+fn plain_name(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len());
+    let mut after_small = false;
+    for c in name.chars() {
+        let gap = !c.is_alphanumeric();
+        if (gap || (after_small && c.is_uppercase())) && !plain.is_empty() && !plain.ends_with('_') {
+            plain.push('_');
+        }
+        if !gap {
+            plain.extend(c.to_lowercase());
+        }
+        after_small = c.is_lowercase();
+    }
+    plain.truncate(plain.trim_end_matches('_').len());
+    plain
 }
 
 /// How many of a memory column's units make a GiB; absent for a column that is no memory.
 pub(super) fn memory_unit(name: &str) -> Option<f64> {
-    let name = name.trim().to_lowercase();
-    let unit = match name.rsplit_once('_')?.1 {
-        "gb" | "gib" => 1.0,
-        "mb" | "mib" => 1024.0,
-        _ => return None,
-    };
-    ["mem", "vram"].iter().any(|part| name.contains(part)).then_some(unit)
+    unit_of(&plain_name(name)).map(|unit| unit.unwrap_or(1.0))
+}
+
+/// Whether a memory column's name does not say its unit.
+pub(super) fn is_without_unit(name: &str) -> bool {
+    unit_of(&plain_name(name)) == Some(None)
+}
+
+/// The unit of a plain name: absent for no memory, then absent where the name does not say it.
+fn unit_of(plain: &str) -> Option<Option<f64>> {
+    if MEMORY.contains(&plain) {
+        return Some(None);
+    }
+    let (name, unit) = plain.rsplit_once('_')?;
+    let is_memory = ["mem", "vram", "显存", "内存"].iter().any(|part| name.contains(part));
+    memory_factor(unit).filter(|_| is_memory).map(Some)
 }
 
 /// How the verdict is written in a column of this name.
 pub(super) fn verdict(name: &str) -> Verdict {
-    if ["accepted", "kept"].contains(&name.trim().to_lowercase().as_str()) { Verdict::Flag } else { Verdict::Word }
+    if FLAGS.contains(&plain_name(name).as_str()) { Verdict::Flag } else { Verdict::Word }
 }
 
 #[cfg(test)]
@@ -117,9 +264,41 @@ mod tests {
         let expected =
             Columns { commit: Some(6), metric: Some(1), memory: Some(2), status: Some(4), description: Some(5) };
         assert_eq!(columns, expected);
-        assert_eq!(
-            (memory_unit("vram_peak_mb"), memory_unit("memory_gb"), memory_unit("size_mb")),
-            (Some(1024.0), Some(1.0), None)
-        );
+        let names = ["Commit Hash", "valBpb", "Peak Memory (GB)", "Kept", "Comments"];
+        let columns = Columns::by_name(&names, Some("val_bpb"));
+        let expected =
+            Columns { commit: Some(0), metric: Some(1), memory: Some(2), status: Some(3), description: Some(4) };
+        assert_eq!(columns, expected);
+    }
+
+    #[test]
+    fn a_memory_column_says_its_unit_or_none() {
+        for (name, unit) in [
+            ("vram_peak_mb", Some(1024.0)),
+            ("memory_gb", Some(1.0)),
+            ("memoryGB", Some(1.0)),
+            ("peak_memory_bytes", Some(1073741824.0)),
+            ("VRAM", Some(1.0)),
+            ("size_mb", None),
+            ("memory_note", None),
+        ] {
+            assert_eq!(memory_unit(name), unit, "{name}");
+        }
+        assert!(is_without_unit("VRAM") && !is_without_unit("memory_gb") && !is_without_unit("loss"));
+    }
+
+    #[test]
+    fn the_metric_is_the_column_whose_name_says_so() {
+        for (names, expected) in [
+            (&["iteration", "commit", "test_acc", "memory_gb"][..], Some(2)),
+            (&["id", "time_s", "accuracy"], Some(2)),
+            (&["layers", "val_bpb", "score"], Some(2)),
+            (&["layers", "val_bpb", "tok_s"], Some(1)),
+            (&["layers", "width"], Some(0)),
+            (&["id", "date"], None),
+        ] {
+            let columns = Columns::by_name(names, None);
+            assert_eq!(columns.likely_metric(names, |_| true), expected, "{names:?}");
+        }
     }
 }

@@ -4,9 +4,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use super::cell::number;
 use super::columns::Columns;
 use super::layout::{Entry, Layout};
-use super::read::number;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
 use crate::state::{APPEND_WAIT, open_locked, open_regular, read_at_most};

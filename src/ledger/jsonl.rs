@@ -1,105 +1,280 @@
 //! Ledgers of JSON lines, as pi-autoresearch writes them.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::fmt;
 
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::cell::{memory, quantity};
 use super::columns::{Columns, memory_unit, verdict};
-use super::read::{Ledger, Row, number};
+use super::read::{Ledger, OtherWords, Row, Said, Segment, assume_direction, value};
 use super::status::{RowStatus, classify};
-use crate::domain::{Direction, Number};
+use super::table::{Form, is_comment};
+use super::text::TextLines;
+use crate::domain::{Direction, count_of};
+use crate::measure::quote_constants;
 
-/// Reads JSON lines. A config line says metric and direction of the rows behind it; the last one's count.
-pub(super) fn read(text: &str, metric: Option<&str>, direction: Option<Direction>) -> Ledger {
+/// Reads JSON lines. A config line begins a segment: it says metric and direction of the rows behind it, or leaves them as they
+/// were. The newest segment that has rows is read, unless another one is said.
+pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
     let mut assumed = Vec::new();
-    let lines: Vec<Line<'_>> = (1..)
-        .zip(text.lines())
-        .filter(|(_, text)| !text.trim().is_empty() && !text.trim_start().starts_with('#'))
-        .map(|(number, text)| Line { number, text, object: serde_json::from_str(text).ok() })
-        .collect();
-    let config = lines.iter().rev().filter_map(|line| line.object.as_ref()).find(|object| is_config(object));
-    let said = |key: &str| config.and_then(|config| config.get(key)).and_then(Value::as_str);
-    let metric = metric.or(said("metricName")).map(str::to_owned);
-    let direction = direction.or_else(|| match said("bestDirection") {
-        Some("higher") => Some(Direction::Higher),
-        Some("lower") => Some(Direction::Lower),
-        _ => None,
-    });
-    let direction = direction.unwrap_or_else(|| {
-        assumed.push("lower is better; `--higher` says otherwise".to_owned());
-        Direction::Lower
-    });
-    if metric.is_none() {
-        assumed.push("the field `metric` holds the metric; `--metric NAME` names another".to_owned());
-    }
-    let mut current = None;
-    let mut rows = Vec::new();
-    let mut has_verdict = false;
-    for line in &lines {
-        match &line.object {
-            Some(object) if is_config(object) => {
-                current = object.get("metricName").and_then(Value::as_str);
-            }
-            Some(object) => {
-                let row = row(line.number, object, metric.as_deref(), current, &mut has_verdict);
-                rows.push(row.without_crash_zero());
-            }
-            None => rows.push(Row::malformed(line.number, line.text, "no JSON object".to_owned())),
+    let mut reader = Reader::new(said);
+    let mut lines = TextLines::new(text);
+    while let Some(line) = lines.next() {
+        if !line.trim().is_empty() && !is_comment(line) {
+            reader.line(lines.number, line);
         }
     }
-    Ledger { metric, direction, assumed, columns: Vec::new(), has_verdict, rows }
+    let Reader { mut segments, rows, chosen, guess, words, has_verdict, .. } = reader;
+    let segment = segments.get(chosen).cloned().unwrap_or_default();
+    let metric = said.metric.map(str::to_owned).or(segment.metric).or_else(|| {
+        assumed.push(match &guess {
+            Some(name) => format!("`{name}` is the metric; `--metric NAME` names another field"),
+            None => "the field `metric` holds the metric; `--metric NAME` names another".to_owned(),
+        });
+        guess
+    });
+    let direction = said.direction.or(segment.direction);
+    let direction = direction.unwrap_or_else(|| assume_direction(metric.as_deref(), false, &rows, &mut assumed));
+    // Rows in front of all config lines are a segment without a name.
+    let is_configured = segments.iter().any(|segment| segment.metric.is_some() || segment.name.is_some());
+    if !is_configured {
+        segments.clear();
+    }
+    if segments.len() > 1 && said.segment.is_none() {
+        let others: usize = segments.iter().map(|segment| segment.rows).sum::<usize>() - rows.len();
+        assumed.push(format!(
+            "this is segment {} of {}, the newest with rows, and {} of the others left out; `--segment N` reads another",
+            chosen + 1,
+            segments.len(),
+            count_of(others as u32, "row")
+        ));
+    }
+    assumed.extend(words.sentence());
+    Ledger { form: Form::JsonLines, metric, direction, assumed, columns: Vec::new(), has_verdict, rows, segments }
 }
 
-/// A line that is neither blank nor a comment; without an object it is malformed.
-struct Line<'a> {
-    number: u64,
-    text: &'a str,
-    object: Option<Map<String, Value>>,
+struct Reader<'a> {
+    said: &'a Said<'a>,
+    segments: Vec<Segment>,
+    /// The rows of the chosen segment.
+    rows: Vec<Row>,
+    chosen: usize,
+    /// The field that is taken for the metric, where nothing says it.
+    guess: Option<String>,
+    keys: Keys,
+    /// The unit of the metric's numbers.
+    unit: String,
+    words: OtherWords,
+    has_verdict: bool,
 }
 
-fn is_config(object: &Map<String, Value>) -> bool {
-    object.get("type").and_then(Value::as_str) == Some("config")
-        || (object.contains_key("metricName") && !object.contains_key("metric"))
-}
+impl<'a> Reader<'a> {
+    fn new(said: &'a Said<'a>) -> Self {
+        Reader {
+            said,
+            segments: Vec::new(),
+            rows: Vec::new(),
+            chosen: 0,
+            guess: None,
+            keys: Keys::default(),
+            unit: String::new(),
+            words: OtherWords::default(),
+            has_verdict: false,
+        }
+    }
 
-/// `current` is the metric that the rows' own config line names.
-fn row(
-    line: u64,
-    object: &Map<String, Value>,
-    metric: Option<&str>,
-    current: Option<&str>,
-    has_verdict: &mut bool,
-) -> Row {
-    let names: Vec<&String> = object.keys().collect();
-    let columns = Columns::by_name(&names, metric);
-    let field = |column: Option<usize>| column.and_then(|column| object.get(names[column]));
-    let named = field(columns.metric).or_else(|| object.get("metrics")?.get(metric?));
-    let own = metric.is_none() || current.is_none() || current == metric;
-    let value = if own { object.get("metric").or(named) } else { named };
-    let memory = field(columns.memory).and_then(as_number).map(|number| number.value);
-    let unit = columns.memory.and_then(|column| memory_unit(names[column])).unwrap_or(1.0);
-    let status = columns.status.map(|column| (text(&object[names[column]]), verdict(names[column])));
-    *has_verdict |= status.is_some();
-    Row {
-        line,
-        commit: field(columns.commit).map(text),
-        value: value.and_then(as_number),
-        memory_gb: memory.map(|memory| memory / unit),
-        status: status.map_or(RowStatus::Other, |(cell, verdict)| classify(&cell, verdict)),
-        description: field(columns.description).map(text).unwrap_or_default(),
-        problem: None,
+    fn line(&mut self, number: u64, text: &str) {
+        // Python writes constants that JSON does not have.
+        let quoted;
+        let mut object = serde_json::from_str::<Object<'_>>(text);
+        if object.is_err() {
+            quoted = String::from_utf8(quote_constants(text.as_bytes())).unwrap_or_default();
+            object = serde_json::from_str(&quoted);
+        }
+        match object {
+            Ok(object) if object.is_config() => self.config(&object),
+            object => {
+                self.begin_row();
+                if self.segments.len() - 1 != self.chosen {
+                    return;
+                }
+                let row = match object {
+                    Ok(object) => self.row(number, &object),
+                    Err(_) => Row::malformed(number, text, "no JSON object".to_owned()),
+                };
+                self.rows.push(row);
+            }
+        }
+    }
+
+    /// Begins a segment, or says more of the one that has no row yet. What a config line does not say stays.
+    fn config(&mut self, object: &Object<'_>) {
+        let before = self.segments.last().cloned().unwrap_or_default();
+        if before.rows == 0 {
+            self.segments.pop();
+        }
+        let said = |key: &str| object.get(key).map(text).map(Cow::into_owned);
+        let direction = said("bestDirection").or_else(|| said("direction"));
+        self.segments.push(Segment {
+            name: said("name").or(before.name),
+            metric: said("metricName").or_else(|| said("primaryMetric")).or(before.metric),
+            direction: match direction.as_deref() {
+                Some("higher") => Some(Direction::Higher),
+                Some("lower") => Some(Direction::Lower),
+                _ => before.direction,
+            },
+            rows: 0,
+        });
+    }
+
+    /// Counts a row in the newest segment, which becomes the chosen one with its first row, unless another one is said.
+    fn begin_row(&mut self) {
+        if self.segments.is_empty() {
+            self.segments.push(Segment::default());
+        }
+        let newest = self.segments.len() - 1;
+        self.segments[newest].rows += 1;
+        if self.segments[newest].rows == 1 {
+            self.chosen = self.said.segment.map_or(newest, |number| number.wrapping_sub(1));
+            if self.chosen == newest {
+                self.rows.clear();
+                self.words = OtherWords::default();
+                self.unit.clear();
+                self.guess = None;
+                self.has_verdict = false;
+            }
+        }
+    }
+
+    fn row(&mut self, line: u64, object: &Object<'_>) -> Row {
+        let config = self.segments[self.chosen].metric.as_deref();
+        let own = object
+            .get("metric")
+            .filter(|_| self.said.metric.is_none() || config.is_none() || config == self.said.metric);
+        if self.said.metric.or(config).is_none() && own.is_none() && self.guess.is_none() {
+            self.guess = object.likely_metric();
+        }
+        let metric = self.said.metric.or(config).or(self.guess.as_deref());
+        let columns = self.keys.columns(object, metric);
+        let field = |column: Option<usize>| column.map(|column| object.0[column].1);
+        let named = || field(columns.metric).or_else(|| inside(object.get("metrics")?, metric?));
+        let number = own.or_else(named);
+        // A record of an experiment has its metric with its name.
+        let number = number.map(|number| inside(number, "value").unwrap_or(number));
+        let (value, problem) = value(&number.map(text).unwrap_or_default(), &mut self.unit);
+        let status = columns.status.map_or(RowStatus::Other, |column| {
+            let (name, cell) = &object.0[column];
+            let cell = text(cell);
+            let status = classify(&cell, verdict(name));
+            self.has_verdict = true;
+            if status == RowStatus::Other {
+                self.words.add(&cell);
+            }
+            status
+        });
+        let memory_cell = field(columns.memory).map(text).unwrap_or_default();
+        let memory_unit = columns.memory.and_then(|column| memory_unit(&object.0[column].0)).unwrap_or(1.0);
+        let is_zero = quantity(&memory_cell).is_some_and(|found| found.number.value == 0.0);
+        Row {
+            line,
+            commit: field(columns.commit).map(|commit| text(commit).into_owned()),
+            value,
+            memory_gb: memory(&memory_cell, memory_unit),
+            status,
+            description: field(columns.description).map(|text_of| text(text_of).into_owned()).unwrap_or_default(),
+            problem,
+        }
+        .without_empty_zero(is_zero)
     }
 }
 
-fn as_number(value: &Value) -> Option<Number> {
-    match value {
-        Value::Number(_) | Value::String(_) => number(&text(value)),
-        _ => None,
+/// The columns of the objects that have the same keys, which are found once.
+#[derive(Default)]
+struct Keys {
+    names: Vec<String>,
+    metric: Option<String>,
+    columns: Columns,
+}
+
+impl Keys {
+    fn columns(&mut self, object: &Object<'_>, metric: Option<&str>) -> Columns {
+        let same = self.metric.as_deref() == metric && self.names.iter().map(String::as_str).eq(object.names());
+        if !same || self.names.is_empty() {
+            self.names = object.names().map(str::to_owned).collect();
+            self.metric = metric.map(str::to_owned);
+            self.columns = Columns::by_name(&self.names, metric);
+        }
+        self.columns
     }
 }
 
-fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
+/// The fields of a JSON object as they are written.
+struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Object<'a> {
+    /// The value of a field; of one that stands there twice the last.
+    fn get(&self, key: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_ref())
+    }
+
+    fn is_config(&self) -> bool {
+        self.get("type").is_some_and(|kind| text(kind) == "config")
+            || (self.get("metricName").is_some() && self.get("metric").is_none())
+    }
+
+    fn likely_metric(&self) -> Option<String> {
+        let names: Vec<&str> = self.names().collect();
+        let columns = Columns::by_name(&names, None);
+        let found = columns.likely_metric(&names, |column| quantity(&text(self.0[column].1)).is_some());
+        found.map(|column| names[column].to_owned())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((Key(name), value)) = map.next_entry()? {
+                    fields.push((name, value));
+                }
+                Ok(Object(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// The name of a field, which is borrowed where nothing in it is escaped.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The value of a field of an object.
+fn inside<'a>(object: &'a RawValue, key: &str) -> Option<&'a RawValue> {
+    object.get().starts_with('{').then(|| serde_json::from_str::<Object<'a>>(object.get()).ok()?.get(key))?
+}
+
+/// A value as a cell has it: strings without their quotes, null as nothing, all else as it is written.
+fn text(value: &RawValue) -> Cow<'_, str> {
+    match value.get() {
+        "null" => Cow::Borrowed(""),
+        quoted if quoted.starts_with('"') => serde_json::from_str(quoted).map_or(Cow::Borrowed(quoted), Cow::Owned),
+        written => Cow::Borrowed(written),
     }
 }

@@ -1,21 +1,30 @@
 //! results.tsv and its dialects: reading any ledger, and writing our own or continuing a foreign one.
 //!
-//! [`read`] is pure; only [`LedgerFile`] touches a file. Nothing here rewrites a row that is whole.
+//! [`read()`] and [`examine()`] are pure; only [`LedgerFile`] and [`read_file`] touch a file. Nothing here rewrites a row that is whole.
 
+mod cell;
 mod columns;
+mod examine;
 mod file;
 mod jsonl;
 mod layout;
 mod read;
 mod rebuild;
 mod repair;
+mod shape;
 mod since;
+mod source;
 mod status;
+mod table;
+mod text;
 
+pub use examine::examine;
 pub use file::{LedgerError, LedgerFile};
 pub use layout::Entry;
-pub use read::{Ledger, Row, read};
+pub use read::{Ledger, Row, Said, Segment, read};
 pub use rebuild::Comparison;
 pub use repair::{HeldRows, Rebuilt};
 pub use since::Since;
+pub use source::{SourceError, read_file};
 pub use status::RowStatus;
+pub use table::Form;

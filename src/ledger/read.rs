@@ -1,49 +1,88 @@
 //! Reading a ledger that anybody wrote.
 
-use csv::{ByteRecord, ReaderBuilder};
-use memchr::memchr_iter;
+use std::collections::BTreeMap;
 
-use super::columns::{Columns, memory_unit, verdict};
+use super::cell::{Quantity, is_nothing, memory, quantity};
 use super::jsonl;
+use super::shape::Shape;
 use super::status::{RowStatus, Verdict, classify};
-use crate::domain::{Direction, Number};
+use super::table::{Form, Line, Lines};
+use super::text::decode;
+use crate::domain::{Direction, Number, count_of, cut};
 
-/// Karpathy's columns, for a file of his shape without a header; the second is named after the metric.
-const KARPATHY: [&str; 5] = ["commit", "metric", "memory_gb", "status", "description"];
+/// How many different words that are no verdict are told.
+const MOST_WORDS: usize = 8;
+
+/// How much of a row or cell that cannot be read is shown, in characters.
+const SHOWN: usize = 120;
+
+/// How much of a word in a status column is shown, in characters.
+const WORD_SHOWN: usize = 40;
+
+/// How many steps between kept rows it takes to say something about the direction.
+const TELLING_STEPS: u32 = 3;
+
+/// What is said of a ledger from outside; the rest is read or assumed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Said<'a> {
+    /// The metric's column, or its number from 1 where there is no header.
+    pub metric: Option<&'a str>,
+    /// Which way is better.
+    pub direction: Option<Direction>,
+    /// The segment of a JSON-lines ledger, from 1.
+    pub segment: Option<usize>,
+}
 
 /// A ledger, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ledger {
+    /// What kind of file it is.
+    pub form: Form,
     /// The metric's name; absent where nothing says it.
     pub metric: Option<String>,
     /// Which way is better.
     pub direction: Direction,
     /// What was taken for granted, one sentence each, as lower-case fragments that say how to say otherwise.
     pub assumed: Vec<String>,
-    /// The header's cells; empty where there is no header, and for JSON lines.
-    pub columns: Vec<String>,
+    /// The columns that were found, as what they hold and what they are called; empty for JSON lines.
+    pub columns: Vec<(&'static str, String)>,
     /// Whether the rows say what became of them.
     pub has_verdict: bool,
-    /// All rows, in the file's order.
+    /// All rows, in the file's order; of a JSON-lines ledger those of the segment.
     pub rows: Vec<Row>,
+    /// What a JSON-lines ledger's config lines begin, oldest first; empty for other ledgers.
+    pub segments: Vec<Segment>,
+}
+
+/// What a config line of a JSON-lines ledger says of the rows behind it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Segment {
+    /// What it is called.
+    pub name: Option<String>,
+    /// The metric.
+    pub metric: Option<String>,
+    /// Which way is better.
+    pub direction: Option<Direction>,
+    /// How many rows it has.
+    pub rows: usize,
 }
 
 /// A row of a ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its line in the file, from 1.
+    /// Its line in the file, from 1; the first one, where it spans several.
     pub line: u64,
     /// The commit's cell as it is; absent where there is no such column.
     pub commit: Option<String>,
-    /// The metric; absent where the cell is no number, and for the zero of a crash.
+    /// The metric; absent where the cell is no number, and where a zero says that there is none.
     pub value: Option<Number>,
-    /// Memory in GiB.
+    /// Memory in GiB; never zero.
     pub memory_gb: Option<f64>,
     /// What the row is counted as.
     pub status: RowStatus,
-    /// What it says it tried.
+    /// What it says it tried; of a malformed row the start of it.
     pub description: String,
-    /// Why it is malformed.
+    /// Why it is malformed, or why it has no value although its cell is not blank.
     pub problem: Option<String>,
 }
 
@@ -55,237 +94,223 @@ impl Row {
             value: None,
             memory_gb: None,
             status: RowStatus::Malformed,
-            description: text.to_owned(),
+            description: cut(text, SHOWN),
             problem: Some(problem),
         }
     }
 
-    /// Takes the zero of a crash for what it means: no value.
-    pub(super) fn without_crash_zero(mut self) -> Self {
-        if self.status == RowStatus::Crash && self.value.as_ref().is_some_and(|number| number.value == 0.0) {
+    /// Takes a zero for what it means: in a crash that there is no value; in a row that was not kept too, where memory is
+    /// zero as well.
+    pub(super) fn without_empty_zero(mut self, memory_is_zero: bool) -> Self {
+        let is_empty = self.status == RowStatus::Crash || (self.status != RowStatus::Keep && memory_is_zero);
+        if is_empty && self.value.as_ref().is_some_and(|number| number.value == 0.0) {
             self.value = None;
         }
         self
     }
 }
 
-/// Reads a tab-separated or JSON-lines ledger, whatever is wrong with it; what it cannot read as a row it counts.
-///
-/// The metric and its direction are the given ones, else what a plain header says (first column the commit, second
-/// the metric, lower is better), else the likeliest, which [`Ledger::assumed`] then says.
-pub fn read(bytes: &[u8], metric: Option<&str>, direction: Option<Direction>) -> Ledger {
-    let text = decode(bytes);
-    if text.trim_start().starts_with('{') {
-        return jsonl::read(&text, metric, direction);
+impl Ledger {
+    /// The rows that could not be read, or whose number could not.
+    pub fn problems(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.rows.iter().filter_map(|row| Some((row.line, row.problem.as_deref()?)))
     }
-    let lines = lines(text.as_bytes());
+}
+
+/// Reads a ledger in any of the [`Form`]s, whatever is wrong with it; what it cannot read as a row it counts.
+///
+/// The metric and its direction are those that are `said`, else what a plain header says (first column the commit, second
+/// the metric, lower is better) or a config line, else the likeliest, which [`Ledger::assumed`] then says. A segment that is not there has no rows.
+pub fn read(bytes: &[u8], said: &Said<'_>) -> Ledger {
+    let text = decode(bytes);
+    let form = Form::of(&text);
+    if form == Form::JsonLines {
+        return jsonl::read(&text, said);
+    }
     let mut assumed = Vec::new();
-    let shape = Shape::find(&lines, metric, &mut assumed);
-    let direction = direction.unwrap_or_else(|| {
-        let name = shape.metric.as_deref().unwrap_or_default();
-        if !shape.plain || Direction::is_unclear_for(name) {
-            assumed.push("lower is better; `--higher` says otherwise".to_owned());
-        }
-        Direction::Lower
-    });
-    let rows = lines.iter().skip(shape.skip).map(|line| shape.row(line)).collect();
+    let shape = Shape::find(&text, form, said.metric, &mut assumed);
+    let (rows, words) = read_rows(&text, &shape, &mut assumed);
+    let direction =
+        said.direction.unwrap_or_else(|| assume_direction(shape.metric.as_deref(), shape.plain, &rows, &mut assumed));
+    assumed.extend(words.sentence());
+    if words.prose > 0 {
+        assumed.push(format!("{} without a bar left out", count_of(words.prose, "line")));
+    }
     Ledger {
+        form,
+        columns: shape.found(),
         has_verdict: shape.columns.status.is_some(),
         metric: shape.metric,
         direction,
         assumed,
-        columns: shape.header,
         rows,
+        segments: Vec::new(),
     }
 }
 
-/// A line that is neither blank nor a comment.
-struct Line {
-    number: u64,
-    cells: ByteRecord,
-}
-
-impl Line {
-    fn cell(&self, column: usize) -> String {
-        String::from_utf8_lossy(self.cells.get(column).unwrap_or_default()).into_owned()
+/// Reads the rows; with more words for a verdict where none says keep with the usual ones.
+fn read_rows(text: &str, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>, OtherWords) {
+    let (rows, words) = rows(text, shape, shape.verdict);
+    let says_keep = rows.iter().any(|row| row.status == RowStatus::Keep);
+    if says_keep || shape.verdict != Verdict::Word || words.counts.is_empty() {
+        return (rows, words);
     }
+    let (wide, wide_words) = self::rows(text, shape, Verdict::WideWord);
+    if wide.iter().all(|row| row.status != RowStatus::Keep) {
+        return (rows, words);
+    }
+    let taken = words.counts.keys().map(|word| (word, classify(word, Verdict::WideWord)));
+    let told: Vec<String> = taken
+        .filter(|(_, status)| *status != RowStatus::Other)
+        .map(|(word, status)| format!("`{}` is {}", cut(word, WORD_SHOWN), status.word()))
+        .collect();
+    assumed.push(format!("no row says keep, so {}; the words keep, discard and crash say otherwise", told.join(", ")));
+    (wide, wide_words)
 }
 
-fn lines(text: &[u8]) -> Vec<Line> {
-    let mut reader =
-        ReaderBuilder::new().delimiter(b'\t').quoting(false).flexible(true).has_headers(false).from_reader(text);
-    let (mut counted, mut number) = (0, 1);
-    // Reading from memory without quoting and with any number of fields cannot fail.
-    let records = reader.byte_records().map_while(Result::ok);
-    records
-        .map(|cells| {
-            // The reader's position is where the record before ended: in front of blank lines.
-            let before = cells.position().and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(counted);
-            let blank = text[before..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-            number += memchr_iter(b'\n', &text[counted..before + blank]).count() as u64;
-            counted = before + blank;
-            Line { number, cells }
-        })
-        .filter(|line| {
-            let comment = line.cells.get(0).is_some_and(|cell| cell.trim_ascii_start().starts_with(b"#"));
-            !comment && line.cells.iter().any(|cell| !cell.trim_ascii().is_empty())
-        })
-        .collect()
+fn rows(text: &str, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
+    let mut lines = Lines::new(text, shape.form);
+    let mut line = Line::default();
+    if shape.skip {
+        lines.read(&mut line);
+    }
+    lines.width = Some(shape.width);
+    let mut reader = RowReader { shape, verdict, unit: String::new(), words: OtherWords::default() };
+    let mut rows = Vec::new();
+    while lines.read(&mut line) {
+        rows.push(reader.row(&line));
+    }
+    (rows, OtherWords { prose: lines.prose, ..reader.words })
 }
 
-/// What the columns of a ledger are.
-struct Shape {
-    header: Vec<String>,
-    /// How many cells a row has.
-    width: usize,
-    columns: Columns,
+/// Reads rows one after the other.
+struct RowReader<'a> {
+    shape: &'a Shape,
     verdict: Verdict,
-    memory_unit: f64,
-    metric: Option<String>,
-    /// Whether the header says metric and direction by itself.
-    plain: bool,
-    /// How many lines are no rows.
-    skip: usize,
+    /// The first unit in the metric's column; blank until there is one.
+    unit: String,
+    words: OtherWords,
 }
 
-impl Shape {
-    fn find(lines: &[Line], metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
-        let width = lines.first().map_or(0, |line| line.cells.len());
-        let first: Vec<String> = (0..width).map(|column| lines[0].cell(column).trim().to_owned()).collect();
-        if first.iter().any(|cell| number(cell).is_some()) {
-            return Shape::without_header(lines, width, metric, assumed);
-        }
-        let mut columns = Columns::by_name(&first, metric);
-        let plain = columns.commit == Some(0) && width > 1 && columns.status != Some(1);
-        let name = match metric {
-            Some(name) => {
-                if columns.metric.is_none() && width > 0 {
-                    assumed.push(format!(
-                        "no column is named `{name}`, so no row has a value: `--metric` names one of {}",
-                        first.join(", ")
-                    ));
-                }
-                Some(name.to_owned())
-            }
-            None if plain => {
-                columns.metric = Some(1);
-                Some(first[1].clone())
-            }
-            None => {
-                columns.metric = likely_metric(lines, &first, &columns);
-                let name = columns.metric.map(|column| first[column].clone());
-                match &name {
-                    Some(name) => assumed.push(format!("`{name}` is the metric; `--metric NAME` names another column")),
-                    None => assumed.push("no column looks like the metric; `--metric NAME` names it".to_owned()),
-                }
-                name
-            }
-        };
-        Shape {
-            verdict: columns.status.map_or(Verdict::Word, |column| verdict(&first[column])),
-            memory_unit: columns.memory.and_then(|column| memory_unit(&first[column])).unwrap_or(1.0),
-            plain: plain && columns.metric == Some(1),
-            header: first,
-            width,
-            columns,
-            metric: name,
-            skip: 1,
-        }
-    }
-
-    /// Finds the columns by what stands in them.
-    fn without_header(lines: &[Line], width: usize, metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
-        let rows: Vec<&Line> = lines.iter().filter(|line| line.cells.len() == width).collect();
-        let share = |test: &dyn Fn(&str) -> bool, column: usize| {
-            let hits = rows.iter().filter(|line| test(&line.cell(column))).count();
-            hits * 2 > rows.len()
-        };
-        let is_verdict = |cell: &str| classify(cell, Verdict::Word) != RowStatus::Other;
-        let mut columns =
-            Columns { status: (0..width).find(|&column| share(&is_verdict, column)), ..Columns::default() };
-        let is_number = |cell: &str| number(cell).is_some();
-        if width == KARPATHY.len() && columns.status == Some(3) && share(&is_number, 1) {
-            columns = Columns::by_name(&KARPATHY, Some("metric"));
-            assumed.push(format!("the columns are {}, as there is no header", KARPATHY.join(", ")));
-        } else {
-            let numbers: Vec<usize> = (0..width).filter(|&column| share(&is_number, column)).collect();
-            if let [only] = numbers[..] {
-                columns.metric = Some(only);
-            }
-            let hex = |cell: &str| {
-                let cell = cell.trim();
-                (7..=64).contains(&cell.len()) && cell.chars().all(|c| c.is_ascii_hexdigit()) || cell == "HEAD"
-            };
-            columns.commit = (0..width).find(|&column| share(&hex, column) && columns.metric != Some(column));
-            columns.description = width.checked_sub(1).filter(|&last| {
-                !numbers.contains(&last) && columns.status != Some(last) && columns.commit != Some(last)
-            });
-            let value = match columns.metric {
-                Some(column) => format!("column {} is the metric", column + 1),
-                None => "which column is the metric cannot be told: a header line would say it".to_owned(),
-            };
-            assumed.push(format!("there is no header; {value}"));
-        }
-        Shape {
-            header: Vec::new(),
-            width,
-            columns,
-            verdict: Verdict::Word,
-            memory_unit: 1.0,
-            metric: metric.map(str::to_owned),
-            plain: false,
-            skip: 0,
-        }
-    }
-
-    fn row(&self, line: &Line) -> Row {
-        if line.cells.len() != self.width {
-            let text: Vec<String> = (0..line.cells.len()).map(|column| line.cell(column)).collect();
-            let problem = format!("{} fields, not {}", line.cells.len(), self.width);
+impl RowReader<'_> {
+    fn row(&mut self, line: &Line) -> Row {
+        let Shape { width, columns, memory_unit, .. } = self.shape;
+        if line.cells.len() != *width {
+            let text: Vec<&str> = line.cells.iter().collect();
+            let problem = format!("{}, not {width}", count_of(line.cells.len() as u32, "field"));
             return Row::malformed(line.number, &text.join("\t"), problem);
         }
         let cell = |column: Option<usize>| column.map(|column| line.cell(column));
-        let memory = cell(self.columns.memory).and_then(|cell| number(&cell));
+        let status = cell(columns.status).map_or(RowStatus::Other, |cell| {
+            let status = classify(cell, self.verdict);
+            if status == RowStatus::Other {
+                self.words.add(cell);
+            }
+            status
+        });
+        let (value, problem) = value(cell(columns.metric).unwrap_or_default(), &mut self.unit);
+        let memory_cell = cell(columns.memory).unwrap_or_default();
+        let is_zero = quantity(memory_cell).is_some_and(|found| found.number.value == 0.0);
         Row {
             line: line.number,
-            commit: cell(self.columns.commit),
-            value: cell(self.columns.metric).and_then(|cell| number(&cell)),
-            memory_gb: memory.map(|number| number.value / self.memory_unit),
-            status: cell(self.columns.status).map_or(RowStatus::Other, |cell| classify(&cell, self.verdict)),
-            description: cell(self.columns.description).unwrap_or_default(),
-            problem: None,
+            commit: cell(columns.commit).map(str::to_owned),
+            value,
+            memory_gb: memory(memory_cell, *memory_unit),
+            status,
+            description: cell(columns.description).unwrap_or_default().to_owned(),
+            problem,
         }
-        .without_crash_zero()
+        .without_empty_zero(is_zero)
     }
 }
 
-/// The first column that may be the metric and mostly holds numbers.
-fn likely_metric(lines: &[Line], header: &[String], columns: &Columns) -> Option<usize> {
-    let rows: Vec<&Line> = lines.iter().skip(1).filter(|line| line.cells.len() == header.len()).collect();
-    (0..header.len()).find(|&column| {
-        let numbers = rows.iter().filter(|line| number(&line.cell(column)).is_some()).count();
-        columns.may_be_metric(column, &header[column]) && numbers * 2 > rows.len()
-    })
-}
-
-/// The number that is all of a cell; a closing `%` does not count.
-pub(super) fn number(cell: &str) -> Option<Number> {
-    let cell = cell.trim();
-    cell.strip_suffix('%').map_or(cell, str::trim_end).parse().ok()
-}
-
-/// Bytes to text: UTF-8, or UTF-16 by its mark; what is neither becomes replacement characters.
-fn decode(bytes: &[u8]) -> String {
-    let unit: fn([u8; 2]) -> u16 = match bytes {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => {
-            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-            return String::from_utf8_lossy(bytes).into_owned();
+/// The number in a metric's cell, or why there is none although the cell is not blank. `unit` is the first unit of the column:
+/// numbers in another one do not compare.
+pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<String>) {
+    let shown = || cut(cell.trim(), SHOWN);
+    match quantity(cell) {
+        Some(Quantity { number, unit: "" }) => (Some(number), None),
+        Some(Quantity { number, unit: own }) => {
+            if unit.is_empty() {
+                own.clone_into(unit);
+            }
+            let same = own.eq_ignore_ascii_case(unit);
+            (same.then_some(number), (!same).then(|| format!("`{}` is in `{own}`, others are in `{unit}`", shown())))
         }
-    };
-    let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
-    char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        None => (None, (!is_nothing(cell)).then(|| format!("`{}` is no number", shown()))),
+    }
+}
+
+/// What is no verdict: the words of a status column, how often each stands there, and lines beside the table.
+#[derive(Debug, Default)]
+pub(super) struct OtherWords {
+    /// How many lines are no part of a Markdown table.
+    prose: u32,
+    counts: BTreeMap<String, u32>,
+    /// How many rows have further words.
+    more: u32,
+}
+
+impl OtherWords {
+    pub(super) fn add(&mut self, cell: &str) {
+        let word = cell.trim();
+        if let Some(count) = self.counts.get_mut(word) {
+            *count += 1;
+        } else if self.counts.len() < MOST_WORDS && word.len() <= SHOWN {
+            self.counts.insert(word.to_owned(), 1);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// What is counted as neither keep, discard nor crash; nothing where all is.
+    pub(super) fn sentence(&self) -> Option<String> {
+        let named =
+            |word: &str| if word.is_empty() { "blank".to_owned() } else { format!("`{}`", cut(word, WORD_SHOWN)) };
+        let mut told: Vec<String> =
+            self.counts.iter().map(|(word, count)| format!("{} ({count})", named(word))).collect();
+        if self.more > 0 {
+            told.push(format!("further words ({})", self.more));
+        }
+        (!told.is_empty()).then(|| {
+            format!("neither keep, discard nor crash by their words, so counted as other: {}", told.join(", "))
+        })
+    }
+}
+
+/// The direction of a metric of which nobody said it: lower, unless its name and the kept rows say higher.
+pub(super) fn assume_direction(
+    name: Option<&str>,
+    is_plain: bool,
+    rows: &[Row],
+    assumed: &mut Vec<String>,
+) -> Direction {
+    let reads_higher = name.is_some_and(Direction::is_unclear_for);
+    let kept =
+        rows.iter().filter(|row| row.status == RowStatus::Keep).filter_map(|row| Some(row.value.as_ref()?.value));
+    let (mut up, mut down, mut first, mut last) = (0u32, 0u32, None, None);
+    for value in kept {
+        up += u32::from(last.is_some_and(|last| value > last));
+        down += u32::from(last.is_some_and(|last| value < last));
+        first = first.or(Some(value));
+        last = Some(value);
+    }
+    if reads_higher && last > first {
+        assumed.push(format!(
+            "higher is better, as the name `{}` and the kept rows say; `--lower` says otherwise",
+            name.unwrap_or_default()
+        ));
+        return Direction::Higher;
+    }
+    if up >= TELLING_STEPS && up > 3 * down {
+        assumed.push(format!(
+            "lower is better, although {up} of {} steps between kept rows go up; `--higher` says otherwise",
+            up + down
+        ));
+    } else if !is_plain || reads_higher {
+        assumed.push("lower is better; `--higher` says otherwise".to_owned());
+    }
+    Direction::Lower
 }
 
 #[cfg(test)]

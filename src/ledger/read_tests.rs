@@ -1,10 +1,16 @@
-use proptest::prelude::*;
-
 use super::*;
 use crate::report::{Counts, Report};
 
 fn ledger(text: &str) -> Ledger {
-    read(text.as_bytes(), None, None)
+    read(text.as_bytes(), &Said::default())
+}
+
+fn of_metric(text: &str, metric: &str) -> Ledger {
+    read(text.as_bytes(), &Said { metric: Some(metric), ..Said::default() })
+}
+
+fn problems(ledger: &Ledger) -> Vec<(u64, &str)> {
+    ledger.problems().collect()
 }
 
 #[test]
@@ -29,7 +35,7 @@ fn a_plain_header_says_metric_and_direction() {
     assert_eq!(ledger.rows[4].value.as_ref().unwrap().value, 68.6);
     assert_eq!(ledger.rows[4].memory_gb, None);
     let torn = &ledger.rows[3];
-    assert_eq!((torn.line, torn.problem.as_deref()), (7, Some("1 fields, not 5")));
+    assert_eq!((torn.line, torn.problem.as_deref()), (7, Some("1 field, not 5")));
 }
 
 #[test]
@@ -46,19 +52,35 @@ fn our_own_rows_are_read_back() {
 
 #[test]
 fn what_a_header_does_not_say_is_assumed_aloud() {
-    let text = "id\ttime_s\taccuracy\tvram_mb\tstatus\tnotes\nx\t3\t0.5\t2048\tkept\ty\nx\t3\t0.7\t1024\tkept\tz\n";
+    let text = "id\ttime_s\taccuracy\tvram\tstatus\tnotes\nx\t3\t0.5\t2048\tkept\ty\nx\t3\t0.7\t1024\tkept\tz\n";
     let found = ledger(text);
-    assert_eq!((found.metric.as_deref(), found.rows[0].memory_gb), (Some("time_s"), Some(2.0)));
-    assert_eq!(found.assumed.len(), 2, "{:?}", found.assumed);
-    assert!(found.assumed.iter().any(|sentence| sentence.contains("--metric")));
-    let given = read(text.as_bytes(), Some("accuracy"), Some(Direction::Higher));
-    assert!(given.assumed.is_empty(), "{:?}", given.assumed);
-    assert_eq!(Report::of_ledger(&given).best().unwrap().description, "z");
-    let missing = read(text.as_bytes(), Some("loss"), Some(Direction::Lower));
+    assert_eq!((found.metric.as_deref(), found.direction), (Some("accuracy"), Direction::Higher));
+    assert_eq!(found.rows[0].memory_gb, Some(2.0));
+    for said in ["--metric NAME", "`vram` is in MiB", "--lower"] {
+        assert!(found.assumed.iter().any(|sentence| sentence.contains(said)), "{said}: {:?}", found.assumed);
+    }
+    let other = of_metric(text, "time_s");
+    assert_eq!((other.direction, other.rows[1].value.as_ref().unwrap().value), (Direction::Lower, 3.0));
+    let missing =
+        read(text.as_bytes(), &Said { metric: Some("loss"), direction: Some(Direction::Lower), segment: None });
     assert!(missing.assumed[0].contains("no column is named `loss`"));
     assert_eq!(Report::of_ledger(&missing).best(), None);
-    let unclear = ledger("commit\tscore\tstatus\na\t1\tkeep\n");
-    assert!(unclear.assumed[0].contains("--higher"));
+}
+
+#[test]
+fn the_kept_rows_tell_the_direction_where_the_name_leaves_it_open() {
+    let rows = |name: &str, values: &[&str]| {
+        let rows: String = values.iter().map(|value| format!("a\t{value}\tkeep\n")).collect();
+        let found = ledger(&format!("commit\t{name}\tstatus\n{rows}"));
+        (found.direction, found.assumed.join("; "))
+    };
+    let (direction, assumed) = rows("score", &["1", "3", "2"]);
+    assert!(direction == Direction::Higher && assumed.contains("--lower"), "{assumed}");
+    let (direction, assumed) = rows("score", &["2", "1"]);
+    assert!(direction == Direction::Lower && assumed.contains("--higher"), "{assumed}");
+    let (direction, assumed) = rows("odd", &["1", "2", "3", "4"]);
+    assert!(direction == Direction::Lower && assumed.contains("3 of 3 steps"), "{assumed}");
+    assert_eq!(rows("odd", &["1", "2", "1"]), (Direction::Lower, String::new()));
 }
 
 #[test]
@@ -70,13 +92,18 @@ fn a_missing_header_costs_no_row() {
     let summary = Report::of_ledger(&foreign);
     assert_eq!((summary.counts().keep, summary.counts().discard, summary.counts().total), (1, 1, 2));
     assert!(foreign.assumed.iter().any(|sentence| sentence.contains("no header")));
+    let third = of_metric("HEAD\tmodel\t397.0\t3.5\tkeep\tx\n", "3");
+    assert_eq!(third.rows[0].value.as_ref().unwrap().raw, "397.0");
+    let commented = ledger("# sha\tloss\tstatus\nabcdef1\t1.5\tkeep\n");
+    assert_eq!((commented.metric.as_deref(), commented.rows.len()), (Some("loss"), 1));
+    assert!(commented.assumed[0].contains("line 1 is the header"), "{:?}", commented.assumed);
 }
 
 #[test]
 fn flags_are_verdicts_and_no_verdict_makes_the_best_of_all() {
-    let found = read(b"sha\tloss\taccepted\na\t1.5\t1\nb\t1.0\t0\n", Some("loss"), None);
+    let found = of_metric("sha\tloss\taccepted\na\t1.5\t1\nb\t1.0\t0\n", "loss");
     assert_eq!(Report::of_ledger(&found).best().unwrap().commit.as_deref(), Some("a"));
-    let none = read(b"loss\tnotes\n1.5\ta\n1.25\tb\n", Some("loss"), None);
+    let none = of_metric("loss\tnotes\n1.5\ta\n1.25\tb\n", "loss");
     let summary = Report::of_ledger(&none);
     assert_eq!((summary.counts().other, summary.best().unwrap().description.as_str()), (2, "b"));
 }
@@ -95,7 +122,7 @@ fn json_lines_say_metric_and_direction_in_their_config() {
     assert_eq!(summary.best().unwrap().value.as_ref().unwrap().value, 4000.5);
     assert_eq!(summary.baseline().unwrap().description, "base");
     assert_eq!((found.rows[1].value.as_ref(), found.rows[2].line), (None, 4));
-    let other = read(text.as_bytes(), Some("allocs"), None);
+    let other = of_metric(text, "allocs");
     assert_eq!(Report::of_ledger(&other).best().unwrap().commit.as_deref(), Some("c"));
 }
 
@@ -103,32 +130,134 @@ fn json_lines_say_metric_and_direction_in_their_config() {
 fn utf_16_and_nothing_at_all_are_ledgers() {
     let text = "commit\tval_bpb\tstatus\na\t1.5\tkeep\n";
     let bytes: Vec<u8> = [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    assert_eq!(read(&bytes, None, None), ledger(text));
+    assert_eq!(read(&bytes, &Said::default()), ledger(text));
     let empty = ledger("");
     assert_eq!((Report::of_ledger(&empty).counts(), Report::of_ledger(&empty).best()), (Counts::default(), None));
     let header = ledger("commit\tval_bpb\tmemory_gb\tstatus\tdescription\n");
     assert_eq!((header.metric.as_deref(), header.rows.len()), (Some("val_bpb"), 0));
 }
 
-proptest! {
-    #[test]
-    fn any_bytes_are_a_ledger_that_adds_up(
-        bytes in "(commit\t|loss\t|keep|crash|\\{\"a\":1\\}|\n|\r\n|\t|#|\"|[0-9.%-]{1,4}|\\PC{0,3}){0,60}",
-        metric in proptest::option::of("loss|a"),
-    ) {
-        let ledger = read(bytes.as_bytes(), metric.as_deref(), None);
-        let counts = Report::of_ledger(&ledger).counts();
-        let parts = counts.keep + counts.discard + counts.crash + counts.other + counts.malformed;
-        prop_assert_eq!(counts.total, parts);
-        for row in &ledger.rows {
-            if let Some(number) = &row.value {
-                prop_assert!(bytes.contains(&number.raw));
-            }
-        }
-    }
-
-    #[test]
-    fn noise_is_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
-        read(&bytes, None, None);
-    }
+#[test]
+fn numbers_have_units_and_what_does_not_compare_has_no_value() {
+    let found = ledger(
+        "commit\ttime\tmemory\tstatus\tdescription\n\
+         a\t3.2s\t14.3 GB\tkeep\tx\n\
+         b\t900 ms\t1024MB\tkeep\tmilliseconds\n\
+         c\t3.1K\t\tkeep\tthousands\n\
+         d\t-\toom\tcrash\tnothing\n\
+         e\t2.5\t512 MiB\tkeep\tno unit\n",
+    );
+    let values: Vec<_> = found.rows.iter().map(|row| row.value.as_ref().map(|number| number.raw.as_str())).collect();
+    assert_eq!(values, [Some("3.2"), None, None, None, Some("2.5")]);
+    let memory: Vec<_> = found.rows.iter().map(|row| row.memory_gb).collect();
+    assert_eq!(memory, [Some(14.3), Some(1.0), None, None, Some(0.5)]);
+    assert_eq!(problems(&found), [(3, "`900 ms` is in `ms`, others are in `s`"), (4, "`3.1K` is no number")]);
 }
+
+#[test]
+fn a_zero_is_a_number_only_where_it_can_be_one() {
+    let found = ledger(
+        "commit\tloss\tmemory_gb\tstatus\n\
+         a\t0\t0.0\tkeep\nb\t0.0\t0\tdiscard\nc\t0.0\t1.5\tdiscard\nd\t0.000000\t1.5\tcrash\ne\t0\t0\tskipped\n",
+    );
+    let has_value: Vec<_> = found.rows.iter().map(|row| row.value.is_some()).collect();
+    assert_eq!(has_value, [true, false, true, false, false]);
+    assert_eq!(found.rows[0].memory_gb, None);
+}
+
+#[test]
+fn words_that_nobody_knows_are_told_and_other_words_taken_where_no_row_says_keep() {
+    let found = ledger("commit\tloss\tstatus\na\t2\tBASELINE\nb\t1\tkeep\nc\t1\terror\nd\t1\tok\ne\t1\tok\n");
+    let counts = Report::of_ledger(&found).counts();
+    assert_eq!((counts.keep, counts.crash, counts.other), (1, 0, 4));
+    assert!(found.assumed[0].ends_with("counted as other: `error` (1), `ok` (2)"), "{:?}", found.assumed);
+    let found = ledger("commit\tloss\tstatus\na\t2\taccepted\nb\t1\terror\nc\t1\tpending\n");
+    let statuses: Vec<_> = found.rows.iter().map(|row| row.status).collect();
+    assert_eq!(statuses, [RowStatus::Keep, RowStatus::Crash, RowStatus::Other]);
+    assert!(found.assumed[0].contains("`accepted` is keep, `error` is crash"), "{:?}", found.assumed);
+    let found = ledger("commit\tloss\tstatus\na\t2\tpending\nb\t1\terror\n");
+    assert_eq!(Report::of_ledger(&found).counts().other, 2);
+}
+
+#[test]
+fn a_row_that_says_baseline_is_it_where_the_first_has_no_number() {
+    let found = ledger("commit\tloss\tstatus\na\tnan\tcrash\nb\t2\tbaseline\nc\t1\tkeep\n");
+    assert_eq!(Report::of_ledger(&found).baseline().unwrap().commit.as_deref(), Some("b"));
+    let found = ledger("commit\tloss\tstatus\na\t3\tkeep\nb\t2\tbaseline\n");
+    assert_eq!(Report::of_ledger(&found).baseline().unwrap().commit.as_deref(), Some("a"));
+}
+
+#[test]
+fn a_line_break_in_a_quoted_cell_makes_no_second_row() {
+    let found = ledger(
+        "commit\tloss\tstatus\tdescription\n\
+         a\t2\tkeep\t\"one\n\nand \"\"two\"\"\"\n\
+         b\t1\tkeep\t\"never ended\n\
+         c\t1\tkeep\t\"so \"bad\n\
+         d\t\"1\n\
+         e\t1\tkeep\tlast\n",
+    );
+    let lines: Vec<_> = found.rows.iter().map(|row| (row.line, row.description.as_str())).collect();
+    let expected = [(2, "one\n\nand \"two\""), (5, "\"never ended"), (6, "\"so \"bad"), (7, "d \"1"), (8, "last")];
+    assert_eq!(lines, expected);
+    assert_eq!(problems(&found), [(7, "2 fields, not 4")]);
+}
+
+#[test]
+fn commas_semicolons_and_bars_separate_cells_too() {
+    let text = "commit,val_bpb,status,description\na,1.5,keep,\"first, \"\"best\"\"\"\nb,1.25,keep,it's 5\" wide\n";
+    for text in [text.to_owned(), text.replace("first, ", "first; ").replace(",", ";").replace("first; ", "first, ")] {
+        let found = ledger(&text);
+        let rows: Vec<_> = found.rows.iter().map(|row| row.description.as_str()).collect();
+        assert_eq!(rows, ["first, \"best\"", "it's 5\" wide"], "{text}");
+        assert_eq!(found.metric.as_deref(), Some("val_bpb"));
+    }
+    let found = ledger(
+        "The night.\n\n| commit | val_bpb | status | description |\n|:--|--:|---|---|\n\
+         | `aaaaaaa` | **1.5** | keep | a \\| b |\n| bbbbbbb | 1.25 | discard |\n",
+    );
+    assert_eq!((found.form, found.rows.len()), (Form::Markdown, 2));
+    let row = &found.rows[0];
+    assert_eq!((row.commit.as_deref(), row.description.as_str()), (Some("aaaaaaa"), "a | b"));
+    assert_eq!(row.value.as_ref().unwrap().raw, "1.5");
+    assert_eq!(problems(&found), [(6, "3 fields, not 4")]);
+    assert!(found.assumed.contains(&"1 line without a bar left out".to_owned()), "{:?}", found.assumed);
+}
+
+#[test]
+fn json_lines_have_segments_of_which_the_newest_is_read() {
+    let text = "{\"type\":\"config\",\"name\":\"one\",\"metricName\":\"s\",\"bestDirection\":\"lower\"}\n\
+                {\"run\":1,\"commit\":\"a\",\"metric\":3.50,\"status\":\"keep\"}\n\
+                {\"type\":\"config\",\"metricName\":\"acc\",\"bestDirection\":\"higher\"}\n\
+                {\"type\":\"config\",\"name\":\"two\"}\n\
+                {\"run\":1,\"commit\":\"b\",\"metric\":NaN,\"status\":\"checks_failed\"}\n\
+                {\"run\":2,\"commit\":\"c\",\"metric\":0.50,\"status\":\"keep\"}\n\
+                {\"type\":\"config\",\"name\":\"three\"}\n";
+    let found = ledger(text);
+    assert_eq!((found.metric.as_deref(), found.direction, found.rows.len()), (Some("acc"), Direction::Higher, 2));
+    assert_eq!((found.rows[0].value.as_ref(), found.rows[0].status), (None, RowStatus::Crash));
+    assert_eq!(found.rows[1].value.as_ref().unwrap().raw, "0.50", "digits stay as they are written");
+    assert!(found.assumed[0].contains("segment 2 of 3") && found.assumed[0].contains("1 row of the others"));
+    let names: Vec<_> = found.segments.iter().map(|segment| (segment.name.as_deref(), segment.rows)).collect();
+    assert_eq!(names, [(Some("one"), 1), (Some("two"), 2), (Some("three"), 0)]);
+    let first = read(text.as_bytes(), &Said { segment: Some(1), ..Said::default() });
+    assert_eq!((first.metric.as_deref(), first.rows.len(), first.assumed.len()), (Some("s"), 1, 0));
+    for segment in [0, 3, 4] {
+        assert!(read(text.as_bytes(), &Said { segment: Some(segment), ..Said::default() }).rows.is_empty());
+    }
+    let bare =
+        ledger("{\"step\":1,\"val_loss\":\"2.5\",\"kept\":true}\n{\"step\":2,\"val_loss\":2.0,\"kept\":false}\n");
+    assert_eq!((bare.metric.as_deref(), Report::of_ledger(&bare).counts().discard), (Some("val_loss"), 1));
+}
+
+#[test]
+fn a_record_of_an_experiment_is_a_row() {
+    let found = ledger(
+        "{\"id\":0,\"commit\":\"a\",\"outcome\":\"keep\",\"metric\":{\"name\":\"x\",\"value\":1.50,\"raw\":\"1.50\"}}\n",
+    );
+    assert_eq!(found.rows[0].value.as_ref().unwrap().raw, "1.50");
+    assert_eq!(found.rows[0].status, RowStatus::Keep);
+}
+
+#[path = "read_properties.rs"]
+mod properties;

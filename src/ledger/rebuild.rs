@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::cell::number;
 use super::layout::{Entry, Layout};
-use super::read::number;
 use super::status::classify;
 
 /// How a ledger differs from the experiments that should be in it. Lines count from 1, experiments from 0 in the order in

@@ -12,55 +12,94 @@ pub enum RowStatus {
     Discard,
     /// It failed.
     Crash,
+    /// It is what the others are compared with; counted as [`Other`](RowStatus::Other).
+    Baseline,
     /// Any other word, or none.
     Other,
     /// The row cannot be read as one.
     Malformed,
 }
 
-const KEEP: &[&str] = &["keep", "kept", "improved"];
-const DISCARD: &[&str] = &["discard", "discarded", "reject", "rejected", "revert", "reverted"];
-const CRASH: &[&str] = &["crash", "crashed", "fail", "failed", "oom", "timeout"];
+impl RowStatus {
+    /// Its word in a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            RowStatus::Keep => "keep",
+            RowStatus::Discard => "discard",
+            RowStatus::Crash => "crash",
+            RowStatus::Baseline => "baseline",
+            RowStatus::Other => "other",
+            RowStatus::Malformed => "malformed",
+        }
+    }
+}
+
+/// The words, and those that are tried too where no row says keep with the first.
+const WORDS: &[(RowStatus, &[&str], &[&str])] = &[
+    (
+        RowStatus::Keep,
+        &["keep", "kept", "improved"],
+        &["accept", "accepted", "adopt", "adopted", "better", "improve", "improvement", "promoted", "win"],
+    ),
+    (
+        RowStatus::Discard,
+        &["discard", "discarded", "reject", "rejected", "revert", "reverted"],
+        &["drop", "dropped", "regressed", "regression", "rollback", "worse"],
+    ),
+    (
+        RowStatus::Crash,
+        &["crash", "crashed", "fail", "failed", "oom", "timeout"],
+        &["diverged", "error", "exception", "killed"],
+    ),
+    (RowStatus::Baseline, &["baseline"], &[]),
+];
 
 /// Words in front of which no letter case or word boundary says where they end.
-const PREFIXES: &[(&str, RowStatus)] = &[("保留", RowStatus::Keep), ("回滚", RowStatus::Discard)];
+const PREFIXES: &[(&str, RowStatus)] = &[
+    ("保留", RowStatus::Keep),
+    ("回滚", RowStatus::Discard),
+    ("丢弃", RowStatus::Discard),
+    ("崩溃", RowStatus::Crash),
+    ("基线", RowStatus::Baseline),
+];
+
+/// Words of several parts: checks of correctness that failed.
+const FAILED_CHECKS: &[&str] = &["correctness_fail", "correctness_failed", "checks_failed", "check_failed"];
 
 /// What kind of column the verdict stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Words.
     Word,
+    /// Words of a ledger that does not say keep in the usual ones.
+    WideWord,
     /// Yes and no: `accepted`, `kept`.
     Flag,
 }
 
-/// Reads a verdict; letter case does not matter, nor what follows the word (`discard_wallclock`, `keep ✔`).
+/// Reads a verdict; letter case does not matter, nor what stands around the word (`discard_wallclock`, `✅ keep`).
 pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
     let cell = cell.trim();
     if let Some((_, status)) = PREFIXES.iter().find(|(prefix, _)| cell.starts_with(prefix)) {
         return *status;
     }
-    let lower = cell.to_lowercase();
+    let is = |word: &str, known: &[&str]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
     if verdict == Verdict::Flag {
-        match lower.as_str() {
-            "1" | "true" | "yes" => return RowStatus::Keep,
-            "0" | "false" | "no" => return RowStatus::Discard,
-            _ => {}
+        if is(cell, &["1", "true", "yes", "y"]) {
+            return RowStatus::Keep;
+        }
+        if is(cell, &["0", "false", "no", "n"]) {
+            return RowStatus::Discard;
         }
     }
-    if lower == "correctness_fail" {
+    if is(cell, FAILED_CHECKS) {
         return RowStatus::Crash;
     }
-    let word = lower.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    if KEEP.contains(&word) {
-        RowStatus::Keep
-    } else if DISCARD.contains(&word) {
-        RowStatus::Discard
-    } else if CRASH.contains(&word) {
-        RowStatus::Crash
-    } else {
-        RowStatus::Other
-    }
+    let word = cell.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];
+    let found =
+        WORDS.iter().find(|(_, usual, wide)| is(word, usual) || (verdict == Verdict::WideWord && is(word, wide)));
+    found.map_or(RowStatus::Other, |(status, ..)| *status)
 }
 
 #[cfg(test)]
@@ -68,12 +107,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_in_any_case_and_with_what_follows() {
+    fn words_are_read_in_any_case_and_with_what_stands_around_them() {
         use RowStatus::*;
         for (cell, status) in [
             ("keep", Keep),
             ("KEEP", Keep),
             ("improved", Keep),
+            ("✅ Kept", Keep),
             ("保留✔✔", Keep),
             ("discard_wallclock", Discard),
             ("Rejected", Discard),
@@ -83,10 +123,14 @@ mod tests {
             ("OOM", Crash),
             ("failed: exit 1", Crash),
             ("correctness_fail", Crash),
-            ("baseline", Other),
+            ("checks_failed", Crash),
+            ("BASELINE", Baseline),
+            ("基线", Baseline),
             ("NO_JSON", Other),
             ("keeper", Other),
             ("not kept", Other),
+            ("accepted", Other),
+            ("error", Other),
             ("1", Other),
             ("", Other),
         ] {
@@ -95,5 +139,8 @@ mod tests {
         assert_eq!(classify("1", Verdict::Flag), Keep);
         assert_eq!(classify("False", Verdict::Flag), Discard);
         assert_eq!(classify("pending", Verdict::Flag), Other);
+        assert_eq!(classify("Accepted", Verdict::WideWord), Keep);
+        assert_eq!(classify("error: exit 1", Verdict::WideWord), Crash);
+        assert_eq!(classify("ok", Verdict::WideWord), Other);
     }
 }

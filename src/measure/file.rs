@@ -81,7 +81,7 @@ fn member<'a>(value: &'a RawValue, key: &str) -> Option<&'a RawValue> {
 }
 
 /// Puts the constants that JSON does not have into quotes.
-fn quote_constants(json: &[u8]) -> Vec<u8> {
+pub(crate) fn quote_constants(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let mut at = 0;
     let mut in_text = false;

@@ -13,6 +13,7 @@ mod trace;
 mod verdict;
 mod vocabulary;
 
+pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file};
 pub use scanner::{Found, LogSummary, PatternError, Scanner};
 pub use summary::{last_lines, plain_text};

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::chart::Series;
 use super::course::Course;
 use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Outcome, Record};
-use crate::ledger::{Ledger, RowStatus};
+use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
     misses, spread, summarize, time_split, warnings,
@@ -179,7 +179,7 @@ impl Report {
                 RowStatus::Keep => Some(Outcome::Keep),
                 RowStatus::Discard => Some(Outcome::Discard),
                 RowStatus::Crash => Some(Outcome::Crash),
-                RowStatus::Other => None,
+                RowStatus::Baseline | RowStatus::Other => None,
                 RowStatus::Malformed => {
                     counts.total += 1;
                     counts.malformed += 1;
@@ -196,7 +196,12 @@ impl Report {
                 ..Point::default()
             });
         }
-        let baseline = (!points.is_empty()).then_some(0);
+        // The first row, unless it has no number and a later one says that it is the baseline.
+        let is_baseline = |row: &&Row| row.status == RowStatus::Baseline && row.value.is_some();
+        let rows = || ledger.rows.iter().filter(|row| row.status != RowStatus::Malformed);
+        let has_value = points.first().is_some_and(|point| point.value.is_some());
+        let said = if has_value { None } else { rows().position(|row| is_baseline(&row)) };
+        let baseline = said.or((!points.is_empty()).then_some(0));
         let mut report = Report {
             tag: None,
             metric: ledger.metric.clone(),

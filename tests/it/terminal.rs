@@ -36,10 +36,16 @@ const LOOP: [&str; 12] = [
 
 /// Calls the binary on a terminal of its own; see `terminal.py`.
 fn on_terminal(repo: &TestRepo, mode: &str, args: &[&str]) -> Child {
+    on_terminal_with(repo, mode, &[], args)
+}
+
+/// The same with variables.
+fn on_terminal_with(repo: &TestRepo, mode: &str, variables: &[(&str, &str)], args: &[&str]) -> Child {
     let mut command = Command::new("python3");
     repo.environment(&mut command);
     command
         .env("AR_CLOCK", CLOCK)
+        .envs(variables.iter().copied())
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/terminal.py"))
         .args([mode, repo.outside().to_str().unwrap(), AR])
         .args(args)
@@ -146,4 +152,24 @@ fn an_interrupt_ends_what_only_waits_to_be_read() {
         child.try_wait().unwrap()
     });
     assert_eq!(ended.code(), None, "{ended}");
+}
+
+#[test]
+fn a_long_answer_on_a_terminal_goes_to_the_pager_unless_that_is_not_wanted_or_not_there() {
+    let repo = training_repo();
+    ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
+    let paged = repo.outside().join("paged");
+    let pager = format!("cat > {}", paged.display());
+    let call = |pager: &str, args: &[&str]| {
+        let _ = fs::remove_file(&paged);
+        came_to(on_terminal_with(&repo, "plain", &[("AR_PAGER", pager), ("PAGER", "false")], args), "0");
+        fs::read_to_string(&paged).unwrap_or_default()
+    };
+    assert!(call(&pager, &["log"]).contains("baseline"));
+    // Whoever leaves the pager at once has seen enough.
+    assert_eq!(call("true", &["show", "0"]), "");
+    assert_eq!(call(&pager, &["log", "--no-pager"]), "");
+    assert_eq!(call("no-such-pager", &["log"]), "");
+    // What a command says that is not an answer to read does not go there.
+    assert_eq!(call(&pager, &["status"]), "");
 }

@@ -11,25 +11,36 @@ use crate::cli::values::ChartFile;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
     /// The session [default: that of the current branch, else the only one]
+    #[arg(conflicts_with = "file")]
     pub(in crate::cli) tag: Option<Tag>,
-    /// Read this ledger instead of a session
-    #[arg(long, value_name = "FILE", conflicts_with = "tag")]
-    pub(in crate::cli) ledger: Option<PathBuf>,
-    /// The ledger's column to look at
-    #[arg(long, value_name = "NAME", requires = "ledger")]
-    pub(in crate::cli) metric: Option<String>,
-    /// Less of the metric is better
-    #[arg(long, conflicts_with = "higher", requires = "ledger")]
-    pub(in crate::cli) lower: bool,
-    /// More of the metric is better
-    #[arg(long, requires = "ledger")]
-    pub(in crate::cli) higher: bool,
+    #[command(flatten)]
+    pub(in crate::cli) foreign: LedgerArgs,
     /// Draw the course of the experiments into this file too, .svg or .png
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) chart: Option<ChartFile>,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: ReportFormat,
+}
+
+/// A ledger in place of a session.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct LedgerArgs {
+    /// Read this ledger instead of a session; whoever wrote it
+    #[arg(long = "ledger", value_name = "FILE")]
+    pub(in crate::cli) file: Option<PathBuf>,
+    /// The ledger's column to look at
+    #[arg(long, value_name = "NAME", requires = "file")]
+    pub(in crate::cli) metric: Option<String>,
+    /// Less of the metric is better
+    #[arg(long, conflicts_with = "higher", requires = "file")]
+    pub(in crate::cli) lower: bool,
+    /// More of the metric is better
+    #[arg(long, requires = "file")]
+    pub(in crate::cli) higher: bool,
+    /// The segment of a JSON-lines ledger, from 1 [default: the newest with rows]
+    #[arg(long, value_name = "N", requires = "file")]
+    pub(in crate::cli) segment: Option<usize>,
 }
 
 #[derive(Debug, Args)]
@@ -44,7 +55,10 @@ pub(in crate::cli) struct StatusArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LogArgs {
     /// The session [default: that of the current branch, else the only one]
+    #[arg(conflicts_with = "file")]
     pub(in crate::cli) tag: Option<Tag>,
+    #[command(flatten)]
+    pub(in crate::cli) foreign: LedgerArgs,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
@@ -89,10 +103,12 @@ pub(in crate::cli) struct ExtractArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DoctorArgs {
     /// The session [default: that of the current branch, else all of them]
-    #[arg(value_name = "TAG")]
+    #[arg(value_name = "TAG", conflicts_with = "file")]
     pub(in crate::cli) session: Option<Tag>,
+    #[command(flatten)]
+    pub(in crate::cli) foreign: LedgerArgs,
     /// Mend what can be mended without a guess; what is replaced is kept beside it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "file")]
     pub(in crate::cli) repair: bool,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]

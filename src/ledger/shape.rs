@@ -1,0 +1,218 @@
+//! What the columns of a ledger's table are, by its header or by what stands in it.
+
+use csv::StringRecord;
+
+use super::cell::{memory, number, quantity};
+use super::columns::{Columns, is_without_unit, memory_unit, verdict};
+use super::status::{RowStatus, Verdict, classify};
+use super::table::{Form, Line, Lines};
+
+/// Karpathy's columns, for a file of his shape without a header; the second is named after the metric.
+const KARPATHY: [&str; 5] = ["commit", "metric", "memory_gb", "status", "description"];
+
+/// How many rows are looked at to tell what stands in a column.
+const SAMPLE: usize = 1000;
+
+/// From which bare number on memory is taken to be in MiB: no single GPU has a TiB.
+const SURELY_MIB: f64 = 1024.0;
+
+/// What the columns of a table are.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) form: Form,
+    /// The header's cells; empty where there is no header.
+    pub(super) header: Vec<String>,
+    /// How many cells a row has.
+    pub(super) width: usize,
+    pub(super) columns: Columns,
+    pub(super) verdict: Verdict,
+    pub(super) memory_unit: f64,
+    /// The metric's name; absent where nothing says it.
+    pub(super) metric: Option<String>,
+    /// Whether the header says metric and direction by itself.
+    pub(super) plain: bool,
+    /// Whether the first line is the header.
+    pub(super) skip: bool,
+}
+
+impl Shape {
+    pub(super) fn find(text: &str, form: Form, metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
+        let mut lines = Lines::new(text, form);
+        let mut line = Line::default();
+        if !lines.read(&mut line) {
+            assumed.push("there is neither a header nor a row in it".to_owned());
+        }
+        let first: Vec<String> = line.cells.iter().map(|cell| cell.trim().to_owned()).collect();
+        let width = first.len();
+        lines.width = Some(width);
+        let comment = lines.comment_cells().filter(|(_, cells)| cells.len() == width);
+        let has_header = first.iter().all(|cell| number(cell).is_none());
+        let mut sample = Sample { rows: Vec::new(), width };
+        if !has_header {
+            sample.rows.push(line.cells.clone());
+        }
+        while sample.rows.len() < SAMPLE && lines.read(&mut line) {
+            if line.cells.len() == width {
+                sample.rows.push(line.cells.clone());
+            }
+        }
+        let shape = Shape {
+            form,
+            header: Vec::new(),
+            width,
+            columns: Columns::default(),
+            verdict: Verdict::Word,
+            memory_unit: 1.0,
+            metric: metric.map(str::to_owned),
+            plain: false,
+            skip: has_header && width > 0,
+        };
+        if has_header {
+            return shape.with_header(first, &sample, assumed);
+        }
+        if let Some((number, cells)) = comment {
+            let names: Vec<String> = cells.iter().map(|cell| cell.trim().to_owned()).collect();
+            let Columns { commit, status, .. } = Columns::by_name(&names, None);
+            if commit.or(status).is_some() {
+                assumed.push(format!(
+                    "the comment in line {number} is the header; a first line without a number says otherwise"
+                ));
+                return shape.with_header(names, &sample, assumed);
+            }
+        }
+        shape.without_header(&sample, assumed)
+    }
+
+    /// Finds the columns by their names.
+    fn with_header(self, header: Vec<String>, sample: &Sample, assumed: &mut Vec<String>) -> Self {
+        let mut columns = Columns::by_name(&header, self.metric.as_deref());
+        let likely = || columns.likely_metric(&header, |column| sample.mostly(&is_number, column));
+        let second = [columns.memory, columns.status, columns.description].iter().all(|column| *column != Some(1));
+        let plain = columns.commit == Some(0)
+            && self.width > 1
+            && second
+            && (sample.any(&is_number, 1) || likely().is_none_or(|column| column == 1));
+        let mut metric = self.metric;
+        if let Some(name) = &metric {
+            if columns.metric.is_none() && self.width > 0 {
+                let names = header.join(", ");
+                assumed.push(format!(
+                    "no column is named `{name}`, so no row has a value: `--metric` names one of {names}"
+                ));
+            }
+        } else if plain {
+            columns.metric = Some(1);
+            metric = Some(header[1].clone());
+        } else {
+            columns.metric = likely();
+            metric = columns.metric.map(|column| header[column].clone());
+            assumed.push(match &metric {
+                Some(name) => format!("`{name}` is the metric; `--metric NAME` names another column"),
+                None => "no column looks like the metric; `--metric NAME` names it".to_owned(),
+            });
+        }
+        let mut unit = columns.memory.and_then(|column| memory_unit(&header[column])).unwrap_or(1.0);
+        if let Some(column) = columns.memory.filter(|&column| is_without_unit(&header[column])) {
+            let name = &header[column];
+            let bare =
+                |cell: &str| quantity(cell).filter(|found| found.unit.is_empty()).map(|found| found.number.value);
+            if sample.any(&|cell| bare(cell).is_some_and(|value| value >= SURELY_MIB), column) {
+                unit = 1024.0;
+                assumed.push(format!(
+                    "`{name}` is in MiB, as its numbers are large; `{name}_gb` as its name says otherwise"
+                ));
+            } else if sample.any(&|cell| bare(cell).is_some() && memory(cell, 1.0).is_some(), column) {
+                assumed.push(format!("`{name}` is in GiB; `{name}_mb` as its name says otherwise"));
+            }
+        }
+        Shape {
+            verdict: columns.status.map_or(Verdict::Word, |column| verdict(&header[column])),
+            memory_unit: unit,
+            plain: plain && columns.metric == Some(1),
+            header,
+            columns,
+            metric,
+            ..self
+        }
+    }
+
+    /// Finds the columns by what stands in them. The metric may be said as the number of its column, from 1.
+    fn without_header(self, sample: &Sample, assumed: &mut Vec<String>) -> Self {
+        let width = self.width;
+        let is_verdict = |cell: &str| classify(cell, Verdict::Word) != RowStatus::Other;
+        let status = (0..width).find(|&column| sample.mostly(&is_verdict, column));
+        let mut columns = Columns { status, ..Columns::default() };
+        let said =
+            self.metric.as_deref().and_then(|name| name.parse().ok()).filter(|number| (1..=width).contains(number));
+        if said.is_none() && width == KARPATHY.len() && status == Some(3) && sample.mostly(&is_number, 1) {
+            columns = Columns::by_name(&KARPATHY, Some("metric"));
+            assumed.push(format!(
+                "the columns are {}, as there is no header; a first line of names says otherwise",
+                KARPATHY.join(", ")
+            ));
+            return Shape { columns, ..self };
+        }
+        let numbers: Vec<usize> = (0..width).filter(|&column| sample.mostly(&is_number, column)).collect();
+        columns.metric = match (said, &numbers[..]) {
+            (Some(number), _) => Some(number - 1),
+            (None, [only]) => Some(*only),
+            _ => None,
+        };
+        columns.commit = (0..width).find(|&column| sample.mostly(&is_hash, column) && columns.metric != Some(column));
+        columns.description = width
+            .checked_sub(1)
+            .filter(|&last| !numbers.contains(&last) && columns.status != Some(last) && columns.commit != Some(last));
+        let value = match columns.metric {
+            Some(column) => format!("column {} is the metric", column + 1),
+            None => "which column is the metric cannot be told".to_owned(),
+        };
+        let otherwise = "`--metric 2` takes the second, a first line of names says all of them";
+        assumed.push(format!("there is no header, and {value}; {otherwise}"));
+        Shape { columns, metric: self.metric.filter(|_| said.is_none()), ..self }
+    }
+
+    /// The columns that were found, as what and name.
+    pub(super) fn found(&self) -> Vec<(&'static str, String)> {
+        let Columns { commit, metric, memory, status, description } = self.columns;
+        let roles = [
+            ("commit", commit),
+            ("metric", metric),
+            ("memory", memory),
+            ("verdict", status),
+            ("description", description),
+        ];
+        let name = |column: usize| self.header.get(column).cloned().unwrap_or_else(|| format!("column {}", column + 1));
+        roles.into_iter().filter_map(|(role, column)| Some((role, name(column?)))).collect()
+    }
+}
+
+fn is_number(cell: &str) -> bool {
+    quantity(cell).is_some()
+}
+
+fn is_hash(cell: &str) -> bool {
+    let cell = cell.trim();
+    (7..=64).contains(&cell.len()) && cell.chars().all(|c| c.is_ascii_hexdigit()) || cell == "HEAD"
+}
+
+/// The first well-formed rows.
+struct Sample {
+    rows: Vec<StringRecord>,
+    width: usize,
+}
+
+impl Sample {
+    fn count(&self, test: &dyn Fn(&str) -> bool, column: usize) -> usize {
+        self.rows.iter().filter(|row| row.get(column).is_some_and(test)).count()
+    }
+
+    /// Whether most cells of a column are of a kind; of no rows all are.
+    fn mostly(&self, test: &dyn Fn(&str) -> bool, column: usize) -> bool {
+        column < self.width && (self.rows.is_empty() || self.count(test, column) * 2 > self.rows.len())
+    }
+
+    /// Whether any cell of a column is of a kind; of no rows all are.
+    fn any(&self, test: &dyn Fn(&str) -> bool, column: usize) -> bool {
+        column < self.width && (self.rows.is_empty() || self.count(test, column) > 0)
+    }
+}

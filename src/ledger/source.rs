@@ -1,0 +1,157 @@
+//! A foreign ledger in its file.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::read::{Ledger, Said, Segment, read};
+use crate::domain::{bytes_text, count_of, shell_word};
+use crate::state::read_at_most;
+
+/// How large a ledger that is only read may be, in bytes: some ten million rows.
+const LARGEST: u64 = 1 << 30;
+
+/// How much of a file is looked at to tell whether it is text, in bytes.
+const HEAD: usize = 1024;
+
+/// Where ledgers usually are in a folder.
+const USUAL: [&str; 4] = ["results.tsv", ".auto/log.jsonl", "autoresearch.jsonl", "results.csv"];
+
+/// Why a foreign ledger cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It is a folder.
+    #[error("{path} is a folder, no ledger", path = .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// A ledger in it, where there is one.
+        inside: Option<PathBuf>,
+    },
+    /// It is a pipe or a device.
+    #[error("{path} is no regular file", path = .0.display())]
+    NotAFile(PathBuf),
+    /// It is no text.
+    #[error("{path} is {what}, no text", path = .path.display())]
+    Binary {
+        /// The file.
+        path: PathBuf,
+        /// What it looks like.
+        what: &'static str,
+    },
+    /// It is larger than a ledger may be.
+    #[error("{path} has more than {limit}", path = .0.display(), limit = bytes_text(LARGEST))]
+    TooLarge(PathBuf),
+    /// It has no such segment.
+    #[error("{path} has no segment {wanted}: {there}", path = .path.display(), there = segments_text(.there))]
+    NoSegment {
+        /// The file.
+        path: PathBuf,
+        /// The segment that was asked for, from 1.
+        wanted: usize,
+        /// Those that are there.
+        there: Vec<Segment>,
+    },
+    /// It cannot be opened or read.
+    #[error("cannot read {path}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why it did not work.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl SourceError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            SourceError::Folder { inside: Some(file), .. } => format!("`--ledger {}`", shell_word(file)),
+            SourceError::Folder { path, inside: None } => {
+                format!("name a file: `ls {}` shows what is in it", shell_word(path))
+            }
+            SourceError::NotAFile(path) => {
+                format!("`cat {} > ledger.tsv` makes a file of it; then `--ledger ledger.tsv`", shell_word(path))
+            }
+            SourceError::Binary { path, what: GZIP } => {
+                format!("`zcat {} > ledger.tsv` unpacks it; then `--ledger ledger.tsv`", shell_word(path))
+            }
+            SourceError::Binary { path, .. } => {
+                format!(
+                    "a ledger is tab- or comma-separated text, a Markdown table or JSON lines; `file {}` says what this is",
+                    shell_word(path)
+                )
+            }
+            SourceError::TooLarge(path) => {
+                format!("`(head -n 1 {0}; tail -n 1000000 {0}) > newest.tsv` takes its newest rows", shell_word(path))
+            }
+            SourceError::NoSegment { there, .. } if there.is_empty() => {
+                "leave `--segment` out: only JSON lines with config lines have segments".to_owned()
+            }
+            SourceError::NoSegment { .. } => "leave `--segment` out for the newest".to_owned(),
+            SourceError::Io { source, path } if source.kind() == io::ErrorKind::PermissionDenied => {
+                format!("`ls -l {}` shows whose it is", shell_word(path))
+            }
+            SourceError::Io { .. } => format!("the usual names are {}", USUAL.join(", ")),
+        }
+    }
+
+    /// Whether the call was wrong, not the file.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, SourceError::NoSegment { .. })
+    }
+}
+
+fn segments_text(there: &[Segment]) -> String {
+    let named = |(number, segment): (usize, &Segment)| {
+        let name = segment.name.as_deref().or(segment.metric.as_deref()).unwrap_or("without a name");
+        format!("{number} is {name}, {}", count_of(u32::try_from(segment.rows).unwrap_or(u32::MAX), "row"))
+    };
+    match there.is_empty() {
+        true => "it has none".to_owned(),
+        false => (1..).zip(there).map(named).collect::<Vec<_>>().join("; "),
+    }
+}
+
+const GZIP: &str = "compressed";
+
+/// Reads a ledger from its file; see [`read`].
+///
+/// # Errors
+///
+/// It is not there, no regular file, no text, larger than 1 GiB, cannot be read, or has no segment of that number.
+pub fn read_file(path: &Path, said: &Said<'_>) -> Result<Ledger, SourceError> {
+    let failed = |source| SourceError::Io { path: path.to_owned(), source };
+    let meta = fs::metadata(path).map_err(failed)?;
+    if meta.is_dir() {
+        let inside = USUAL.iter().map(|name| path.join(name)).find(|file| file.is_file());
+        return Err(SourceError::Folder { path: path.to_owned(), inside });
+    }
+    if !meta.is_file() {
+        return Err(SourceError::NotAFile(path.to_owned()));
+    }
+    let bytes = read_at_most(path, LARGEST).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => SourceError::TooLarge(path.to_owned()),
+        _ => failed(error),
+    })?;
+    if let Some(what) = not_text(&bytes[..bytes.len().min(HEAD)]) {
+        return Err(SourceError::Binary { path: path.to_owned(), what });
+    }
+    let ledger = read(&bytes, said);
+    match said.segment {
+        Some(wanted) if wanted == 0 || wanted > ledger.segments.len() => {
+            Err(SourceError::NoSegment { path: path.to_owned(), wanted, there: ledger.segments })
+        }
+        _ => Ok(ledger),
+    }
+}
+
+/// What the first bytes are where they are no text: text has no NUL, unless a mark says that it is UTF-16.
+fn not_text(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x8b, ..] => Some(GZIP),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => None,
+        _ => head.contains(&0).then_some("binary"),
+    }
+}

@@ -1,0 +1,285 @@
+//! Ledgers as tables: lines of cells, whatever stands between the cells.
+
+use std::collections::VecDeque;
+
+use csv::StringRecord;
+
+use super::text::TextLines;
+
+/// How many lines a quoted cell may span before its quote is taken for a character.
+const LONGEST_CELL: usize = 64;
+
+/// What kind of file a ledger is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Cells with tabs between them.
+    Tabs,
+    /// Cells with commas between them, in double quotes where they need it.
+    Commas,
+    /// The same with semicolons.
+    Semicolons,
+    /// A Markdown table.
+    Markdown,
+    /// A JSON object a line.
+    JsonLines,
+}
+
+impl Form {
+    /// Tells the form by the first line that is neither blank nor a comment; of a text with a line such as `|---|---|` it is
+    /// Markdown.
+    pub(super) fn of(text: &str) -> Form {
+        let is_row = |line: &&str| !line.trim().is_empty() && !is_comment(line);
+        let Some(first) = TextLines::new(text).find(is_row) else { return Form::Tabs };
+        let start = first.trim_start();
+        if start.starts_with('{') {
+            return Form::JsonLines;
+        }
+        if start.starts_with('|') || TextLines::new(text).take(200).any(is_rule) {
+            return Form::Markdown;
+        }
+        match [('\t', Form::Tabs), (',', Form::Commas), (';', Form::Semicolons)]
+            .into_iter()
+            .find(|(sign, _)| first.contains(*sign))
+        {
+            Some((_, form)) => form,
+            None => Form::Tabs,
+        }
+    }
+
+    /// The form as a sentence names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Tabs => "tab-separated",
+            Form::Commas => "comma-separated",
+            Form::Semicolons => "semicolon-separated",
+            Form::Markdown => "a Markdown table",
+            Form::JsonLines => "JSON lines",
+        }
+    }
+}
+
+/// Whether a line is one that draws the rule of a Markdown table.
+fn is_rule(line: &str) -> bool {
+    line.contains('|')
+        && line.contains("--")
+        && line.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b' ' | b'\t'))
+}
+
+pub(super) fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with('#')
+}
+
+/// A line of cells that is neither blank nor a comment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Line {
+    /// The line in the file at which it begins, from 1.
+    pub(super) number: u64,
+    pub(super) cells: StringRecord,
+}
+
+impl Line {
+    pub(super) fn cell(&self, column: usize) -> &str {
+        self.cells.get(column).unwrap_or_default()
+    }
+}
+
+/// The lines of a table, one after the other.
+#[derive(Debug, Clone)]
+pub(super) struct Lines<'a> {
+    lines: TextLines<'a>,
+    /// Lines that were looked at and are still to be given, with their numbers.
+    ahead: VecDeque<(u64, &'a str)>,
+    form: Form,
+    /// How many cells a row has, once that is known: a row that is torn in a quoted cell can then be told.
+    pub(super) width: Option<usize>,
+    /// The last comment, with its line.
+    pub(super) comment: Option<(u64, &'a str)>,
+    /// How many lines are no part of a Markdown table.
+    pub(super) prose: u32,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str, form: Form) -> Self {
+        Lines { lines: TextLines::new(text), ahead: VecDeque::new(), form, width: None, comment: None, prose: 0 }
+    }
+
+    /// Reads the next line of cells into `line`; false at the end.
+    pub(super) fn read(&mut self, line: &mut Line) -> bool {
+        while let Some((number, text)) = self.next_line() {
+            if is_comment(text) {
+                self.comment = Some((number, text));
+                continue;
+            }
+            if text.trim().is_empty() || (self.form == Form::Markdown && is_rule(text)) {
+                continue;
+            }
+            if self.form == Form::Markdown && !text.contains('|') {
+                self.prose += 1;
+                continue;
+            }
+            line.number = number;
+            self.split(text, &mut line.cells);
+            match self.form {
+                Form::Tabs => self.mend_torn(text, &mut line.cells),
+                Form::Commas | Form::Semicolons => self.mend_open(text, &mut line.cells),
+                Form::Markdown | Form::JsonLines => {}
+            }
+            if line.cells.iter().any(|cell| !cell.trim().is_empty()) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes a comment's text apart as a line of cells.
+    pub(super) fn comment_cells(&self) -> Option<(u64, StringRecord)> {
+        let (number, text) = self.comment?;
+        let text = text.trim_start();
+        let mut cells = StringRecord::new();
+        // `# commit` is a commented header, `#` alone a column's name.
+        self.split(if text.starts_with("#\t") { text } else { text.trim_start_matches('#') }, &mut cells);
+        Some((number, cells))
+    }
+
+    fn next_line(&mut self) -> Option<(u64, &'a str)> {
+        self.ahead.pop_front().or_else(|| {
+            let text = self.lines.next()?;
+            Some((self.lines.number, text))
+        })
+    }
+
+    /// The line at a place among those still to come.
+    fn peek(&mut self, place: usize) -> Option<&'a str> {
+        while self.ahead.len() <= place {
+            let text = self.lines.next()?;
+            self.ahead.push_back((self.lines.number, text));
+        }
+        Some(self.ahead[place].1)
+    }
+
+    fn split(&self, text: &str, cells: &mut StringRecord) {
+        cells.clear();
+        match self.form {
+            Form::Tabs | Form::JsonLines => text.split('\t').for_each(|cell| cells.push_field(cell)),
+            Form::Commas => split_quoted(text, ',', cells),
+            Form::Semicolons => split_quoted(text, ';', cells),
+            Form::Markdown => split_bars(text, cells),
+        }
+    }
+
+    /// Joins a row of too few cells that ends in an open quote with the lines behind it that are no rows either, where
+    /// that makes a row: a line break within a quoted cell. Other quotes are characters.
+    fn mend_torn(&mut self, text: &'a str, cells: &mut StringRecord) {
+        let Some(width) = self.width else { return };
+        let opens = |cell: &str| cell.starts_with('"') && !cell[1..].ends_with('"');
+        let last = cells.get(cells.len().saturating_sub(1)).unwrap_or_default();
+        if cells.len() > width || !opens(last) {
+            return;
+        }
+        for place in 0..LONGEST_CELL {
+            let Some(next) = self.peek(place) else { return };
+            let ends = next.split('\t').next().is_some_and(|cell| cell.ends_with('"'));
+            // A line that is a row by itself belongs to nobody else.
+            if (!ends && next.contains('\t')) || next.split('\t').count() == width {
+                return;
+            }
+            if ends {
+                return self.join(text, place, '\t', Some(width), cells);
+            }
+        }
+    }
+
+    /// Joins a line that ends within a quoted cell with the lines up to the one that ends the cell. A quote that is never ended
+    /// is a character.
+    fn mend_open(&mut self, text: &'a str, cells: &mut StringRecord) {
+        if is_balanced(text) {
+            return;
+        }
+        let sign = if self.form == Form::Commas { ',' } else { ';' };
+        for place in 0..LONGEST_CELL {
+            let Some(next) = self.peek(place) else { return };
+            if !is_balanced(next) {
+                let width = self.width;
+                return self.join(text, place, sign, width, cells);
+            }
+        }
+    }
+
+    /// Joins a line with those up to a place among the next ones, where that makes a row of this width, or any row where none is
+    /// known.
+    fn join(&mut self, text: &str, place: usize, sign: char, width: Option<usize>, cells: &mut StringRecord) {
+        let joined = self.ahead.iter().take(place + 1).fold(text.to_owned(), |joined, (_, next)| joined + "\n" + next);
+        let mut whole = StringRecord::new();
+        split_quoted(&joined, sign, &mut whole);
+        if width.is_none_or(|width| whole.len() == width) {
+            self.ahead.drain(..=place);
+            *cells = whole;
+        }
+    }
+}
+
+fn is_balanced(text: &str) -> bool {
+    memchr::memchr_iter(b'"', text.as_bytes()).count().is_multiple_of(2)
+}
+
+/// Splits at a sign that does not stand in a quoted cell; `""` in one is a quote. A quote elsewhere, or one that is not ended
+/// in front of the sign, is a character.
+fn split_quoted(text: &str, sign: char, cells: &mut StringRecord) {
+    let mut rest = text;
+    loop {
+        let (cell, behind) = quoted_cell(rest, sign).unwrap_or_else(|| match rest.split_once(sign) {
+            Some((cell, behind)) => (cell.to_owned(), Some(behind)),
+            None => (rest.to_owned(), None),
+        });
+        cells.push_field(&cell);
+        match behind {
+            Some(behind) => rest = behind,
+            None => return,
+        }
+    }
+}
+
+/// The quoted cell at the start of `text` without its quotes, and what stands behind the sign that ends it.
+fn quoted_cell(text: &str, sign: char) -> Option<(String, Option<&str>)> {
+    let inner = text.trim_start_matches(' ').strip_prefix('"')?;
+    let mut from = 0;
+    loop {
+        let end = from + inner[from..].find('"')?;
+        let behind = &inner[end + 1..];
+        if behind.starts_with('"') {
+            from = end + 2;
+            continue;
+        }
+        let cell = inner[..end].replace("\"\"", "\"");
+        let behind = behind.trim_start_matches(' ');
+        return match behind.strip_prefix(sign) {
+            Some(behind) => Some((cell, Some(behind))),
+            None => behind.is_empty().then_some((cell, None)),
+        };
+    }
+}
+
+/// Splits a line of a Markdown table; `\|` is a bar, and emphasis around a cell goes.
+fn split_bars(text: &str, cells: &mut StringRecord) {
+    let text = text.trim();
+    let text = text.strip_prefix('|').unwrap_or(text);
+    let mut cell = String::new();
+    let mut push = |cell: &mut String| {
+        let shown = cell.trim();
+        let bare = ["**", "`", "*"].iter().find_map(|mark| shown.strip_prefix(mark)?.strip_suffix(mark));
+        cells.push_field(bare.unwrap_or(shown));
+        cell.clear();
+    };
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if chars.peek() == Some(&'|') => cell.extend(chars.next()),
+            '|' => push(&mut cell),
+            c => cell.push(c),
+        }
+    }
+    // What stands behind the last bar is no cell, unless the line does not end with one.
+    if !cell.trim().is_empty() || !text.ends_with('|') {
+        push(&mut cell);
+    }
+}

@@ -1,0 +1,63 @@
+//! The rows of a foreign ledger as they stand in it.
+
+use serde_json::{Value, json};
+
+use super::experiments::signed_gain;
+use super::grid::{Align, Grid};
+use crate::domain::{FORMAT_VERSION, Number};
+use crate::ledger::{Ledger, RowStatus};
+
+/// The rows of a ledger in its order, those that cannot be read too. A gain is over the row that was kept before.
+pub fn ledger_grid(ledger: &Ledger) -> Grid {
+    let mut grid = Grid::new([
+        ("line", Align::Right),
+        ("commit", Align::Left),
+        ("outcome", Align::Left),
+        (ledger.metric.as_deref().unwrap_or("value"), Align::Right),
+        ("gain", Align::Right),
+        ("GiB", Align::Right),
+        ("problem", Align::Left),
+        ("description", Align::Left),
+    ]);
+    let mut incumbent: Option<&Number> = None;
+    for row in &ledger.rows {
+        let gain = row.value.as_ref().zip(incumbent).map(|(value, best)| signed_gain(ledger.direction, value, best));
+        grid.push([
+            row.line.to_string(),
+            row.commit.clone().unwrap_or_default(),
+            row.status.word().to_owned(),
+            row.value.as_ref().map(Number::to_string).unwrap_or_default(),
+            gain.unwrap_or_default(),
+            row.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
+            row.problem.clone().unwrap_or_default(),
+            row.description.clone(),
+        ]);
+        if matches!(row.status, RowStatus::Keep | RowStatus::Baseline) {
+            incumbent = row.value.as_ref().or(incumbent);
+        }
+    }
+    grid
+}
+
+/// The rows of a ledger as a JSON document, with what was assumed.
+pub fn ledger_json(ledger: &Ledger) -> Value {
+    let rows = ledger.rows.iter().map(|row| {
+        json!({
+            "line": row.line,
+            "commit": row.commit,
+            "status": row.status,
+            "value": row.value.as_ref().map(|number| number.value),
+            "raw": row.value.as_ref().map(|number| &number.raw),
+            "memory_gb": row.memory_gb,
+            "problem": row.problem,
+            "description": row.description,
+        })
+    });
+    json!({
+        "version": FORMAT_VERSION,
+        "metric": ledger.metric,
+        "direction": ledger.direction,
+        "rows": rows.collect::<Vec<_>>(),
+        "assumed": ledger.assumed,
+    })
+}

@@ -1,0 +1,88 @@
+//! Ledgers that other tools and agents wrote, in place of a session.
+
+use std::process::Command;
+
+use crate::support::{Called, TestRepo, ar};
+
+const LEDGER: &str = "sha\tscore\tVRAM\tkept\tnotes\n\
+                      aaaaaaa\t0.50\t14.3 GB\tyes\tbase\r\n\
+                      # a remark\n\n\
+                      torn\n\
+                      bbbbbbb\t3.1K\t\tno\tthousands\n\
+                      ccccccc\t0.75\t1024 MB\tTRUE\tbetter";
+
+fn called(repo: &TestRepo, args: &str) -> Called {
+    ar(repo, args.split(' '))
+}
+
+#[test]
+fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
+    let repo = TestRepo::new();
+    repo.write("theirs.tsv", LEDGER);
+    let report = called(&repo, "report --ledger theirs.tsv --format json").ok();
+    assert_eq!(report.stderr, "");
+    let json = report.json();
+    assert_eq!((json["direction"].as_str(), json["best"]["commit"].as_str()), (Some("higher"), Some("ccccccc")));
+    assert_eq!((&json["counts"]["total"], &json["counts"]["malformed"]), (&4.into(), &1.into()));
+    let shown = called(&repo, "report --ledger theirs.tsv -v").ok();
+    let expected = "theirs.tsv:5: 1 field, not 5\ntheirs.tsv:6: `3.1K` is no number\n";
+    assert_eq!(shown.stderr, expected);
+    assert!(shown.stdout.contains("the name `score` and the kept rows say; `--lower` says otherwise"), "{shown:?}");
+    let lower = called(&repo, "report --ledger theirs.tsv --lower --format json").ok().json();
+    assert_eq!(lower["best"]["commit"], "aaaaaaa");
+
+    let log = called(&repo, "log --ledger theirs.tsv --format csv").ok().stdout;
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines[2], "5,,malformed,,,,\"1 field, not 5\",torn");
+    assert_eq!(lines[4], "7,ccccccc,keep,0.75,+0.25,1.0,,better");
+    let rows = called(&repo, "log --ledger theirs.tsv --format json").ok().json();
+    assert_eq!((&rows["version"], &rows["rows"][0]["raw"]), (&1.into(), &"0.50".into()));
+
+    let doctor = called(&repo, "doctor --ledger theirs.tsv").ok().stdout;
+    for said in
+        ["tab-separated with 4 rows", "verdict in `kept`", "line 5: 1 field, not 5", "line 6: `3.1K` is no number"]
+    {
+        assert!(doctor.contains(said), "{said}: {doctor}");
+    }
+    called(&repo, "report t1 --ledger theirs.tsv").exits(2);
+    called(&repo, "log --segment 1").exits(2);
+}
+
+#[test]
+fn a_segment_of_json_lines_is_asked_for_by_its_number() {
+    let repo = TestRepo::new();
+    let config = |name: &str| format!("{{\"type\":\"config\",\"name\":\"{name}\",\"metricName\":\"s\"}}\n");
+    let row = "{\"commit\":\"a\",\"metric\":1.50,\"status\":\"keep\"}\n";
+    repo.write("log.jsonl", config("one") + row + row + &config("two") + row);
+    let newest = called(&repo, "report --ledger log.jsonl").ok().stdout;
+    assert!(newest.contains("segment 2 of 2") && newest.contains("`--segment N`"), "{newest}");
+    let first = called(&repo, "report --ledger log.jsonl --segment 1 --format json").ok().json();
+    assert_eq!(first["counts"]["total"], 2);
+    let none = called(&repo, "report --ledger log.jsonl --segment 3").exits(2);
+    assert!(none.stderr.contains("no segment 3: 1 is one, 2 rows; 2 is two, 1 row\nhint: "), "{none:?}");
+}
+
+#[test]
+fn what_is_no_ledger_is_an_error_that_says_what_to_do() {
+    let repo = TestRepo::new();
+    repo.write("folder/results.tsv", LEDGER);
+    repo.write("noise", "\0\0\0\0");
+    repo.write("packed.tsv.gz", [0x1f, 0x8b, 8, 0]);
+    repo.write("empty.tsv", "");
+    assert!(Command::new("mkfifo").arg(repo.file("pipe")).status().unwrap().success());
+    for (file, error, hint) in [
+        ("folder", "folder is a folder", "`--ledger folder/results.tsv`"),
+        ("pipe", "pipe is no regular file", "`cat pipe > ledger.tsv`"),
+        ("noise", "noise is binary, no text", "`file noise`"),
+        ("packed.tsv.gz", "is compressed", "`zcat packed.tsv.gz"),
+        ("nope.tsv", "cannot read nope.tsv", ".auto/log.jsonl"),
+    ] {
+        for command in ["report", "log", "doctor"] {
+            let called = called(&repo, &format!("{command} --ledger {file}")).exits(1);
+            assert!(called.stderr.starts_with("error: ") && called.stderr.contains(error), "{called:?}");
+            assert!(called.stderr.contains("\nhint: ") && called.stderr.contains(hint), "{called:?}");
+        }
+    }
+    let empty = called(&repo, "report --ledger empty.tsv").ok().stdout;
+    assert!(empty.contains("note: there is neither a header nor a row in it"), "{empty}");
+}
