@@ -6,7 +6,6 @@ use maud::{Markup, html};
 
 use super::safe::safe_line;
 use super::width::{columns, fit};
-use crate::domain::one_line;
 
 /// What a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +46,9 @@ impl Grid {
         Grid { columns: named.collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; a control character in a cell becomes a space.
+    /// Adds a row; a cell is one line without terminal escapes, whatever it is made of.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
+        self.rows.push(cells.into_iter().map(|cell| safe_line(&cell)).collect());
     }
 
     /// Renders it for people, at most `width` columns wide where one is given, each line ended.
@@ -117,7 +116,7 @@ impl Grid {
                     @for row in &self.rows {
                         tr {
                             @for (place, cell) in row.iter().enumerate() {
-                                td.number[is_number(place)] { (safe_line(cell)) }
+                                td.number[is_number(place)] { (cell) }
                             }
                         }
                     }

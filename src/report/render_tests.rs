@@ -123,7 +123,7 @@ kept, and what each step gained
  #  commit      loss     gain  relative    share  what
  0  00000000  0.9979                              baseline
  1  01010101  0.9860  +0.0119     1.2 %    2.4 %  halve the batch
- 3  03030303  0.9818  +0.0042    0.43 %   0.84 %   [5;35mred  <script>alert(1)<…
+ 3  03030303  0.9818  +0.0042    0.43 %   0.84 %  red <script>alert(1)</script>…
  7  07070707  0.9809  +0.0009   0.092 %   0.18 %  SSSSL window
  9  09090909  0.9803  +0.0006   0.061 %   0.12 %  rope base 200K
 10  0a0a0a0a  0.9799  +0.0004   0.041 %  0.080 %  你好
@@ -137,7 +137,7 @@ near misses, within the spread of 0.00084
 
 what failed
 class  times  newest  what it said
-oom        2       5  torch.OutOfMemoryError: CUDA out of memory. [0m Tried to …
+oom        2       5  torch.OutOfMemoryError: CUDA out of memory. Tried to allo…
 nan        1       6  the run failed (exit 1 after 12.0 s)
 
 measured more than once

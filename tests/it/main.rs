@@ -43,6 +43,7 @@ mod looking;
 mod measure;
 mod outage;
 mod outcome;
+mod page;
 mod presets;
 mod recovery;
 mod report;
