@@ -2,7 +2,9 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use maud::{Markup, html};
 
+use super::safe::safe_line;
 use super::width::{columns, fit};
 use crate::domain::one_line;
 
@@ -92,6 +94,34 @@ impl Grid {
                 Grid { columns: self.columns.clone(), rows: self.rows.iter().map(cut).collect() }.to_table(None)
             }
             _ => self.to_table(width),
+        }
+    }
+
+    /// Its rows, each with a cell for each column.
+    pub(super) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    /// Renders it as the table of a page.
+    pub(super) fn to_html(&self) -> Markup {
+        let is_number = |column: usize| self.columns[column].1 == Align::Right;
+        html! {
+            table {
+                thead { tr {
+                    @for (place, (name, _)) in self.columns.iter().enumerate() {
+                        th.number[is_number(place)] scope="col" { (safe_line(name)) }
+                    }
+                } }
+                tbody {
+                    @for row in &self.rows {
+                        tr {
+                            @for (place, cell) in row.iter().enumerate() {
+                                td.number[is_number(place)] { (safe_line(cell)) }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 

@@ -22,7 +22,8 @@ pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs
         Format::Json => format!("{:#}\n", report.to_json()),
         Format::Csv => report_grid(report).to_csv(),
         Format::Markdown => {
-            let mut text = format!("# {}\n\n{}", escape_markdown(&report.headline()), facts(report, true, None, clock));
+            let mut text =
+                format!("# {}\n\n{}", escape_markdown(&report.headline()), facts_text(report, true, None, clock));
             for section in sections(report) {
                 let _ = write!(text, "\n{}", section.to_markdown());
             }
@@ -31,7 +32,7 @@ pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs
         Format::Table => {
             let bold = Style::new().bold();
             let mut text = wrap(&format!("{bold}{}{bold:#}", report.headline()), 2, width) + "\n";
-            text += &facts(report, false, width, clock);
+            text += &facts_text(report, false, width, clock);
             let columns = width.unwrap_or(CHART_WIDTH);
             let chart = chart_text(&report.series(), columns, (columns / 5).clamp(14, 24), glyphs);
             if !chart.is_empty() {
@@ -70,12 +71,16 @@ pub fn report_grid(report: &Report) -> Grid {
 }
 
 /// The facts of a report, a line each.
-fn facts(report: &Report, markdown: bool, width: Option<u16>, clock: Clock) -> String {
-    let mut text = String::new();
-    let mut add = |name: &str, value: String| {
-        let line = fact(markdown, name, &value);
-        text += &wrap(line.trim_end(), NAME + 1, width);
-    };
+fn facts_text(report: &Report, markdown: bool, width: Option<u16>, clock: Clock) -> String {
+    let lines = facts(report, markdown, clock);
+    let lines = lines.iter().map(|(name, value)| fact(markdown, name, value));
+    lines.map(|line| wrap(line.trim_end(), NAME + 1, width)).collect()
+}
+
+/// The facts of a report: a name, and what is so called. Times are in UTC where they are `exact`.
+pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let mut add = |name, value: String| facts.push((name, value));
     if let Some(tag) = &report.tag {
         add("session", tag.clone());
     }
@@ -97,17 +102,17 @@ fn facts(report: &Report, markdown: bool, width: Option<u16>, clock: Clock) -> S
         add("keep rate", format!("{:.0} % without the baseline{streak}", rate * 100.0));
     }
     if let Some(times) = &report.times {
-        add("time", time(report, times, markdown, clock));
+        add("time", time(report, times, exact, clock));
     }
     if let Some(ended) = &report.ended {
         add("ended", one_line(ended));
     }
-    text
+    facts
 }
 
 /// How long it took, until when, and what the time went into.
-fn time(report: &Report, times: &Times, markdown: bool, clock: Clock) -> String {
-    let until = if markdown { times.finished.to_string() } else { clock.said(times.finished) };
+fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
+    let until = if exact { times.finished.to_string() } else { clock.said(times.finished) };
     let mut parts = vec![format!("{} until {until}", span_text(times.hours * 3600.0))];
     if let Some(split) = &report.time_split {
         let shares = [

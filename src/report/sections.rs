@@ -18,9 +18,9 @@ const MOST_REPEATED: usize = 3;
 
 /// A part of a report: a title, and a table or lines with further lines below each.
 pub(super) struct Section {
-    title: String,
-    grid: Option<Grid>,
-    lines: Vec<(String, Option<String>)>,
+    pub(super) title: String,
+    pub(super) grid: Option<Grid>,
+    pub(super) lines: Vec<(String, Option<String>)>,
 }
 
 impl Section {

@@ -6,6 +6,7 @@ mod agent_calls;
 mod archiver;
 mod bad_input;
 mod budgets;
+mod charts;
 mod check;
 mod cli;
 mod contract;

@@ -88,3 +88,31 @@ impl From<OutcomeName> for Outcome {
         }
     }
 }
+
+/// What a report is printed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ReportFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// Markdown
+    Md,
+    /// A page that needs no other file and no network
+    Html,
+}
+
+impl ReportFormat {
+    /// The format as other commands have it too; absent for a page.
+    pub(in crate::cli) fn as_text(self) -> Option<Format> {
+        match self {
+            ReportFormat::Table => Some(Format::Table),
+            ReportFormat::Json => Some(Format::Json),
+            ReportFormat::Csv => Some(Format::Csv),
+            ReportFormat::Md => Some(Format::Markdown),
+            ReportFormat::Html => None,
+        }
+    }
+}

@@ -6,7 +6,8 @@ use autoresearch::domain::{ExperimentName, Tag};
 use clap::Args;
 use regex::Regex;
 
-use super::formats::{OutcomeName, OutputFormat, SortOrder};
+use super::formats::{OutcomeName, OutputFormat, ReportFormat, SortOrder};
+use crate::cli::values::ChartFile;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
@@ -15,9 +16,12 @@ pub(in crate::cli) struct ReportArgs {
     pub(in crate::cli) tag: Option<Tag>,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
+    /// Draw the course of the experiments into this file too, .svg or .png
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) chart: Option<ChartFile>,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: ReportFormat,
 }
 
 /// A ledger in place of a session.
