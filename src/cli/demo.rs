@@ -30,7 +30,7 @@ pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let progress = Progress::new(StreamFormat::Table, clock, root.clone());
     let reason = drive_loop(plan, drive, progress)?;
     output::line("");
-    report::print_session(&SessionView::open(&root, None)?, super::args::OutputFormat::Table)?;
+    report::print_session(&SessionView::open(&root, None)?)?;
     output::line("");
     output::line(&format!("look around: cd {} && ar log, ar show 4, cat results.tsv", root.display()));
     Ok(ExitCode::from(exit::of_stop(&reason)))

@@ -2,40 +2,97 @@
 
 use std::process::ExitCode;
 
-use autoresearch::report::{Format, Report, render_report};
+use autoresearch::domain::with_causes;
+use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
 use autoresearch::session::{SessionError, SessionView};
+use autoresearch::state;
 
-use super::args::{OutputFormat, ReportArgs};
+use super::args::ReportArgs;
 use super::error::CliError;
 use super::run::current_dir;
+use super::values::ChartFile;
 use super::{foreign, output, pager, settings};
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
-    if let Some(ledger) = foreign::read(&args.foreign)? {
-        let _pager = pager::start();
-        print(&Report::of_ledger(&ledger), args.format)?;
-    } else {
-        let view = SessionView::open(&current_dir()?, args.tag)?;
-        let _pager = pager::start();
-        print_session(&view, args.format)?;
+    let (report, view) = match foreign::read(&args.foreign)? {
+        Some(ledger) => (Report::of_ledger(&ledger), None),
+        None => {
+            let view = SessionView::open(&current_dir()?, args.tag)?;
+            (of_session(&view)?, Some(view))
+        }
+    };
+    match args.format.as_text() {
+        Some(format) => {
+            let _pager = pager::start();
+            print(&report, format)?;
+        }
+        None => {
+            let details = view.as_ref().map(details).transpose()?.unwrap_or_default();
+            output::bytes(html_report(&report, &details, settings::clock()?).as_bytes());
+        }
+    }
+    if let Some(file) = args.chart {
+        write_chart(&report, &file)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the report of a session.
-pub(super) fn print_session(view: &SessionView, format: OutputFormat) -> Result<(), CliError> {
+/// Prints the report of a session for people.
+pub(super) fn print_session(view: &SessionView) -> Result<(), CliError> {
+    print(&of_session(view)?, Format::Table)
+}
+
+fn of_session(view: &SessionView) -> Result<Report, CliError> {
     let (metric, direction) = match (&view.contract, view.history.records().first()) {
         (Some(contract), _) => (contract.metric.name.clone(), contract.metric.direction),
         (None, Some(record)) => (record.metric.name.clone(), record.metric.direction),
         (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    print(&report.with_course(&view.history, view.course()), format)
+    let notes = view.notes(view.history.records())?;
+    Ok(report.with_course(&view.history, view.course()).with_notes(&notes))
 }
 
-fn print(report: &Report, format: OutputFormat) -> Result<(), CliError> {
-    let clock = settings::clock()?;
-    output::text(&render_report(report, Format::from(format), output::width(), output::glyphs(), clock));
+fn print(report: &Report, format: Format) -> Result<(), CliError> {
+    output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?));
+    Ok(())
+}
+
+/// What a page shows of each experiment beside its row, as far as there is room; what cannot be read says why.
+fn details(view: &SessionView) -> Result<Vec<Detail>, CliError> {
+    let notes = view.notes(view.history.records())?;
+    let mut room = Room::default();
+    let mut details = Vec::new();
+    for record in Detail::order(view.history.records()) {
+        if room.is_used_up() {
+            break;
+        }
+        let diff = match view.diff(record) {
+            Ok(diff) => Excerpt::of_diff(&diff, &mut room),
+            Err(error) => Excerpt::absent(with_causes(&error)),
+        };
+        let log = match state::read_log_tail(&view.run_log(record.id)) {
+            Ok(tail) if !tail.is_empty() => Excerpt::of_log(&tail, &mut room),
+            Ok(_) => Excerpt::absent(view.folder.why_dropped(record.id).unwrap_or_default()),
+            Err(error) => Excerpt::absent(with_causes(&error)),
+        };
+        let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
+        details.push(Detail::new(record, diff, log, notes));
+    }
+    Ok(details)
+}
+
+/// Draws the chart of a report into a file, which appears whole or not at all, and says where it is.
+fn write_chart(report: &Report, file: &ChartFile) -> Result<(), CliError> {
+    let svg = chart_svg(&report.series(), &report.chart_title());
+    let content = if file.is_png {
+        chart_png(&svg).map_err(|error| CliError::new(error, Some("write the chart as .svg".into())))?
+    } else {
+        svg.into_bytes()
+    };
+    // The folder of a bare name is the current one.
+    state::write_atomic(&current_dir()?.join(&file.path), &content).map_err(SessionError::from)?;
+    output::note(&format!("the chart is in {}", file.path.display()));
     Ok(())
 }

@@ -56,6 +56,26 @@ impl From<MetricFile> for MetricSource {
     }
 }
 
+/// A file for a chart; its extension says as what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ChartFile {
+    pub(super) path: PathBuf,
+    pub(super) is_png: bool,
+}
+
+impl FromStr for ChartFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let path = PathBuf::from(text);
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_lowercase();
+        match extension.as_str() {
+            "svg" | "png" => Ok(ChartFile { is_png: extension == "png", path }),
+            _ => Err("a chart is written as .svg or .png".into()),
+        }
+    }
+}
+
 /// Parses a finite number.
 pub(super) fn finite(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -110,6 +130,15 @@ mod tests {
         assert_eq!((file.path.to_str(), file.pointer.as_str()), (Some("out/m.json"), "/a/b"));
         assert_eq!("m.json".parse::<MetricFile>().unwrap().pointer, "");
         assert!(":/a".parse::<MetricFile>().is_err());
+    }
+
+    #[test]
+    fn a_chart_is_what_its_extension_says() {
+        let is_png = |text: &str| text.parse::<ChartFile>().map(|file| file.is_png).ok();
+        assert_eq!(
+            ["a.svg", "b/c.PNG", "a.pdf", "svg", ".png"].map(is_png),
+            [Some(false), Some(true), None, None, None]
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::found::{Report, Times};
 use super::grid::{Align, Format, Grid, escape_markdown};
 use super::sections::sections;
 use super::width::wrap;
-use crate::domain::{Clock, Number, count_of, one_line, span_text, two_digits};
+use crate::domain::{Clock, Number, count_of, json_text, one_line, span_text, two_digits};
 use crate::rules::Point;
 
 /// How wide a chart is where there is no terminal, in columns.
@@ -19,10 +19,11 @@ const CHART_WIDTH: u16 = 80;
 /// what a chart is drawn with, and `clock` says how long ago things were.
 pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs: Glyphs, clock: Clock) -> String {
     match format {
-        Format::Json => format!("{:#}\n", report.to_json()),
+        Format::Json => json_text(&report.to_json(), true) + "\n",
         Format::Csv => report_grid(report).to_csv(),
         Format::Markdown => {
-            let mut text = format!("# {}\n\n{}", escape_markdown(&report.headline()), facts(report, true, None, clock));
+            let mut text =
+                format!("# {}\n\n{}", escape_markdown(&report.headline()), facts_text(report, true, None, clock));
             for section in sections(report) {
                 let _ = write!(text, "\n{}", section.to_markdown());
             }
@@ -31,7 +32,7 @@ pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs
         Format::Table => {
             let bold = Style::new().bold();
             let mut text = wrap(&format!("{bold}{}{bold:#}", report.headline()), 2, width) + "\n";
-            text += &facts(report, false, width, clock);
+            text += &facts_text(report, false, width, clock);
             let columns = width.unwrap_or(CHART_WIDTH);
             let chart = chart_text(&report.series(), columns, (columns / 5).clamp(14, 24), glyphs);
             if !chart.is_empty() {
@@ -70,17 +71,21 @@ pub fn report_grid(report: &Report) -> Grid {
 }
 
 /// The facts of a report, a line each.
-fn facts(report: &Report, markdown: bool, width: Option<u16>, clock: Clock) -> String {
-    let mut text = String::new();
-    let mut add = |name: &str, value: String| {
-        let line = fact(markdown, name, &value);
-        text += &wrap(line.trim_end(), NAME + 1, width);
-    };
+fn facts_text(report: &Report, markdown: bool, width: Option<u16>, clock: Clock) -> String {
+    let lines = facts(report, markdown, clock);
+    let lines = lines.iter().map(|(name, value)| fact(markdown, name, value));
+    lines.map(|line| wrap(line.trim_end(), NAME + 1, width)).collect()
+}
+
+/// The facts of a report: a name, and what is so called. Times are in UTC where they are `exact`.
+pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let mut add = |name, value: String| facts.push((name, value));
     if let Some(tag) = &report.tag {
         add("session", tag.clone());
     }
     let metric = report.metric.as_deref().unwrap_or("none");
-    add("metric", format!("{}, {} is better", one_line(metric), report.direction));
+    add("metric", format!("{metric}, {} is better", report.direction));
     if report.summary.best.is_none() || report.summary.best != report.baseline {
         add("best", report.best().map_or("none".into(), describe));
     }
@@ -97,17 +102,17 @@ fn facts(report: &Report, markdown: bool, width: Option<u16>, clock: Clock) -> S
         add("keep rate", format!("{:.0} % without the baseline{streak}", rate * 100.0));
     }
     if let Some(times) = &report.times {
-        add("time", time(report, times, markdown, clock));
+        add("time", time(report, times, exact, clock));
     }
     if let Some(ended) = &report.ended {
-        add("ended", one_line(ended));
+        add("ended", ended.clone());
     }
-    text
+    facts
 }
 
 /// How long it took, until when, and what the time went into.
-fn time(report: &Report, times: &Times, markdown: bool, clock: Clock) -> String {
-    let until = if markdown { times.finished.to_string() } else { clock.said(times.finished) };
+fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
+    let until = if exact { times.finished.to_string() } else { clock.said(times.finished) };
     let mut parts = vec![format!("{} until {until}", span_text(times.hours * 3600.0))];
     if let Some(split) = &report.time_split {
         let shares = [
@@ -132,9 +137,10 @@ fn time(report: &Report, times: &Times, markdown: bool, clock: Clock) -> String 
 /// How wide the names of facts are, in columns.
 const NAME: usize = 12;
 
-/// One fact on a line of its own.
+/// One fact on a line of its own; a control character in it becomes a space.
 pub(super) fn fact(markdown: bool, name: &str, value: &str) -> String {
-    if markdown { format!("- **{name}**: {}\n", escape_markdown(value)) } else { format!("{name:<NAME$} {value}\n") }
+    let value = one_line(value);
+    if markdown { format!("- **{name}**: {}\n", escape_markdown(&value)) } else { format!("{name:<NAME$} {value}\n") }
 }
 
 /// How many experiments ended how.
@@ -156,10 +162,10 @@ pub(super) fn counts_sentence(report: &Report) -> String {
 }
 
 pub(super) fn describe(point: &Point) -> String {
-    let value = point.value.as_ref().map_or("no number".into(), |number| one_line(&number.raw));
+    let value = point.value.as_ref().map_or("no number".into(), Number::to_string);
     let commit = commit(point);
     let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
-    format!("{value}  experiment {}{commit}: {}", point.id, one_line(&point.description))
+    format!("{value}  experiment {}{commit}: {}", point.id, point.description)
 }
 
 pub(super) fn value(point: &Point) -> String {

@@ -56,7 +56,7 @@ pub fn wrap(text: &str, indent: usize, width: Option<u16>) -> String {
 }
 
 /// How many columns a character takes: two in the East Asian wide blocks and for pictures, else one.
-fn char_columns(c: char) -> usize {
+pub(super) fn char_columns(c: char) -> usize {
     const WIDE: &[std::ops::RangeInclusive<u32>] = &[
         0x1100..=0x115f,
         0x2e80..=0xa4cf,

@@ -86,5 +86,5 @@ fn what_is_no_ledger_is_an_error_that_says_what_to_do() {
         }
     }
     let empty = called(&repo, "report --ledger empty.tsv").ok().stdout;
-    assert!(empty.ends_with("\nassumed\n  there is neither a header nor a row in it\n"), "{empty}");
+    assert!(empty.contains("\nassumed\n  there is neither a header nor a row in it"), "{empty}");
 }

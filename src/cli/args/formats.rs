@@ -1,6 +1,8 @@
-//! What commands can print.
+//! What commands can print, and of what.
 
+use autoresearch::domain::Outcome;
 use autoresearch::report::Format;
+use autoresearch::rules::SortBy;
 use clap::ValueEnum;
 
 /// What the loop prints.
@@ -41,6 +43,76 @@ impl From<OutputFormat> for Format {
             OutputFormat::Json => Format::Json,
             OutputFormat::Csv => Format::Csv,
             OutputFormat::Md => Format::Markdown,
+        }
+    }
+}
+
+/// What a report is printed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ReportFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// Markdown
+    Md,
+    /// A page that needs no other file and no network
+    Html,
+}
+
+impl ReportFormat {
+    /// The format as other commands have it too; absent for a page.
+    pub(in crate::cli) fn as_text(self) -> Option<Format> {
+        match self {
+            ReportFormat::Table => Some(Format::Table),
+            ReportFormat::Json => Some(Format::Json),
+            ReportFormat::Csv => Some(Format::Csv),
+            ReportFormat::Md => Some(Format::Markdown),
+            ReportFormat::Html => None,
+        }
+    }
+}
+
+/// In which order experiments are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum SortOrder {
+    /// The best number first
+    Best,
+    /// By number
+    Id,
+    /// The newest first
+    Time,
+}
+
+impl From<SortOrder> for SortBy {
+    fn from(order: SortOrder) -> Self {
+        match order {
+            SortOrder::Best => SortBy::Best,
+            SortOrder::Id => SortBy::Id,
+            SortOrder::Time => SortBy::Time,
+        }
+    }
+}
+
+/// What became of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum OutcomeName {
+    /// Kept
+    Keep,
+    /// Measured and not kept
+    Discard,
+    /// Without a number
+    Crash,
+}
+
+impl From<OutcomeName> for Outcome {
+    fn from(name: OutcomeName) -> Self {
+        match name {
+            OutcomeName::Keep => Outcome::Keep,
+            OutcomeName::Discard => Outcome::Discard,
+            OutcomeName::Crash => Outcome::Crash,
         }
     }
 }

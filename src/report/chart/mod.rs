@@ -4,8 +4,15 @@
 //! shares of the picture into characters or shapes.
 
 mod axis;
+mod labels;
+mod png;
 mod series;
+mod svg;
 mod text;
+mod title;
 
+pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Series, Step};
+pub use svg::chart_svg;
+pub(super) use svg::picture;
 pub use text::{Glyphs, chart_text};

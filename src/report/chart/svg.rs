@@ -1,0 +1,350 @@
+//! The chart as an SVG picture.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+
+use super::axis::{ticks, whole_ticks};
+use super::labels::{Area, Wish, place};
+use super::series::{Edge, Limits, Mark, MarkKind, Series};
+use crate::domain::cut;
+use crate::report::safe::safe_line;
+use crate::report::width::char_columns;
+
+/// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
+const WIDTH: f64 = 1200.0;
+const HEIGHT: f64 = 600.0;
+
+/// The frame of the picture: what is above it, below it and to its right. To its left are the labels of its axis.
+const TOP: f64 = 66.0;
+const BOTTOM: f64 = HEIGHT - 64.0;
+const RIGHT: f64 = WIDTH - 24.0;
+
+/// The room within the frame that no experiment's middle is in.
+const INSET: f64 = 12.0;
+
+/// The height of the lane below the frame for what has no value.
+const LANE: f64 = 16.0;
+
+const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
+
+/// The size of the labels' font, and the height of a line of it.
+const LABEL_FONT: f64 = 11.0;
+const LABEL_HEIGHT: f64 = 14.0;
+
+/// How many characters of a description a label has at most; the notebook cuts at 45.
+const LABEL_CHARS: usize = 44;
+
+/// How many characters of it are shown when the pointer is on a mark.
+const HOVER_CHARS: usize = 300;
+
+/// How many labels a place is looked for.
+const MOST_LABELS: usize = 80;
+
+/// From how many marks on they are drawn smaller.
+const MANY: usize = 120;
+
+/// The places of the picture.
+struct Frame {
+    left: f64,
+    first: u32,
+    last: u32,
+    limits: Limits,
+}
+
+impl Frame {
+    fn x(&self, number: u32) -> f64 {
+        let share = f64::from(number - self.first) / f64::from((self.last - self.first).max(1));
+        self.left + INSET + share * (RIGHT - self.left - 2.0 * INSET)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        BOTTOM - self.limits.share(value) * (BOTTOM - TOP)
+    }
+
+    fn at(&self, mark: &Mark) -> (f64, f64) {
+        (self.x(mark.number), mark.value.map_or(BOTTOM + LANE / 2.0, |value| self.y(value)))
+    }
+}
+
+/// Draws a chart as a document of its own with this title: the experiments as marks that say more when the pointer is on
+/// them, the running best, and labels on what was kept.
+pub fn chart_svg(series: &Series, title: &str) -> String {
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", picture(series, title).into_string())
+}
+
+/// The `svg` element of the chart. Its colours are those of a light page; what is to change with the page has a class.
+pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
+    let title = safe_line(title);
+    let metric = safe_line(&series.metric);
+    let rows = series.limits.map(|limits| ticks(limits, 8)).unwrap_or_default();
+    let widest = rows.iter().map(|tick| text_width(&tick.label, LABEL_FONT)).fold(0.0, f64::max);
+    let (first, last) = series.numbers().unwrap_or_default();
+    let frame =
+        Frame { left: 48.0 + widest, first, last, limits: series.limits.unwrap_or(Limits { low: 0.0, high: 1.0 }) };
+    let middle = (frame.left + RIGHT) / 2.0;
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox={"0 0 " (WIDTH) " " (HEIGHT)} width=(WIDTH)
+            height=(HEIGHT) role="img" aria-label=(title) font-family=(FONT) font-size=(LABEL_FONT) fill="#24292f" {
+            rect class="paper" width=(WIDTH) height=(HEIGHT) fill="#ffffff" {}
+            text x=(px(frame.left)) y="26" font-size="17" font-weight="bold" { (title) }
+            (legend(series, frame.left))
+            @for tick in &rows {
+                @let y = px(frame.y(tick.value));
+                line class="grid" x1=(px(frame.left)) x2=(RIGHT) y1=(y) y2=(y) stroke="#e4e7eb" {}
+                text x=(px(frame.left - 8.0)) y=(y) dy="4" text-anchor="end" { (tick.label) }
+            }
+            @for tick in whole_ticks(first, last, 12) {
+                @let x = px(frame.x(tick.value as u32));
+                line class="grid" x1=(x) x2=(x) y1=(BOTTOM + LANE) y2=(BOTTOM + LANE + 5.0) stroke="#8c959f" {}
+                text x=(x) y=(BOTTOM + LANE + 18.0) text-anchor="middle" { (tick.label) }
+            }
+            rect class="frame" x=(px(frame.left)) y=(TOP) width=(px(RIGHT - frame.left)) height=(BOTTOM + LANE - TOP)
+                fill="none" stroke="#8c959f" {}
+            text x=(px(middle)) y=(HEIGHT - 12.0) text-anchor="middle" font-size="12" { "experiment" }
+            text transform={"translate(20 " (px((TOP + BOTTOM) / 2.0)) ") rotate(-90)"} text-anchor="middle" font-size="12" {
+                (cut(&metric, 60)) " (" (series.direction) " is better)"
+            }
+            // The kept ones come last, so that nothing hides them.
+            @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, series)) }
+            path class="best" d=(staircase(series, &frame)) fill="none" stroke="#1f9d57" stroke-width="2" {}
+            (labels(series, &frame))
+            @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, series)) }
+        }
+    }
+}
+
+/// A coordinate with as many digits as can be seen.
+fn px(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// How wide a text is at most, roughly: the classes of width that the letters of DejaVu Sans fall into.
+fn text_width(text: &str, size: f64) -> f64 {
+    let share = |c: char| match c {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | 'I' => 0.34,
+        'f' | 'r' | 't' | '(' | ')' | '[' | ']' | '/' | '-' | '"' => 0.45,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 1.0,
+        _ if char_columns(c) > 1 => 1.05,
+        _ if c.is_ascii_uppercase() => 0.76,
+        _ => 0.64,
+    };
+    text.chars().map(share).sum::<f64>() * size
+}
+
+/// The running best as the path of a line.
+fn staircase(series: &Series, frame: &Frame) -> String {
+    let mut path = String::new();
+    for step in &series.best {
+        let (x, y) = (px(frame.x(step.number)), px(frame.y(step.value)));
+        let _ = if path.is_empty() { write!(path, "M{x} {y}") } else { write!(path, "H{x}V{y}") };
+    }
+    if !path.is_empty() {
+        let _ = write!(path, "H{}", px(frame.x(frame.last)));
+    }
+    path
+}
+
+/// The radius of the mark of something kept, and of something else.
+fn radii(series: &Series) -> (f64, f64) {
+    if series.marks.len() > MANY { (4.2, 2.4) } else { (5.2, 3.2) }
+}
+
+/// The mark of an experiment; one beyond the edge points to where it is.
+fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
+    let (x, y) = frame.at(mark);
+    let (kept, other) = radii(series);
+    let (name, radius) = match mark.kind {
+        MarkKind::Keep => ("keep", kept),
+        MarkKind::Discard => ("discard", other),
+        MarkKind::Crash => ("crash", 3.4),
+    };
+    let edge = mark.value.and_then(|value| frame.limits.beyond(value));
+    let outline = match edge {
+        Some(Edge::Above) => Some(format!("M{} {}h{}l-{} -{}z", px(x - 5.0), px(y + 9.0), 10, 5, 8)),
+        Some(Edge::Below) => Some(format!("M{} {}h{}l-{} {}z", px(x - 5.0), px(y - 9.0), 10, 5, 8)),
+        None if mark.kind == MarkKind::Crash => {
+            let side = 2.0 * radius;
+            Some(format!("M{} {}l{side} {side}m-{side} 0l{side} -{side}", px(x - radius), px(y - radius)))
+        }
+        None => None,
+    };
+    html! {
+        g class=(name) fill=(if mark.kind == MarkKind::Keep { "#2fbf71" } else { "#8c959f" })
+            stroke=(match mark.kind { MarkKind::Keep => "#0b2e1a", MarkKind::Discard => "none", MarkKind::Crash => "#cf222e" })
+            fill-opacity=[(mark.kind == MarkKind::Discard).then_some("0.55")]
+            stroke-width=[(mark.kind == MarkKind::Crash).then_some("1.5")] {
+            title { (hover(mark)) }
+            @match outline {
+                Some(outline) => path d=(outline) {},
+                None => circle cx=(px(x)) cy=(px(y)) r=(radius) {},
+            }
+        }
+    }
+}
+
+/// What is said of an experiment when the pointer is on its mark.
+fn hover(mark: &Mark) -> String {
+    let what = match mark.kind {
+        MarkKind::Keep => "kept",
+        MarkKind::Discard => "not kept",
+        MarkKind::Crash => "crashed",
+    };
+    let value = if mark.raw.is_empty() { String::new() } else { format!(" {}", safe_line(&mark.raw)) };
+    format!("experiment {}:{value} {what}\n{}", mark.number, cut(&safe_line(&mark.description), HOVER_CHARS))
+}
+
+/// What the marks mean, with how many there are of each.
+fn legend(series: &Series, left: f64) -> Markup {
+    let outside = |value| series.limits.is_some_and(|limits| limits.beyond(value).is_some());
+    let beyond = series.marks.iter().filter(|mark| mark.value.is_some_and(outside)).count();
+    let entries = [
+        (Some(MarkKind::Keep), series.count(MarkKind::Keep), "kept, and the best so far"),
+        (Some(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
+        (Some(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
+        (None, beyond, "beyond the edge"),
+    ];
+    let mut placed = Vec::new();
+    let mut x = left;
+    for (kind, count, words) in entries.into_iter().filter(|(_, count, _)| *count > 0) {
+        // The title says how many were kept, which the baseline is not.
+        let words = if kind == Some(MarkKind::Keep) { words.to_owned() } else { format!("{count} {words}") };
+        let room = 24.0 + text_width(&words, LABEL_FONT);
+        placed.push((x, kind, words));
+        x += room;
+    }
+    html! {
+        @for (x, kind, words) in placed {
+            @match kind {
+                Some(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="46" r="5" fill="#2fbf71" stroke="#0b2e1a" {},
+                Some(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="46" r="3.2" fill="#8c959f" fill-opacity="0.55" {},
+                Some(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 43l6 6m-6 0l6 -6"} stroke="#cf222e" stroke-width="1.5" {},
+                None => path d={"M" (px(x)) " 50h10l-5 -8z"} fill="#8c959f" {},
+            }
+            text x=(px(x + 14.0)) y="50" { (words) }
+        }
+    }
+}
+
+/// The descriptions of what was kept, where there is room: the best first, then by what each gained.
+fn labels(series: &Series, frame: &Frame) -> Markup {
+    let mut kept: Vec<(f64, &Mark)> = Vec::new();
+    let mut before: Option<f64> = None;
+    let best = series.best.last().map(|step| step.number);
+    for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) {
+        let Some(value) = mark.value else { continue };
+        let gain = before.map_or(0.0, |before| series.direction.gain(value, before));
+        kept.push((if best == Some(mark.number) { f64::INFINITY } else { gain }, mark));
+        before = Some(value);
+    }
+    kept.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    kept.truncate(MOST_LABELS);
+    let texts: Vec<String> = kept.iter().map(|(_, mark)| cut(&safe_line(&mark.description), LABEL_CHARS)).collect();
+    let wishes: Vec<Wish> = kept
+        .iter()
+        .zip(&texts)
+        .map(|((_, mark), text)| Wish { at: frame.at(mark), width: text_width(text, LABEL_FONT) })
+        .collect();
+    let picture = Area { left: frame.left + 2.0, top: TOP + 2.0, right: RIGHT - 2.0, bottom: BOTTOM - 2.0 };
+    let others = series.marks.iter().filter(|mark| mark.kind == MarkKind::Discard);
+    let spared: Vec<Area> = others.map(|mark| Area::around(frame.at(mark), 2.0 * radii(series).1)).collect();
+    let found = place(&wishes, LABEL_HEIGHT, picture, &obstacles(series, frame), &spared);
+    html! {
+        @for (placed, text) in found.into_iter().zip(&texts) {
+            @if let Some(placed) = placed {
+                @if let Some([from, to]) = placed.leader {
+                    line class="leader" x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) stroke="#8c959f"
+                        stroke-width="0.7" {}
+                }
+                text class="label" x=(px(placed.area.left)) y=(px(placed.area.bottom)) dy="-3" fill="#19653a"
+                    stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke" { (text) }
+            }
+        }
+    }
+}
+
+/// What no label may hide: the marks of what was kept, and the staircase.
+fn obstacles(series: &Series, frame: &Frame) -> Vec<Area> {
+    let side = 2.0 * radii(series).0 + 2.0;
+    let kept = series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep && mark.value.is_some());
+    let mut areas: Vec<Area> = kept.map(|mark| Area::around(frame.at(mark), side)).collect();
+    for (index, step) in series.best.iter().enumerate() {
+        let (x, y) = (frame.x(step.number), frame.y(step.value));
+        let next = series.best.get(index + 1);
+        let right = next.map_or(frame.x(frame.last), |next| frame.x(next.number));
+        areas.push(Area { left: x, top: y - 1.0, right, bottom: y + 1.0 });
+        if let Some(next) = next {
+            let to = frame.y(next.value);
+            areas.push(Area { left: right - 1.0, top: y.min(to), right: right + 1.0, bottom: y.max(to) });
+        }
+    }
+    areas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Direction, Outcome};
+    use crate::report::chart::series::test_series;
+
+    fn described(mut series: Series, description: &str) -> Series {
+        for mark in &mut series.marks {
+            mark.description = description.to_owned();
+        }
+        series
+    }
+
+    #[test]
+    fn whatever_descriptions_say_the_picture_is_well_formed_and_has_nothing_of_theirs_but_text() {
+        let values = [(Outcome::Keep, Some("1")), (Outcome::Crash, None), (Outcome::Discard, Some("9"))];
+        for hostile in
+            ["</text><script>alert(1)</script>", "\"><image href='x'/>", "\u{1b}]0;t\u{7}&\u{0}\u{fffe}\u{202e}]]>"]
+        {
+            let mut series = described(test_series(Direction::Lower, &values), hostile);
+            series.metric = hostile.to_owned();
+            let svg = chart_svg(&series, hostile);
+            let document = roxmltree::Document::parse(&svg).unwrap();
+            let names = ["svg", "rect", "text", "line", "path", "g", "title", "circle"];
+            for node in document.descendants().filter(roxmltree::Node::is_element) {
+                assert!(names.contains(&node.tag_name().name()), "{node:?}");
+                assert!(node.attributes().all(|attribute| !attribute.name().starts_with("on")), "{node:?}");
+            }
+            assert!(!svg.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{svg}");
+        }
+    }
+
+    #[test]
+    fn each_experiment_is_a_mark_that_says_what_it_is() {
+        let values = [(Outcome::Keep, Some("1.50")), (Outcome::Crash, None), (Outcome::Discard, Some("9"))];
+        let svg = chart_svg(&test_series(Direction::Lower, &values), "two experiments");
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let titles: Vec<_> = document.descendants().filter(|node| node.has_tag_name("title")).collect();
+        let texts: Vec<_> = titles.iter().filter_map(roxmltree::Node::text).collect();
+        assert_eq!(
+            texts,
+            [
+                "experiment 1: crashed\nchange 1",
+                "experiment 2: 9 not kept\nchange 2",
+                "experiment 0: 1.50 kept\nchange 0"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_shape_is_within_the_picture_whatever_the_values_are() {
+        let cases: [&[&str]; 5] = [&[], &["1"], &["5", "5"], &["1e308", "-1e308", "0"], &["1", "2", "1e300", "-7"]];
+        for values in cases {
+            let values: Vec<_> = values.iter().map(|value| (Outcome::Keep, Some(*value))).collect();
+            let long = "m".repeat(200);
+            let svg = chart_svg(&described(test_series(Direction::Higher, &values), &long), &long);
+            let document = roxmltree::Document::parse(&svg).unwrap();
+            for node in document.descendants() {
+                for (names, most) in [(["x", "cx", "x1", "x2"], WIDTH), (["y", "cy", "y1", "y2"], HEIGHT)] {
+                    let given = names.iter().filter_map(|name| node.attribute(*name));
+                    let places: Vec<f64> = given.map(|text| text.parse().unwrap()).collect();
+                    assert!(places.iter().all(|place| (0.0..=most).contains(place)), "{node:?}");
+                }
+            }
+        }
+    }
+}

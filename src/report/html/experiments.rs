@@ -1,0 +1,189 @@
+//! All experiments of a page: the table, and what is known of each.
+
+use std::collections::HashSet;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::detail::{Detail, Excerpt};
+use crate::report::Report;
+use crate::report::render::{commit, value};
+use crate::report::safe::safe_line;
+use crate::rules::Point;
+
+/// Something that a row says of an experiment.
+struct Cell {
+    text: String,
+    /// The number that it is sorted by, where its text is none.
+    sorted_by: Option<f64>,
+}
+
+/// A column: its name, how its cells look, and what it says of each experiment.
+struct Column {
+    name: String,
+    class: &'static str,
+    cells: Vec<Cell>,
+}
+
+/// The outcomes that can be chosen between; an experiment without one is `other`.
+const OUTCOMES: [&str; 4] = ["keep", "discard", "crash", "other"];
+
+/// All experiments as a table, with what chooses among them where scripts run.
+pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
+    let with_detail: HashSet<u32> = found.iter().map(|detail| detail.id).collect();
+    let columns = columns(report);
+    let there = |outcome: &&&str| report.points.iter().any(|point| name_of(point) == **outcome);
+    html! {
+        section {
+            h2 { "all experiments" }
+            form #filter hidden {
+                label { "Find " input type="search" name="text" autocomplete="off" placeholder="words of a row"; }
+                fieldset {
+                    @for outcome in OUTCOMES.iter().filter(there) {
+                        label { input type="checkbox" name="outcome" value=(outcome) checked; " " (outcome) }
+                    }
+                }
+                output name="shown" aria-live="polite" {}
+            }
+            div.wide tabindex="0" role="region" aria-label="all experiments" {
+                table #all {
+                    thead { tr {
+                        th.number scope="col" { "#" }
+                        th scope="col" { "outcome" }
+                        @for column in &columns { th class=(column.class) scope="col" { (column.name) } }
+                    } }
+                    tbody {
+                        @for (place, point) in report.points.iter().enumerate() {
+                            tr class=(name_of(point)) data-id=(point.id) data-outcome=(name_of(point)) {
+                                td.number {
+                                    @if with_detail.contains(&point.id) { a href={"#e" (point.id)} { (point.id) } }
+                                    @else { (point.id) }
+                                }
+                                td.outcome { (name_of(point)) }
+                                @for column in &columns {
+                                    @let cell = &column.cells[place];
+                                    td class=(column.class) data-value=[cell.sorted_by] { (cell.text) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn name_of(point: &Point) -> String {
+    point.outcome.map_or("other".to_owned(), |outcome| outcome.to_string())
+}
+
+/// The columns that say something of at least one experiment.
+fn columns(report: &Report) -> Vec<Column> {
+    let text = |name: &str, class: &'static str, say: &dyn Fn(&Point) -> String| Column {
+        name: name.to_owned(),
+        class,
+        cells: report.points.iter().map(|point| Cell { text: safe_line(&say(point)), sorted_by: None }).collect(),
+    };
+    let field = |name: &str, field: &str| Column {
+        name: name.to_owned(),
+        class: "number",
+        cells: (0..report.points.len())
+            .map(|place| {
+                let number = report.details[place].get(field).and_then(Value::as_f64);
+                Cell { text: number.map(|number| format!("{number:.1}")).unwrap_or_default(), sorted_by: number }
+            })
+            .collect(),
+    };
+    let metric = Column {
+        name: safe_line(report.metric.as_deref().unwrap_or("value")),
+        class: "number",
+        cells: report
+            .points
+            .iter()
+            .map(|point| Cell {
+                text: safe_line(&value(point)),
+                sorted_by: point.value.as_ref().map(|number| number.value),
+            })
+            .collect(),
+    };
+    let mut columns = vec![
+        metric,
+        // On a narrow screen it is to be seen without a move.
+        text("description", "what", &|point| point.description.clone()),
+        text("failure", "fact", &|point| point.failure.map(|class| class.to_string()).unwrap_or_default()),
+        field("seconds", "seconds"),
+        field("GiB", "memory_gb"),
+        text("commit", "fact", &commit),
+    ];
+    columns.retain(|column| column.cells.iter().any(|cell| !cell.text.is_empty()));
+    columns
+}
+
+/// What is known of each experiment, folded.
+pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
+    let mut found: Vec<&Detail> = found.iter().collect();
+    found.sort_by_key(|detail| detail.id);
+    let left_out = report.points.len().saturating_sub(found.len());
+    let rows = found.iter().filter_map(|detail| {
+        let point = report.points.iter().find(|point| point.id == detail.id)?;
+        Some((*detail, point))
+    });
+    html! {
+        @if !found.is_empty() {
+            section.each {
+                h2 { "each experiment" }
+                @for (detail, point) in rows {
+                    details #{"d" (detail.id)} class=(name_of(point)) {
+                        summary {
+                            b { (detail.id) } " "
+                            span.outcome { (name_of(point)) } " "
+                            (safe_line(&value(point))) " " (safe_line(&point.description))
+                        }
+                        div.inside #{"e" (detail.id)} { (inside(detail)) }
+                    }
+                }
+                @if left_out > 0 {
+                    p.missing { (left_out) " more are left out, as the page is long enough: " code { "ar show" } " has each" }
+                }
+            }
+        }
+    }
+}
+
+fn inside(detail: &Detail) -> Markup {
+    html! {
+        dl { @for (name, value) in &detail.facts { dt { (safe_line(name)) } dd { (safe_line(value)) } } }
+        (excerpt("change", &detail.diff, line_class))
+        (excerpt("end of the log", &detail.log, |_| None))
+    }
+}
+
+/// Some lines of a text, those of a kind together, and what is missing.
+fn excerpt(title: &str, excerpt: &Excerpt, class_of: impl Fn(&str) -> Option<&'static str>) -> Markup {
+    let runs = excerpt.lines.chunk_by(|one, other| class_of(one) == class_of(other));
+    html! {
+        @if !excerpt.lines.is_empty() || !excerpt.missing.is_empty() {
+            h3 { (title) }
+            @if !excerpt.lines.is_empty() {
+                pre tabindex="0" {
+                    @for run in runs {
+                        @let text = run.join("\n");
+                        span class=[class_of(&run[0])] { (text) "\n" }
+                    }
+                }
+            }
+            @if !excerpt.missing.is_empty() { p.missing { (excerpt.missing) } }
+        }
+    }
+}
+
+/// What a line of a unified diff is.
+fn line_class(line: &str) -> Option<&'static str> {
+    match line {
+        _ if line.starts_with("+++ ") || line.starts_with("--- ") => Some("place"),
+        _ if line.starts_with('+') => Some("put"),
+        _ if line.starts_with('-') => Some("taken"),
+        _ if line.starts_with("@@") || line.starts_with("diff ") || line.starts_with("index ") => Some("place"),
+        _ => None,
+    }
+}

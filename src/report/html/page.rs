@@ -1,0 +1,84 @@
+//! The page as a whole.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+use super::detail::Detail;
+use super::experiments::{details, table};
+use crate::domain::Clock;
+use crate::report::Report;
+use crate::report::chart::picture;
+use crate::report::render::facts;
+use crate::report::safe::safe_line;
+use crate::report::sections::{Section, sections};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Renders a report as a page of its own. `found` are the details of the experiments that there is room for; `clock` says
+/// how times are written.
+pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
+    let title = safe_line(&report.headline());
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    dl {
+                        @for (name, value) in facts(report, true, clock) { dt { (name) } dd { (safe_line(&value)) } }
+                    }
+                    h2 { "course" }
+                    div.wide tabindex="0" role="region" aria-label="chart" {
+                        (picture(&report.series(), &report.chart_title()))
+                    }
+                    @for part in sections(report) { (section(&part)) }
+                    (table(report, found))
+                    (details(report, found))
+                }
+                footer { p { "ar " (env!("CARGO_PKG_VERSION")) } }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// What a browser may load and run: the style and the script of this page, by their hashes, and nothing from elsewhere.
+fn policy() -> String {
+    let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    )
+}
+
+/// One part of the report: its table, and its lines with what is below each.
+fn section(part: &Section) -> Markup {
+    html! {
+        section {
+            h2 { (safe_line(&part.title)) }
+            @if let Some(grid) = &part.grid {
+                div.wide tabindex="0" role="region" aria-label=(safe_line(&part.title)) { (grid.to_html()) }
+            }
+            @if !part.lines.is_empty() {
+                ul {
+                    @for (line, below) in &part.lines {
+                        li { (safe_line(line)) @if let Some(below) = below { div.below { (safe_line(below)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
