@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use autoresearch::measure::PlainText;
 use autoresearch::report::Glyphs;
 use serde_json::Value;
 
@@ -92,6 +93,17 @@ pub(super) fn bytes(bytes: &[u8]) {
     if begin(&std::io::stdout()) && !pager::write(bytes) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(bytes).and_then(|()| out.flush());
+    }
+}
+
+/// Writes bytes of others, such as a diff or a log: to a terminal without what it would obey, elsewhere as they are.
+pub(super) fn untrusted(bytes: &[u8]) {
+    if std::io::stdout().is_terminal() {
+        let mut plain = PlainText::default();
+        let text = [plain.push(bytes), plain.finish()].concat();
+        self::bytes(&text);
+    } else {
+        self::bytes(bytes);
     }
 }
 

@@ -8,10 +8,13 @@ use autoresearch::session::look_at_sessions;
 use super::args::StatusArgs;
 use super::error::CliError;
 use super::run::current_dir;
-use super::{output, settings};
+use super::{output, settings, watch};
 
 /// Prints what is happening to a session, or to each of them.
 pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
+    if args.watch {
+        return watch::run(args.tag);
+    }
     let sessions = look_at_sessions(&current_dir()?, args.tag, settings::clock()?)?;
     output::text(&render_status(&sessions, args.format.into(), output::width()));
     Ok(ExitCode::SUCCESS)

@@ -1,15 +1,16 @@
-//! NVIDIA's management library, where it is installed: what GPUs there are, and what a process tree uses of them.
+//! NVIDIA's management library, where it is installed: what GPUs there are, and what a process tree or everybody uses of them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
 
 use super::unix::Pid;
+use crate::domain::GpuLoad;
 
 /// The library, opened at most once in a process.
 fn library() -> Option<&'static Nvml> {
@@ -87,6 +88,48 @@ impl GpuWatch {
     pub(super) fn peak(&self) -> Option<u64> {
         Some(self.peak.load(Ordering::Relaxed)).filter(|peak| *peak > 0)
     }
+}
+
+/// Looks at what the GPUs do, on a thread of its own as [`GpuWatch`] does.
+#[derive(Debug)]
+pub struct GpuMonitor {
+    requests: SyncSender<()>,
+    loads: Arc<Mutex<Vec<GpuLoad>>>,
+}
+
+impl GpuMonitor {
+    /// Starts the thread, which ends when this is dropped.
+    pub fn start() -> GpuMonitor {
+        let (requests, asked) = sync_channel::<()>(1);
+        let loads = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&loads);
+        thread::spawn(move || {
+            let Some(library) = library() else { return };
+            for () in asked {
+                let now: Vec<GpuLoad> = devices(library).filter_map(|device| load(&device)).collect();
+                if let Ok(mut seen) = seen.lock() {
+                    *seen = now;
+                }
+            }
+        });
+        GpuMonitor { requests, loads }
+    }
+
+    /// What was seen last; asks for another look, unless the last one is not done or there is no GPU.
+    pub fn look(&self) -> Vec<GpuLoad> {
+        let _ = self.requests.try_send(());
+        self.loads.lock().map(|loads| loads.clone()).unwrap_or_default()
+    }
+}
+
+fn load(device: &Device) -> Option<GpuLoad> {
+    let memory = device.memory_info().ok()?;
+    Some(GpuLoad {
+        name: device.name().unwrap_or_default(),
+        used: memory.used,
+        total: memory.total,
+        percent: device.utilization_rates().ok().map(|rates| rates.gpu),
+    })
 }
 
 fn used_by(library: &'static Nvml, pids: &[Pid]) -> u64 {

@@ -17,6 +17,7 @@ mod usage;
 
 pub use environment::{disk_space, environment, lock_file_hash};
 pub use error::ExecError;
+pub use gpu::GpuMonitor;
 pub use job::{Exit, Job, Started, job_file};
 pub use shim::shim_main;
 pub use start::{Running, attach, end_left_over, is_going_on, is_held, shims, start, start_with};

@@ -1,12 +1,14 @@
 //! What a session or a ledger found, as data.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::chart::Series;
 use super::course::Course;
-use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Outcome, Record};
+use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Note, Outcome, Record};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
@@ -168,6 +170,17 @@ impl Report {
             saved,
             malformed: self.counts.malformed,
         });
+    }
+
+    /// The same with the notes on the experiments, which the JSON document has.
+    #[must_use]
+    pub fn with_notes(mut self, notes: &BTreeMap<u32, Vec<Note>>) -> Report {
+        for (point, details) in self.points.iter().zip(&mut self.details) {
+            if let Some(notes) = notes.get(&point.id) {
+                details.insert("notes".into(), json!(notes));
+            }
+        }
+        self
     }
 
     /// Sums up a ledger that was read from a file.

@@ -3,8 +3,11 @@
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
 mod chart;
+mod columns;
+mod compared;
 mod course;
 mod experiments;
+mod finalize;
 mod findings;
 mod found;
 mod grid;
@@ -17,11 +20,15 @@ mod render;
 mod safe;
 mod sections;
 mod status;
+mod watch;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
+pub use columns::{Column, ColumnError};
+pub use compared::{compared_grid, compared_json};
 pub use course::Course;
 pub use experiments::{experiments_grid, record_grid};
+pub use finalize::{kept_message, squashed_message};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
@@ -30,4 +37,5 @@ pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json};
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
+pub use watch::{Overview, Scene, Screen, Scroll, draw};
 pub use width::{columns, fit, wrap};

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::Direction;
-use crate::ledger;
+use crate::ledger::{self, Said};
 use crate::report::{Course, columns};
 use crate::rules::sample::{record, run};
 use crate::rules::{Elsewhere, History, Waits};
@@ -267,7 +267,8 @@ warnings
 
 #[test]
 fn a_ledger_is_told_with_what_it_has() {
-    let of = |text: &str| shown(&Report::of_ledger(&ledger::read(text.as_bytes(), None, None)), Some(80));
+    let said = Said { direction: Some(Direction::Lower), ..Said::default() };
+    let of = |text: &str| shown(&Report::of_ledger(&ledger::read(text.as_bytes(), &said)), Some(80));
     let text = "commit\ttok_s\tstatus\tdescription\naaaaaaa\t5.62\tkeep\tbaseline\nbbbbbbb\t5.97\tkeep\tFMA\n\
                 ccccccc\t5.90\tdiscard\ttiles\nddddddd\t6.30\tkeep\thalf\nonly one field\n";
     assert_snapshot!(of(text), @r#"
@@ -309,9 +310,6 @@ warnings
   2 of 2 keeps are worse than the one before, if less is better
     `ar report --ledger FILE --higher` reads it the other way
   1 row cannot be read and counted for nothing
-
-assumed
-  lower is better; `--higher` says otherwise
 "#);
     assert!(of("").starts_with("no experiments\n"), "{}", of(""));
     assert!(

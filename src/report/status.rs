@@ -1,6 +1,7 @@
 //! What is happening to sessions, as text.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -46,8 +47,10 @@ pub struct SessionStatus {
     pub silent: Option<f64>,
     /// The terms.
     pub contract: Option<Contract>,
+    /// The log that the agent, the run or the guard at work writes; else that of the newest run, compressed or not.
+    pub log: Option<PathBuf>,
     /// The experiments.
-    pub history: History,
+    pub history: Arc<History>,
     /// What could not be read, a sentence each.
     pub damage: Vec<String>,
 }
@@ -124,7 +127,7 @@ fn grid(sessions: &[SessionStatus]) -> Grid {
 
 impl SessionStatus {
     /// What is happening, as a clause.
-    fn doing(&self) -> String {
+    pub(super) fn doing(&self) -> String {
         let name = self.open.as_ref().map_or("an experiment".into(), |open| experiment_name(open.id));
         let what = match self.activity {
             Activity::Waiting => match &self.outage {
@@ -156,8 +159,19 @@ impl SessionStatus {
         what + &facts
     }
 
+    /// Who is at work, and the last that was heard.
+    pub(super) fn at_work_sentence(&self) -> String {
+        let seen = self.silent.map(|silent| format!("last sign of life {} ago", clock_time(silent)));
+        let owner = self.owner.as_ref().map(|said| match (self.process, self.at_work) {
+            (Some(process), Some(at_work)) => format!("process {process} for {}", clock_time(at_work)),
+            _ => said.clone(),
+        });
+        let at_work: Vec<String> = [owner.or(Some("nobody".into())), seen].into_iter().flatten().collect();
+        at_work.join("; ")
+    }
+
     /// The number of experiments, and how long the loop may still go on, where that is limited.
-    fn budget(&self) -> Option<String> {
+    pub(super) fn budget(&self) -> Option<String> {
         let contract = self.contract.as_ref()?;
         let mut parts = Vec::new();
         if let Some(limit) = contract.max_experiments {
@@ -238,7 +252,7 @@ impl SessionStatus {
         next
     }
 
-    fn report(&self) -> Report {
+    pub(super) fn report(&self) -> Report {
         let metric = self.contract.as_ref().map(|contract| &contract.metric);
         let direction = metric.map_or(Direction::Lower, |metric| metric.direction);
         let name = metric.map_or("value", |metric| metric.name.as_str());
@@ -310,13 +324,7 @@ impl SessionStatus {
         if let Some(open) = self.open.as_ref().filter(|open| !open.description.is_empty()) {
             add("tries", one_line(&open.description));
         }
-        let seen = self.silent.map(|silent| format!("last sign of life {} ago", clock_time(silent)));
-        let owner = self.owner.as_ref().map(|said| match (self.process, self.at_work) {
-            (Some(process), Some(at_work)) => format!("process {process} for {}", clock_time(at_work)),
-            _ => said.clone(),
-        });
-        let at_work: Vec<String> = [owner.or(Some("nobody".into())), seen].into_iter().flatten().collect();
-        add("at work", at_work.join("; "));
+        add("at work", self.at_work_sentence());
         if let Some(contract) = &self.contract {
             add("metric", format!("{}, {} is better", one_line(&contract.metric.name), contract.metric.direction));
         }

@@ -1,23 +1,24 @@
 //! `ar status`: what can be seen of a session while somebody else may be at work on it. Nothing here waits, or takes what
 //! somebody waits for, and what cannot be read is said and left out.
 
-use std::error::Error;
 use std::path::Path;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::calling::AGENT;
 use super::error::SessionError;
 use super::guarding::guard_name;
-use super::reading::{find_session, read_records, recorded_terms, refuse_changed, session_tags};
+use super::known::{Damage, LogTail, Records, Terms};
+use super::reading::{find_session, is_session, recorded_terms, session_tags};
 use super::recover::job_found;
 use super::running::RUN;
-use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
+use crate::domain::{Clock, MetricSpec, Number, Phase, Tag};
 use crate::exec::{self, Started};
 use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::report::{OpenStatus, OutageStatus, SessionStatus};
-use crate::rules::{Activity, History, RunFound, Seen, activity};
+use crate::rules::{Activity, RunFound, Seen, activity};
 use crate::state::{Journal, OpenExperiment, SessionFolder, read_json, read_tail};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
@@ -35,65 +36,122 @@ pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Ve
 }
 
 fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, SessionError> {
-    let mut damage = Damage::default();
-    let records = read_records(repo, tag)?;
-    let history = History::new(records.into_iter().filter_map(|record| damage.unless(record)).collect());
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let contract = damage.unless(folder.contract()).flatten();
-    let journal = damage.unless(Journal::read(&folder.state())).flatten();
-    let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
-    // A session that is only being opened has them in a moment.
-    let is_new = owner.is_some() && history.records().is_empty();
-    let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
-    if !is_whole && !is_new {
-        let state = folder.state();
-        damage.0.push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
-    }
-    if let Some(contract) = &contract {
-        damage.unless(refuse_changed(repo, tag, contract));
-    }
-    let contract = contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
+    Lookout::new(repo, tag.clone(), clock).look()
+}
 
-    let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
-    let outage = journal.as_ref().and_then(|journal| journal.outage.clone());
-    let outage =
-        outage.and_then(|open| Some(OutageStatus { outage: open.outage, since: open.since, again: open.until? }));
-    let seen = Seen {
-        phase: journal.as_ref().map(|journal| journal.phase),
-        owned: owner.is_some(),
-        job: open.map_or(RunFound::Gone, |open| job_found(&folder.run(open.id), RUN)),
-        outage: outage.is_some(),
-    };
-    let activity = activity(seen);
-    let metric = contract.as_ref().map(|contract| &contract.metric);
-    let open = open.map(|open| look_at_open(&folder.run(open.id), open, seen, metric));
-    let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
-    Ok(SessionStatus {
-        tag: tag.clone(),
-        // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
-        worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
-        ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
-        activity,
-        outage: outage.filter(|_| activity == Activity::Waiting),
-        open,
-        owner: owner.as_ref().map(|owner| owner.said.clone()),
-        process: owner.as_ref().and_then(|owner| owner.process()),
-        at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
-        last_seen: journal.as_ref().map(|journal| journal.last_seen),
-        silent: journal.as_ref().map(|journal| seconds(journal.last_seen, clock.now())),
-        contract,
-        history,
-        damage: damage.0,
-    })
+/// Looks at one session again and again, and reads what has changed since the last look.
+pub struct Lookout<'a> {
+    repo: &'a Repo,
+    tag: Tag,
+    clock: Clock,
+    folder: SessionFolder,
+    records: Records,
+    terms: Terms,
+    tail: LogTail,
+}
+
+impl<'a> Lookout<'a> {
+    /// Prepares to look at a session; looks at nothing yet.
+    pub fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> Lookout<'a> {
+        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+        Lookout {
+            repo,
+            clock,
+            folder,
+            records: Records::new(&tag),
+            terms: Terms::default(),
+            tail: LogTail::default(),
+            tag,
+        }
+    }
+
+    /// What is to be seen now.
+    ///
+    /// # Errors
+    ///
+    /// When git cannot read the session's refs. Damaged state files and records are none: the result names them.
+    pub fn look(&mut self) -> Result<SessionStatus, SessionError> {
+        let Lookout { repo, clock, folder, tag, .. } = self;
+        let mut damage = Damage::default();
+        let is_changed = self.records.look(repo)?;
+        damage.0.extend_from_slice(&self.records.damage);
+        let history = Arc::clone(&self.records.history);
+        self.terms.look(repo, tag, folder, is_changed);
+        damage.0.extend_from_slice(&self.terms.damage);
+        let contract = self.terms.stored.clone();
+        let journal = damage.unless(Journal::read(&folder.state())).flatten();
+        let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
+        // A session that is only being opened has them in a moment.
+        let is_new = owner.is_some() && history.records().is_empty();
+        let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
+        if !is_whole && !is_new {
+            let state = folder.state();
+            damage
+                .0
+                .push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
+        }
+        let contract =
+            contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
+
+        let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
+        let outage = journal.as_ref().and_then(|journal| journal.outage.clone());
+        let outage =
+            outage.and_then(|open| Some(OutageStatus { outage: open.outage, since: open.since, again: open.until? }));
+        let seen = Seen {
+            phase: journal.as_ref().map(|journal| journal.phase),
+            owned: owner.is_some(),
+            job: open.map_or(RunFound::Gone, |open| job_found(&folder.run(open.id), RUN)),
+            outage: outage.is_some(),
+        };
+        let activity = activity(seen);
+        let metric = contract.as_ref().map(|contract| &contract.metric);
+        let log =
+            open.map(|open| folder.log(open.id, &format!("{}.log", job_of(open, seen)))).filter(|log| log.exists());
+        let open = open.map(|open| look_at_open(&folder.run(open.id), open, seen, metric));
+        let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
+        Ok(SessionStatus {
+            tag: tag.clone(),
+            // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
+            worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
+            ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
+            activity,
+            outage: outage.filter(|_| activity == Activity::Waiting),
+            open,
+            owner: owner.as_ref().map(|owner| owner.said.clone()),
+            process: owner.as_ref().and_then(|owner| owner.process()),
+            at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
+            last_seen: journal.as_ref().map(|journal| journal.last_seen),
+            silent: journal.as_ref().map(|journal| seconds(journal.last_seen, clock.now())),
+            log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
+            contract,
+            history,
+            damage: damage.0,
+        })
+    }
+
+    /// Whether there is still a session to look at.
+    pub fn is_there(&self) -> bool {
+        is_session(self.repo, &self.tag).unwrap_or(true)
+    }
+
+    /// The last lines of a log as a terminal would show them, without escapes; none where there is no log.
+    pub fn last_lines(&mut self, log: &Path) -> &[String] {
+        self.tail.lines(log)
+    }
+}
+
+/// The job that the open experiment has, or had last.
+fn job_of(open: &OpenExperiment, seen: Seen) -> String {
+    match (seen.phase, &open.draft) {
+        (Some(Phase::Running), _) => RUN.to_owned(),
+        (Some(Phase::Guarding), Some(draft)) => guard_name(draft.guards.len() + 1),
+        _ => AGENT.to_owned(),
+    }
 }
 
 fn look_at_open(folder: &Path, open: &OpenExperiment, seen: Seen, metric: Option<&MetricSpec>) -> OpenStatus {
     let is_running = matches!(seen.phase, Some(Phase::Running)) && seen.job == RunFound::Going;
-    let job = match (seen.phase, &open.draft) {
-        (Some(Phase::Running), _) => RUN.to_owned(),
-        (Some(Phase::Guarding), Some(draft)) => guard_name(draft.guards.len() + 1),
-        _ => AGENT.to_owned(),
-    };
+    let job = job_of(open, seen);
     // A file that cannot be read now is of a job that only starts or is just over.
     let started: Option<Started> =
         read_json(&exec::job_file(folder, &job, "started")).ok().flatten().filter(|_| exec::is_held(folder));
@@ -121,14 +179,4 @@ fn newest_number(log: &Path, metric: &MetricSpec) -> Option<Number> {
 /// Seconds from one moment to a later one.
 fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64().max(0.0)
-}
-
-/// What could not be read, a sentence each.
-#[derive(Default)]
-struct Damage(Vec<String>);
-
-impl Damage {
-    fn unless<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
-        result.map_err(|error| self.0.push(with_causes(&error))).ok()
-    }
 }

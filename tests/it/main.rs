@@ -39,6 +39,7 @@ mod ladder;
 mod ledger;
 mod lessons;
 mod limits;
+mod looking;
 mod measure;
 mod outage;
 mod outcome;

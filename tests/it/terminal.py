@@ -1,17 +1,21 @@
-"""Runs a command on a terminal of its own, and takes that terminal away.
+"""Runs a command on a terminal of its own, plays the person at it, and takes that terminal away.
 
 usage: terminal.py MODE FOLDER COMMAND...
 
 MODE is a list of words: `nohup` has hang-ups ignored, `frozen` stops all output as Ctrl-S does and reads none,
-`background` runs the command in the background of a terminal on which that may not write. When a file `close` appears
-in FOLDER, the terminal is closed. What became of the command is printed: its exit status, or the signal that ended or
-stopped it. A command that does not end is killed after a minute.
+`background` runs the command in the background of a terminal on which that may not write, and `screen` writes all that the
+terminal gets to the file `screen` in FOLDER. When a file `close` appears there, the terminal is closed; `keys` is typed,
+`size` has the lines and columns that it gets, `signal` the number of a signal. What became of the command is printed: its
+exit status, or the signal that ended or stopped it, and with `screen` whether the terminal is as it was. A command that
+does not end is killed after a minute.
 """
 
+import fcntl
 import os
 import pty
 import select
 import signal
+import struct
 import sys
 import termios
 import time
@@ -38,9 +42,25 @@ def run():
     os.execvp(command[0], command)
 
 
+def asked(name):
+    """What a file in FOLDER says, once."""
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        return None
+    with open(path, "rb") as file:
+        said = file.read()
+    os.remove(path)
+    return said
+
+
 child, terminal = pty.fork()
 if child == 0:
+    # Until the size is set.
+    time.sleep(0.1)
     run()
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+before = termios.tcgetattr(terminal)
+screen = open(os.path.join(folder, "screen"), "ab", buffering=0) if "screen" in mode else None
 if "frozen" in mode:
     os.write(terminal, b"\x13")
 deadline = time.monotonic() + 60
@@ -55,8 +75,21 @@ while not done:
         terminal = None
     elif select.select([] if "frozen" in mode else [terminal], [], [], 0.02)[0]:
         try:
-            os.read(terminal, 65536)
+            got = os.read(terminal, 65536)
+            if screen:
+                screen.write(got)
         except OSError:
             pass
+    if screen and terminal is not None:
+        if keys := asked("keys"):
+            os.write(terminal, keys)
+        if size := asked("size"):
+            rows, columns = map(int, size.split())
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        if number := asked("signal"):
+            os.kill(child, int(number))
     done, status = os.waitpid(child, os.WNOHANG)
-print(os.waitstatus_to_exitcode(status))
+said = [str(os.waitstatus_to_exitcode(status))]
+if screen and terminal is not None:
+    said.append("as it was" if termios.tcgetattr(terminal) == before else "changed")
+print(*said)

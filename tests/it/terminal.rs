@@ -1,4 +1,4 @@
-//! The terminal goes away, or takes nothing any more: the loop does not care.
+//! The terminal goes away, or takes nothing any more: the loop does not care. And one that is filled with `ar status --watch`.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -152,6 +152,94 @@ fn an_interrupt_ends_what_only_waits_to_be_read() {
         child.try_wait().unwrap()
     });
     assert_eq!(ended.code(), None, "{ended}");
+}
+
+/// What the terminal got so far, and whether it has all of `words`.
+fn screen_has(repo: &TestRepo, words: &[&str]) -> Option<String> {
+    let screen = fs::read(repo.outside().join("screen")).unwrap_or_default();
+    let screen = String::from_utf8_lossy(&screen).into_owned();
+    words.iter().all(|word| screen.contains(word)).then_some(screen)
+}
+
+/// Gives a file that `terminal.py` acts on.
+fn ask(repo: &TestRepo, name: &str, content: &str) {
+    let part = repo.outside().join("part");
+    fs::write(&part, content).unwrap();
+    fs::rename(part, repo.outside().join(name)).unwrap();
+}
+
+/// A watch that shows all of `words`.
+fn watch(repo: &TestRepo, words: &[&str]) -> Child {
+    let _ = fs::remove_file(repo.outside().join("screen"));
+    let terminal = on_terminal(repo, "screen", &["status", "--watch", "t"]);
+    until("the screen", || screen_has(repo, words));
+    terminal
+}
+
+const LEFT_AS_IT_WAS: &str = "\u{1b}[?1049l";
+
+#[test]
+fn a_watch_shows_a_loop_at_work_follows_the_size_and_leaves_loop_and_terminal_as_they_were() {
+    let repo = waiting_repo();
+    let mut at_work =
+        ar_command(&repo, &repo.path(), LOOP).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_runs(&repo, 2);
+    let terminal = watch(&repo, &["running experiment 1, ", "baseline", "q quits"]);
+    let screen = screen_has(&repo, &[]).unwrap();
+    assert!(screen.is_ascii() && !screen.contains("\u{1b}[32m"), "no colour and no UTF-8: {screen}");
+    ask(&repo, "size", "5 20");
+    until("a small screen", || screen_has(&repo, &["t runnin", "~"]));
+    ask(&repo, "keys", "jjkG\u{1b}[B\u{1b}[6~ gx");
+    ask(&repo, "size", "1 1");
+    ask(&repo, "keys", "q");
+    came_to(terminal, "0 as it was");
+    assert!(screen_has(&repo, &[LEFT_AS_IT_WAS]).is_some());
+    let terminal = watch(&repo, &["running experiment 1, "]);
+    ask(&repo, "signal", "15");
+    came_to(terminal, "130 as it was");
+    assert!(screen_has(&repo, &[LEFT_AS_IT_WAS]).is_some());
+    let terminal = watch(&repo, &["running experiment 1, "]);
+    touch(&repo, "close");
+    came_to(terminal, "130");
+    assert!(at_work.try_wait().unwrap().is_none());
+    touch(&repo, "go");
+    assert!(at_work.wait().unwrap().success());
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
+}
+
+#[test]
+fn a_watch_sees_the_session_begin_end_and_disappear() {
+    let repo = waiting_repo();
+    touch(&repo, "go");
+    repo.write(
+        "train.sh",
+        "until [ -e ../measure ]; do sleep 0.02; done\nprintf '10%%\\r\\033[31m20%%\\n'\necho val_bpb: 2.0\n",
+    );
+    repo.commit_all("waits");
+    let mut at_work =
+        ar_command(&repo, &repo.path(), LOOP).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the run", || repo.exists(".autoresearch/t/runs/00000/started.json").then_some(()));
+    let terminal = watch(&repo, &["running the baseline", "best         none yet"]);
+    touch(&repo, "measure");
+    at_work.wait().unwrap();
+    let screen = until("the end", || screen_has(&repo, &["nobody is at work", "ended ", "3 rows: ", "20%"]));
+    assert!(!screen.contains("10%") && !screen.contains("\u{1b}[31m"), "{screen}");
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    repo.git(["update-ref", "-d", "refs/autoresearch/t/00000"]);
+    until("the end of all", || screen_has(&repo, &["there is no session `t`"]));
+    ask(&repo, "keys", "\u{1b}");
+    came_to(terminal, "0 as it was");
+}
+
+#[test]
+fn what_cannot_be_drawn_on_gets_an_error_that_names_the_other_way() {
+    let repo = training_repo();
+    ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
+    let refused = ar(&repo, ["status", "--watch"]).exits(1).stderr;
+    assert_eq!(refused, "error: --watch needs a terminal\nhint: `ar status` prints it once\n");
+    came_to(on_terminal_with(&repo, "screen", &[("TERM", "dumb")], &["status", "--watch"]), "1 as it was");
+    assert!(screen_has(&repo, &["TERM is dumb", "`ar status` prints it once"]).is_some());
+    ar(&repo, ["status", "--watch", "--format", "json"]).exits(2);
 }
 
 #[test]

@@ -1,0 +1,169 @@
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::*;
+use crate::report::OpenStatus;
+use crate::rules::Activity;
+
+/// What a hostile description or log line has: escapes that a terminal acts on, line breaks, and what turns text around.
+const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31mred\r\nnext\u{202e}txet\u{8}";
+
+fn record(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Record {
+    let number = value.map(|value| value.parse::<f64>().unwrap());
+    let failure = (outcome == "crash").then(|| json!({"class": "oom", "excerpt": ""}));
+    let run = json!({"command": "c", "seed": null, "started": "2025-11-20T01:00:00Z", "seconds": 300.0, "exit": 0,
+        "signal": null, "value": number});
+    serde_json::from_value(json!({
+        "version": 1, "id": id, "tag": "nov20", "commit": format!("{id:040x}"), "base": "b",
+        "description": description, "direction": null, "outcome": outcome, "failure": failure, "reason": "",
+        "metric": {"name": "val_bpb", "direction": "lower", "value": number, "raw": value}, "metrics": {},
+        "memory_gb": 14.25, "runs": [run], "diff": {"files": 0, "added": 0, "deleted": 0}, "agent": null,
+        "environment": {"host": "", "gpu": null, "driver": null, "lockfile": null},
+        "started": "2025-11-20T01:00:00Z", "finished": "2025-11-20T01:00:00Z",
+    }))
+    .unwrap()
+}
+
+fn status(records: Vec<Record>) -> SessionStatus {
+    SessionStatus {
+        tag: "nov20".parse().unwrap(),
+        worktree: None,
+        activity: Activity::Running,
+        ended: None,
+        outage: None,
+        open: Some(OpenStatus {
+            id: records.len() as u32,
+            description: "warm up longer".into(),
+            is_again: false,
+            elapsed: Some(61.0),
+            deadline: Some(600.0),
+            newest: Some(Number { value: 1.75, raw: "1.75".into() }),
+        }),
+        owner: Some("process 123 with session nov20".into()),
+        process: Some(123),
+        at_work: Some(3725.0),
+        last_seen: None,
+        silent: Some(2.0),
+        log: Some(PathBuf::from("/home/u/repo/.autoresearch/nov20/runs/00012/run.log")),
+        contract: None,
+        history: Arc::new(History::new(records)),
+        damage: Vec::new(),
+    }
+}
+
+/// A session of twelve experiments.
+fn night() -> SessionStatus {
+    let values = ["2.10", "2.05", "2.08", "x", "1.98", "2.01", "1.9741", "2.20", "x", "1.99", "1.9512", "1.9600"];
+    let kept = [0, 1, 4, 6, 10];
+    status(
+        (0..)
+            .zip(values)
+            .map(|(id, value)| match value {
+                "x" => record(id, "crash", None, "twice the width"),
+                value if kept.contains(&id) => {
+                    record(id, "keep", Some(value), "half the batch size, and a longer warm-up")
+                }
+                value => record(id, "discard", Some(value), "another schedule"),
+            })
+            .collect(),
+    )
+}
+
+fn screen(status: &SessionStatus, scroll: Scroll, (width, height): (u16, u16), glyphs: Glyphs) -> Screen {
+    let log: Vec<String> = (1..=20).map(|step| format!("\tstep {step}: loss 2.{step}")).collect();
+    let gpus = [GpuLoad { name: "NVIDIA H100".into(), used: 36 << 30, total: 80 << 30, percent: Some(97) }];
+    let scene = Scene { status, overview: &Overview::of(status), log: &log, gpus: &gpus, trouble: None };
+    draw(&scene, scroll, width, height, glyphs)
+}
+
+fn text(screen: &Screen) -> String {
+    let lines: Vec<String> = screen.lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn a_night_on_the_screens_that_people_have() {
+    for (name, size) in [("80x24", (80, 24)), ("200x50", (200, 50)), ("40x10", (40, 10)), ("20x5", (20, 5))] {
+        insta::assert_snapshot!(name, text(&screen(&night(), Scroll::default(), size, Glyphs::Unicode)));
+    }
+}
+
+#[test]
+fn a_screen_has_the_size_that_it_is_given_whatever_there_is_to_show() {
+    let hostile = status(vec![record(0, "keep", Some("2.0"), HOSTILE), record(1, "crash", None, &"名".repeat(300))]);
+    for status in [&status(Vec::new()), &night(), &hostile] {
+        for (width, height) in
+            (0..130).step_by(13).flat_map(|width| (0..60).step_by(4).map(move |height| (width, height)))
+        {
+            for glyphs in [Glyphs::Unicode, Glyphs::Ascii] {
+                let screen = screen(status, Scroll { top: Some(1) }, (width, height), glyphs);
+                assert_eq!(screen.lines.len(), usize::from(height));
+                assert!(screen.lines.iter().all(|line| columns(line) <= usize::from(width.max(1))), "{screen:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_that_others_wrote_acts_on_the_terminal() {
+    let mut status = status(vec![record(0, "keep", Some("2.0"), HOSTILE)]);
+    status.damage = vec![HOSTILE.into()];
+    status.ended = Some(HOSTILE.into());
+    if let Some(open) = &mut status.open {
+        open.description = HOSTILE.into();
+    }
+    let scene = Scene {
+        status: &status,
+        overview: &Overview::of(&status),
+        log: &[HOSTILE.to_owned()],
+        gpus: &[],
+        trouble: Some(HOSTILE),
+    };
+    let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+    for glyphs in [Glyphs::Unicode, Glyphs::Ascii] {
+        let screen = draw(&scene, Scroll::default(), 100, 30, glyphs);
+        let text = text(&screen);
+        assert!(text.matches("next").count() > 5, "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{text}");
+        assert!(screen.lines.iter().all(|line| !colours.replace_all(line, "").contains('\u{1b}')));
+        assert!(glyphs == Glyphs::Unicode || text.is_ascii(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_in_view_stays_there_when_newer_experiments_come() {
+    let ids = |status: &SessionStatus, scroll| -> Vec<u32> {
+        let screen = screen(status, scroll, (80, 24), Glyphs::Unicode);
+        let numbers = screen.lines.iter().filter_map(|line| {
+            let line = anstream::adapter::strip_str(line).to_string();
+            line.contains("  keep  ")
+                .then_some(())
+                .or_else(|| line.contains("  discard  ").then_some(()))
+                .or_else(|| line.contains("  crash  ").then_some(()))?;
+            line.split_whitespace().next()?.parse().ok()
+        });
+        numbers.collect()
+    };
+    let mut status = night();
+    let page = screen(&status, Scroll::default(), (80, 24), Glyphs::Unicode).page;
+    assert_eq!(ids(&status, Scroll::default())[0], 11);
+    let down = Scroll::default().by(3, &status.history, page);
+    assert_eq!(ids(&status, down)[0], 8);
+    let mut records = status.history.records().to_vec();
+    records.push(record(12, "discard", Some("2.0"), "new"));
+    status.history = Arc::new(History::new(records));
+    assert_eq!((ids(&status, down)[0], ids(&status, Scroll::default())[0]), (8, 12));
+    let end = down.by(isize::MAX, &status.history, page);
+    assert_eq!(*ids(&status, end).last().unwrap(), 0);
+    assert_eq!(end.by(isize::MIN, &status.history, page), Scroll::default());
+    assert_eq!(down.by(-4, &status.history, page), Scroll::default());
+}
+
+#[test]
+fn a_session_without_experiments_says_so() {
+    let mut empty = status(Vec::new());
+    empty.open = None;
+    let shown = text(&screen(&empty, Scroll::default(), (80, 24), Glyphs::Ascii));
+    assert!(shown.contains("no experiments yet") && shown.contains("best         none yet"), "{shown}");
+}

@@ -1,0 +1,143 @@
+//! What was read of a session before, so that only what has changed since is read again.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::error::SessionError;
+use super::reading::{parse_record, refuse_changed};
+use crate::domain::{Contract, Tag, with_causes};
+use crate::git::Repo;
+use crate::measure::plain_text;
+use crate::rules::History;
+use crate::state::{FileStamp, SessionFolder, read_log_tail};
+
+/// The records of a session, each read once.
+pub(super) struct Records {
+    /// What the names of their refs begin with.
+    prefix: String,
+    /// The objects that were read, by the names of their refs.
+    read: BTreeMap<String, String>,
+    /// What the folder of the refs and the packed refs were like, and when they were looked at.
+    stamps: Option<([Option<FileStamp>; 2], SystemTime)>,
+    pub(super) history: Arc<History>,
+    /// Those that could not be read, a sentence each.
+    pub(super) damage: Vec<String>,
+}
+
+impl Records {
+    /// How long after a change of the refs another one may look the same: file systems tell times apart that are some
+    /// milliseconds from each other, some of them seconds.
+    const SAME_TIME: Duration = Duration::from_secs(3);
+
+    pub(super) fn new(tag: &Tag) -> Records {
+        Records {
+            prefix: format!("{}/", tag.ref_prefix().trim_end_matches('/')),
+            read: BTreeMap::new(),
+            stamps: None,
+            history: Arc::default(),
+            damage: Vec::new(),
+        }
+    }
+
+    /// Reads what is new; whether there was anything.
+    pub(super) fn look(&mut self, repo: &Repo) -> Result<bool, SessionError> {
+        let places = [repo.common_dir().join(&self.prefix), repo.common_dir().join("packed-refs")];
+        let stamps = (places.each_ref().map(|path| FileStamp::of(path)), SystemTime::now());
+        if let Some((known, looked)) = &self.stamps
+            && *known == stamps.0
+        {
+            let last_change = places.iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok()).max();
+            if last_change.is_none_or(|change| change + Self::SAME_TIME < *looked) {
+                return Ok(false);
+            }
+        }
+        let refs = repo.refs_under(&self.prefix)?;
+        let is_new = self.take(repo, refs)?;
+        self.stamps = Some(stamps);
+        Ok(is_new)
+    }
+
+    fn take(&mut self, repo: &Repo, refs: Vec<(String, String)>) -> Result<bool, SessionError> {
+        let is_record = |name: &str| name.strip_prefix(&self.prefix).is_some_and(|id| id.parse::<u32>().is_ok());
+        let refs: BTreeMap<String, String> = refs.into_iter().filter(|(name, _)| is_record(name)).collect();
+        let is_known = |(name, object): (&String, &String)| self.read.get(name) == Some(object);
+        let is_longer = self.damage.is_empty() && self.read.iter().all(|(name, object)| refs.get(name) == Some(object));
+        if is_longer && refs.iter().all(is_known) {
+            return Ok(false);
+        }
+        let (mut records, mut damage) = (Vec::new(), Vec::new());
+        for (name, _) in refs.iter().filter(|found| !is_longer || !is_known(*found)) {
+            let Some(found) = repo.record(name)? else { continue };
+            match parse_record(&found.name, &found.message) {
+                Ok(record) => records.push(record),
+                Err(error) => damage.push(with_causes(&error)),
+            }
+        }
+        if is_longer && !self.read.is_empty() {
+            let history = Arc::make_mut(&mut self.history);
+            records.into_iter().for_each(|record| history.push(record));
+        } else {
+            self.history = Arc::new(History::new(records));
+        }
+        (self.read, self.damage) = (refs, damage);
+        Ok(true)
+    }
+}
+
+/// The stored terms of a session, read when something of them has changed.
+#[derive(Default)]
+pub(super) struct Terms {
+    stamp: Option<Option<FileStamp>>,
+    pub(super) stored: Option<Contract>,
+    /// What is wrong with them, a sentence each.
+    pub(super) damage: Vec<String>,
+}
+
+impl Terms {
+    pub(super) fn look(&mut self, repo: &Repo, tag: &Tag, folder: &SessionFolder, is_changed: bool) {
+        let stamp = FileStamp::of(&folder.state().join("contract.json"));
+        if !is_changed && self.stamp == Some(stamp) {
+            return;
+        }
+        let mut damage = Damage::default();
+        self.stored = damage.unless(folder.contract()).flatten();
+        if let Some(contract) = &self.stored {
+            damage.unless(refuse_changed(repo, tag, contract));
+        }
+        (self.stamp, self.damage) = (Some(stamp), damage.0);
+    }
+}
+
+/// The end of a log, read when the file has changed.
+#[derive(Default)]
+pub(super) struct LogTail {
+    log: PathBuf,
+    stamp: Option<FileStamp>,
+    lines: Vec<String>,
+}
+
+impl LogTail {
+    pub(super) fn lines(&mut self, log: &Path) -> &[String] {
+        let stamp = FileStamp::of(log);
+        if self.log != log || self.stamp != stamp {
+            let text = read_log_tail(log).map(|bytes| plain_text(&bytes)).unwrap_or_default();
+            *self = LogTail { log: log.to_owned(), stamp, lines: text.lines().map(str::to_owned).collect() };
+        }
+        &self.lines
+    }
+}
+
+/// What could not be read, a sentence each.
+#[derive(Default)]
+pub(super) struct Damage(pub(super) Vec<String>);
+
+impl Damage {
+    /// What was read, unless it could not be.
+    pub(super) fn unless<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.0.push(with_causes(&error))).ok()
+    }
+}
