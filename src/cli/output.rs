@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use autoresearch::domain::json_text;
 use autoresearch::measure::PlainText;
 use autoresearch::report::Glyphs;
 use serde_json::Value;
@@ -109,12 +110,12 @@ pub(super) fn untrusted(bytes: &[u8]) {
 
 /// Writes a JSON document on one line to standard output.
 pub(super) fn json_line(value: &Value) {
-    bytes(format!("{value}\n").as_bytes());
+    bytes((json_text(value, false) + "\n").as_bytes());
 }
 
 /// Writes a JSON document, indented, to standard output.
 pub(super) fn json(value: &Value) {
-    bytes(format!("{value:#}\n").as_bytes());
+    bytes((json_text(value, true) + "\n").as_bytes());
 }
 
 /// Writes a line to standard error, unless only errors are wanted.

@@ -87,6 +87,8 @@ pub struct Report {
     pub(super) details: Vec<Map<String, Value>>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
+    /// The lines of a ledger that cannot be read, or whose number cannot, and why.
+    pub(super) unread: Vec<(u64, String)>,
 }
 
 impl Report {
@@ -130,6 +132,7 @@ impl Report {
             warnings: Vec::new(),
             details: records.iter().map(details).collect(),
             assumed: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
@@ -155,7 +158,7 @@ impl Report {
     /// Looks for near misses and for what to warn of.
     fn judge(&mut self, changed: &[u32], tip: Option<&str>, saved: usize) {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
-        self.misses = misses(&self.points, self.direction, self.margin);
+        self.misses = misses(&self.points, self.direction, self.baseline, self.margin);
         self.warnings = warnings(Evidence {
             tag: self.tag.as_deref(),
             points: &self.points,
@@ -234,6 +237,7 @@ impl Report {
             misses: Vec::new(),
             warnings: Vec::new(),
             assumed: ledger.assumed.clone(),
+            unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
         };
         report.judge(&[], None, 0);
         report

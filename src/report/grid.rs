@@ -40,9 +40,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Starts a table with these columns.
+    /// Starts a table with these columns; a control character in a name becomes a space.
     pub fn new(columns: impl IntoIterator<Item = (impl Into<String>, Align)>) -> Self {
-        Grid { columns: columns.into_iter().map(|(name, align)| (name.into(), align)).collect(), rows: Vec::new() }
+        let named = columns.into_iter().map(|(name, align)| (one_line(&name.into()), align));
+        Grid { columns: named.collect(), rows: Vec::new() }
     }
 
     /// Adds a row; a cell is one line without terminal escapes, whatever it is made of.
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_format_keeps_cells_apart() {
-        let mut grid = Grid::new([("#", Align::Right), ("what", Align::Left)]);
+        let mut grid = Grid::new([("#", Align::Right), ("what\u{1b}", Align::Left)]);
         grid.push(["1".into(), "a, \"b\" | <c>\td".into()]);
         grid.push(["10".into(), "e".into()]);
         assert_eq!(grid.to_csv(), "#,what\n1,\"a, \"\"b\"\" | <c> d\"\n10,e\n");

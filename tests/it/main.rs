@@ -46,6 +46,7 @@ mod outcome;
 mod page;
 mod presets;
 mod recovery;
+mod report;
 mod run_loop;
 mod settings;
 mod shell;
