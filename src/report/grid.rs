@@ -41,7 +41,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Starts a table with these columns; a control character in a name becomes a space.
+    /// Starts a table with these columns; their names are cleaned as cells are.
     pub fn new(columns: impl IntoIterator<Item = (impl Into<String>, Align)>) -> Self {
         let named = columns.into_iter().map(|(name, align)| (safe_line(&name.into()), align));
         Grid { columns: named.collect(), rows: Vec::new() }
