@@ -4,13 +4,17 @@ mod driving;
 mod formats;
 mod reading;
 mod shell;
+mod taking;
 
 use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use formats::{AnswerFormat, OutputFormat, StreamFormat};
-pub(super) use reading::{BriefArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs};
+pub(super) use reading::{
+    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs,
+};
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
+pub(super) use taking::{FinalizeArgs, NoteArgs, ReproArgs, RestoreArgs};
 
 use super::globals::Globals;
 
@@ -43,6 +47,16 @@ pub(super) enum Command {
     Log(LogArgs),
     /// One experiment: record, diff, log tail
     Show(ShowArgs),
+    /// Two experiments: code, metrics, environment, settings
+    Diff(DiffArgs),
+    /// Note something on an experiment
+    Note(NoteArgs),
+    /// The code of an experiment on a new branch
+    Restore(RestoreArgs),
+    /// Run an experiment again: whether its number comes back
+    Repro(ReproArgs),
+    /// What was kept, as a clean branch to review
+    Finalize(FinalizeArgs),
     /// What an agent has to know for the next experiment
     Brief(BriefArgs),
     /// The backlog of ideas: add one, list them, drop one

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::FORMAT_VERSION;
-use autoresearch::report::{Format, experiments_grid, ledger_grid, ledger_json};
+use autoresearch::domain::{FORMAT_VERSION, Record};
+use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json};
+use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::LogArgs;
 use super::error::CliError;
 use super::run::current_dir;
+use super::settings::clock;
 use super::{foreign, output, pager};
 
 /// Prints the experiments of a session as a table.
@@ -26,17 +28,37 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let view = SessionView::open(&current_dir()?, args.tag)?;
+    let column = |name: &String| {
+        Column::named(name.trim(), &view.history)
+            .map_err(|error| CliError::usage(error.clone(), format!("there are {}", error.known())))
+    };
+    let columns = args.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let notes = view.notes(view.history.records())?;
+    let selection = Selection {
+        outcomes: args.outcome.into_iter().map(Into::into).collect(),
+        pattern: args.grep,
+        sort: args.sort.into(),
+        top: args.top,
+    };
+    let selected = select(view.history.records(), &notes, &selection);
+    let screen = Some(clock()?);
+    let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);
     let _pager = pager::start();
-    let grid = experiments_grid(&view.history);
     match Format::from(args.format) {
-        Format::Table => output::text(&grid.to_table(output::width())),
-        Format::Csv => output::text(&grid.to_csv()),
-        Format::Markdown => output::text(&grid.to_markdown()),
-        Format::Json => output::json(&json!({
-            "version": FORMAT_VERSION,
-            "tag": view.tag,
-            "experiments": view.history.records(),
-        })),
+        Format::Table => output::text(&grid(screen).to_table(output::width())),
+        Format::Csv => output::text(&grid(None).to_csv()),
+        Format::Markdown => output::text(&grid(screen).to_markdown()),
+        Format::Json => {
+            let with_notes = |record: &&Record| {
+                let mut value = json!(record);
+                if let (Value::Object(fields), Some(notes)) = (&mut value, notes.get(&record.id)) {
+                    fields.insert("notes".into(), json!(notes));
+                }
+                value
+            };
+            let experiments: Vec<Value> = selected.iter().map(with_notes).collect();
+            output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "experiments": experiments}));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

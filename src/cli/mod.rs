@@ -5,16 +5,19 @@ mod brief;
 mod completions;
 mod confirm;
 mod demo;
+mod diff;
 mod doctor;
 mod error;
 mod exit;
 mod extract;
+mod finalize;
 mod foreign;
 mod globals;
 mod idea;
 mod init;
 mod log;
 mod man;
+mod note;
 mod output;
 mod pager;
 mod printer;
@@ -22,6 +25,8 @@ mod progress;
 #[cfg(test)]
 mod reference;
 mod report;
+mod repro;
+mod restore;
 mod run;
 mod settings;
 mod show;
@@ -81,6 +86,11 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Stop(args) => stop::run(args),
         Command::Log(args) => log::run(args),
         Command::Show(args) => show::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Note(args) => note::run(args),
+        Command::Restore(args) => restore::run(args),
+        Command::Repro(args) => repro::run(args),
+        Command::Finalize(args) => finalize::run(args),
         Command::Brief(args) => brief::run(args),
         Command::Idea(args) => idea::run(args),
         Command::Extract(args) => extract::run(args),

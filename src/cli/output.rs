@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use autoresearch::domain::json_text;
+use autoresearch::measure::PlainText;
 use autoresearch::report::Glyphs;
 use serde_json::Value;
 
@@ -95,14 +97,25 @@ pub(super) fn bytes(bytes: &[u8]) {
     }
 }
 
+/// Writes bytes of others, such as a diff or a log: to a terminal without what it would obey, elsewhere as they are.
+pub(super) fn untrusted(bytes: &[u8]) {
+    if std::io::stdout().is_terminal() {
+        let mut plain = PlainText::default();
+        let text = [plain.push(bytes), plain.finish()].concat();
+        self::bytes(&text);
+    } else {
+        self::bytes(bytes);
+    }
+}
+
 /// Writes a JSON document on one line to standard output.
 pub(super) fn json_line(value: &Value) {
-    bytes(format!("{value}\n").as_bytes());
+    bytes((json_text(value, false) + "\n").as_bytes());
 }
 
 /// Writes a JSON document, indented, to standard output.
 pub(super) fn json(value: &Value) {
-    bytes(format!("{value:#}\n").as_bytes());
+    bytes((json_text(value, true) + "\n").as_bytes());
 }
 
 /// Writes a line to standard error, unless only errors are wanted.

@@ -28,7 +28,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
             print(&report, format)?;
         }
         None => {
-            let details = view.as_ref().map(details).unwrap_or_default();
+            let details = view.as_ref().map(details).transpose()?.unwrap_or_default();
             output::bytes(html_report(&report, &details, settings::clock()?).as_bytes());
         }
     }
@@ -50,7 +50,8 @@ fn of_session(view: &SessionView) -> Result<Report, CliError> {
         (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    Ok(report.with_course(&view.history, view.course()))
+    let notes = view.notes(view.history.records())?;
+    Ok(report.with_course(&view.history, view.course()).with_notes(&notes))
 }
 
 fn print(report: &Report, format: Format) -> Result<(), CliError> {
@@ -59,7 +60,8 @@ fn print(report: &Report, format: Format) -> Result<(), CliError> {
 }
 
 /// What a page shows of each experiment beside its row, as far as there is room; what cannot be read says why.
-fn details(view: &SessionView) -> Vec<Detail> {
+fn details(view: &SessionView) -> Result<Vec<Detail>, CliError> {
+    let notes = view.notes(view.history.records())?;
     let mut room = Room::default();
     let mut details = Vec::new();
     for record in Detail::order(view.history.records()) {
@@ -75,9 +77,10 @@ fn details(view: &SessionView) -> Vec<Detail> {
             Ok(_) => Excerpt::absent(view.folder.why_dropped(record.id).unwrap_or_default()),
             Err(error) => Excerpt::absent(with_causes(&error)),
         };
-        details.push(Detail::new(record, diff, log));
+        let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
+        details.push(Detail::new(record, diff, log, notes));
     }
-    details
+    Ok(details)
 }
 
 /// Draws the chart of a report into a file, which appears whole or not at all, and says where it is.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use autoresearch::domain::Record;
 use autoresearch::report::{Format, record_grid};
 use autoresearch::session::SessionView;
 use serde_json::{Value, json};
@@ -11,26 +12,27 @@ use super::error::CliError;
 use super::run::current_dir;
 use super::{output, pager};
 
-/// Prints one experiment: its record, its diff and the end of its log.
+/// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
-    let view = SessionView::open(&current_dir()?, args.tag)?;
-    let record = view.record(args.experiment)?;
-    let diff = view.diff(record)?;
-    let tail = view.log_tail(record.id)?;
+    let format = Format::from(args.format);
+    if args.log && format != Format::Table {
+        return Err(CliError::usage("--log prints a log, which has no other format", "leave --format or --log out"));
+    }
+    let (view, record) = SessionView::open_at(&current_dir()?, &args.experiment, args.tag)?;
+    let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
+    let notes = view.notes([&record])?.remove(&record.id).unwrap_or_default();
     let _pager = pager::start();
-    let grid = record_grid(record);
-    match Format::from(args.format) {
+    let grid = record_grid(&record, &notes);
+    match format {
         Format::Table => {
             output::text(&grid.to_table(output::width()));
             if !diff.is_empty() {
                 output::line("");
-                output::bytes(&diff);
+                output::untrusted(&diff);
             }
-            if !tail.is_empty() {
-                output::line(&format!("\nthe end of {}", view.run_log(record.id).display()));
-                output::text(&tail);
-            } else if let Some(why) = dropped {
+            let has_log = if args.log { print_logs(&view, &record)? } else { print_tail(&view, &record)? };
+            if let (false, Some(why)) = (has_log, dropped) {
                 output::line(&format!("\n{why}"));
             }
         }
@@ -39,12 +41,34 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
         Format::Json => {
             let mut value = json!(record);
             if let Value::Object(fields) = &mut value {
+                fields.insert("notes".into(), json!(notes));
                 fields.insert("diff_text".into(), String::from_utf8_lossy(&diff).into());
-                fields.insert("log_tail".into(), tail.into());
+                fields.insert("log_tail".into(), view.log_tail(record.id)?.into());
                 fields.insert("logs_dropped".into(), dropped.into());
             }
             output::json(&value);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the end of the newest log; whether there is one.
+fn print_tail(view: &SessionView, record: &Record) -> Result<bool, CliError> {
+    let tail = view.log_tail(record.id)?;
+    if !tail.is_empty() {
+        output::line(&format!("\nthe end of {}", view.run_log(record.id).display()));
+        output::text(&tail);
+    }
+    Ok(!tail.is_empty())
+}
+
+/// Prints all logs of an experiment's runs as they are read; whether there are any.
+fn print_logs(view: &SessionView, record: &Record) -> Result<bool, CliError> {
+    let logs = view.run_logs(record);
+    for (version, log) in &logs {
+        let of = version.map(|version| format!(", of version {version}")).unwrap_or_default();
+        output::line(&format!("\n{}{of}", log.display()));
+        view.stream_log(log, output::bytes)?;
+    }
+    Ok(!logs.is_empty())
 }

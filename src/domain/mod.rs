@@ -16,6 +16,8 @@ mod keep_logs;
 mod lesson;
 mod limit;
 mod metric;
+mod name;
+mod note;
 mod outage;
 mod outcome;
 mod phase;
@@ -42,6 +44,8 @@ pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
+pub use name::{ExperimentName, ExperimentNameError, FEWEST_DIGITS, Which};
+pub use note::Note;
 pub use outage::{Outage, OutageKind};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
@@ -53,6 +57,6 @@ pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, harmless, one_line,
+    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, json_text, one_line,
     percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };

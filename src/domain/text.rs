@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::civil::Time;
+use serde_json::Value;
 
 /// Folds `text` to one line: each run of tabs, line breaks and other control characters becomes one space, also of those that
 /// turn the direction of what follows.
@@ -23,11 +24,19 @@ pub fn one_line(text: &str) -> String {
     line.trim_end().to_owned()
 }
 
-/// A text of several lines that does nothing to a terminal: of what [`one_line`] folds only tabs and line feeds stay, and
-/// the carriage return at the end of a line goes. Each other one becomes a replacement character.
-pub fn harmless(text: &str) -> String {
-    let shown = |c: char| if acts(c) && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
-    text.replace("\r\n", "\n").chars().map(shown).collect()
+/// A JSON document, indented where that is asked for, in which whatever a terminal would act on is escaped.
+pub fn json_text(document: &Value, indented: bool) -> String {
+    let text = if indented { format!("{document:#}") } else { document.to_string() };
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Beyond ASCII such characters stand in strings alone, and all are of four hexadecimal digits.
+        if acts(c) && !c.is_ascii() {
+            safe += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
 }
 
 /// Whether a terminal does something else with a character than to show it: control characters, line and paragraph
@@ -189,8 +198,14 @@ mod tests {
         assert_eq!(one_line(" a\tb\r\nc\u{1b}[31m  d\u{2028}e \n"), "a b c [31m  d e");
         assert_eq!(one_line("\n"), "");
         assert_eq!(one_line("a\u{202e}b\u{2066}c"), "a b c");
-        let shown = "a\tb  c\n\u{fffd}[31md\u{fffd}e\u{fffd}\u{fffd}é\n";
-        assert_eq!(harmless("a\tb  c\r\n\u{1b}[31md\re\u{9b}\u{202e}é\n"), shown);
+    }
+
+    #[test]
+    fn a_json_document_says_the_same_and_does_nothing() {
+        let document = serde_json::json!({"a": "\u{1b}[5m\u{9b}5m\u{202e}é"});
+        let text = json_text(&document, false);
+        assert_eq!(text, r#"{"a":"\u001b[5m\u009b5m\u202eé"}"#);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), document);
     }
 
     #[test]

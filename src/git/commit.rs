@@ -19,6 +19,13 @@ impl Repo {
         Ok(commit_id(id))
     }
 
+    /// Commits the tree of another commit on `parent`, as [`Repo::commit`] does.
+    pub fn commit_tree_of(&self, content: &CommitId, parent: &CommitId, message: &str) -> Result<CommitId> {
+        let id = self.write_commit(self.tree_id(content)?, vec![object_id(parent)?], message, true)?;
+        self.sync_objects([id])?;
+        Ok(commit_id(id))
+    }
+
     /// Commits everything that is in the working tree of a repository without a commit, on its branch.
     pub fn commit_first(&self, message: &str) -> Result<CommitId> {
         let super::Head::Unborn { name } = self.head()? else {

@@ -63,6 +63,20 @@ pub enum GitError {
     /// A repository of its own stands where a tracked file has to go.
     #[error("a git repository stands in the way at {}", .0.display())]
     RepositoryInTheWay(PathBuf),
+    /// Something is where a new working tree should be made.
+    #[error("there is something at {} already", .0.display())]
+    Occupied(PathBuf),
+    /// A new working tree would be a part of another one.
+    #[error("{} is in the working tree {}", dir.display(), root.display())]
+    WithinWorktree {
+        /// Where it should be made.
+        dir: PathBuf,
+        /// The root of the other one.
+        root: PathBuf,
+    },
+    /// A text that git does not take for the name of a branch.
+    #[error("`{0}` is no name for a branch")]
+    BranchName(String),
     /// A ref is not where it was left.
     #[error("{name} was moved: expected {}, found {}", show(expected.as_ref()), show(found.as_ref()))]
     RefMoved {
@@ -139,6 +153,9 @@ impl GitError {
             GitError::IndexLocked { lock, .. } => {
                 format!("wait for the other git process; if there is none: rm {}", shell_word(lock))
             }
+            GitError::Occupied(_) => "name a folder that is not there yet".to_owned(),
+            GitError::WithinWorktree { .. } => "name a folder outside of it, as in ../copy".to_owned(),
+            GitError::BranchName(_) => "name it like nov20-final".to_owned(),
             GitError::RepositoryInTheWay(path) => format!("move {} elsewhere", path.display()),
             GitError::NoFile(path) => {
                 let path = shell_word(path);

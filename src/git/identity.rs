@@ -22,6 +22,11 @@ impl Repo {
         self.gix.committer().is_none() || self.gix.author().is_none()
     }
 
+    /// The name that commits are made under.
+    pub fn committer_name(&self) -> Result<String> {
+        Ok(self.identity()?.committer.name.to_string())
+    }
+
     /// Author and committer as `GIT_AUTHOR_*`, `GIT_COMMITTER_*` and `user.*` say; the time is now unless
     /// `GIT_AUTHOR_DATE` or `GIT_COMMITTER_DATE` says otherwise.
     pub(super) fn identity(&self) -> Result<Identity> {

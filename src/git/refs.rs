@@ -59,6 +59,27 @@ impl Repo {
         self.sync_ref(branch)
     }
 
+    /// The full ref name of a branch; [`GitError::BranchName`] when git would refuse it, also for a start that reads as an
+    /// option.
+    pub fn branch_ref(&self, short: &str) -> Result<String> {
+        let full = format!("refs/heads/{short}");
+        match FullName::try_from(full.as_str()) {
+            Ok(_) if !short.starts_with('-') && short != "HEAD" => Ok(full),
+            _ => Err(GitError::BranchName(short.to_owned())),
+        }
+    }
+
+    /// A branch that keeps another one from being made, as git stores a branch `a` as the file and `a/b` in the folder `a`.
+    pub fn branch_in_the_way(&self, short: &str) -> Result<Option<String>> {
+        for (slash, _) in short.match_indices('/') {
+            if self.branch(&self.branch_ref(&short[..slash])?)?.is_some() {
+                return Ok(Some(short[..slash].to_owned()));
+            }
+        }
+        let below = self.refs_under(&self.branch_ref(short)?)?;
+        Ok(below.first().map(|(name, _)| name.trim_start_matches("refs/heads/").to_owned()))
+    }
+
     /// Gives the unborn branch that `HEAD` is on its first commit, with a line in both reflogs.
     pub(super) fn create_through_head(&self, branch: FullName, at: gix::ObjectId, why: &str) -> Result<()> {
         let edit = RefEdit::update(full_name("HEAD")?, at, PreviousValue::MustNotExist, why).with_deref(true);

@@ -133,6 +133,10 @@ pub fn read(bytes: &[u8], said: &Said<'_>) -> Ledger {
     let direction =
         said.direction.unwrap_or_else(|| assume_direction(shape.metric.as_deref(), shape.plain, &rows, &mut assumed));
     assumed.extend(words.sentence());
+    if shape.width == 0 {
+        // That there is nothing is all there is to say.
+        assumed.truncate(1);
+    }
     if words.prose > 0 {
         assumed.push(format!("{} without a bar left out", count_of(words.prose, "line")));
     }

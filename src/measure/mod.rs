@@ -7,6 +7,7 @@ mod clean;
 mod file;
 mod name;
 mod number;
+mod plain;
 mod scanner;
 mod summary;
 mod trace;
@@ -15,6 +16,7 @@ mod vocabulary;
 
 pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file};
+pub use plain::PlainText;
 pub use scanner::{Found, LogSummary, PatternError, Scanner};
 pub use summary::{last_lines, plain_text};
 pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge};

@@ -155,6 +155,22 @@ proptest! {
     }
 
     #[test]
+    fn any_bytes_give_the_same_wherever_they_are_cut(
+        mark in proptest::sample::select(vec![&b""[..], b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"]),
+        noise in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0x1b), Just(b'a'), Just(b':'), Just(b'1')], 0..60),
+        cut in any::<proptest::sample::Index>(),
+    ) {
+        let log = [mark, &noise].concat();
+        let cut = cut.index(log.len() + 1);
+        let bytes: Vec<&[u8]> = log.chunks(1).collect();
+        for spec in [named("a"), pattern("a.?([0-9]+)")] {
+            let whole = scan(&spec, &[&log]);
+            prop_assert_eq!(&scan(&spec, &[&log[..cut], &log[cut..]]), &whole, "cut at {}", cut);
+            prop_assert_eq!(scan(&spec, &bytes), whole, "byte by byte");
+        }
+    }
+
+    #[test]
     fn any_bytes_are_read_and_no_number_is_invented(log in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let summary = scan(&named("a"), &[&log]);
         if let Some(raw) = raw(&summary) {

@@ -1,45 +1,35 @@
 //! Experiments of a session as tables.
 
-use crate::domain::{Direction, Number, Outcome, Record, one_line};
+use std::collections::BTreeMap;
+
+use super::columns::{Column, DEFAULT, Shown, incumbents};
+use super::grid::{Align, Grid};
+use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, one_line};
 use crate::rules::{History, format_distance};
 
-use super::grid::{Align, Grid};
-
-/// The experiments of a session, oldest first.
-pub fn experiments_grid(history: &History) -> Grid {
-    let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
-    let mut grid = Grid::new([
-        ("#", Align::Right),
-        ("commit", Align::Left),
-        ("outcome", Align::Left),
-        (metric, Align::Right),
-        ("gain", Align::Right),
-        ("GiB", Align::Right),
-        ("seconds", Align::Right),
-        ("failure", Align::Left),
-        ("description", Align::Left),
-    ]);
-    let mut incumbent: Option<Number> = None;
-    for record in history.records() {
-        let value = record.metric.number();
-        let gain = value
-            .as_ref()
-            .zip(incumbent.as_ref())
-            .map(|(value, best)| signed_gain(record.metric.direction, value, best));
-        grid.push([
-            record.id.to_string(),
-            record.commit.short(8).to_owned(),
-            record.outcome.to_string(),
-            value.as_ref().map(Number::to_string).unwrap_or_default(),
-            gain.unwrap_or_default(),
-            record.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
-            if record.runs.is_empty() { String::new() } else { format!("{:.1}", record.run_seconds()) },
-            record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default(),
-            record.description.clone(),
-        ]);
-        if record.outcome == Outcome::Keep {
-            incumbent = value;
+/// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
+/// people, who have that clock, the notes come with those where there are some.
+pub fn experiments_grid(
+    history: &History,
+    selected: &[&Record],
+    notes: &BTreeMap<u32, Vec<Note>>,
+    columns: &[Column],
+    screen: Option<Clock>,
+) -> Grid {
+    let mut columns = columns.to_vec();
+    if columns.is_empty() {
+        columns.extend(DEFAULT);
+        if screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id)) {
+            columns.push(Column::Notes);
         }
+    }
+    let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
+    let incumbents = incumbents(history);
+    let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric)));
+    for record in selected {
+        let (notes, incumbent) = (notes.get(&record.id).map_or(&[][..], Vec::as_slice), incumbents.get(&record.id));
+        let shown = Shown { record, notes, incumbent };
+        grid.push(columns.iter().map(|column| column.cell(&shown, screen)));
     }
     grid
 }
@@ -50,8 +40,9 @@ pub(super) fn signed_gain(direction: Direction, value: &Number, before: &Number)
     format!("{sign}{}", format_distance(value, before))
 }
 
-/// The fields of one record, a row each.
-pub fn record_grid(record: &Record) -> Grid {
+/// The fields of one record and the notes on it, a row each. Of an experiment that was reworked each version stands above
+/// its run and its guards.
+pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
     let mut grid = Grid::new([("field", Align::Left), ("value", Align::Left)]);
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
@@ -69,28 +60,28 @@ pub fn record_grid(record: &Record) -> Grid {
     add("commit", record.commit.to_string());
     add("base", record.base.to_string());
     add("change", record.diff.to_string());
-    for run in &record.runs {
-        let ended = match (run.exit, run.signal) {
-            (_, Some(signal)) => format!("signal {signal}"),
-            (Some(exit), None) => format!("exit {exit}"),
-            (None, None) => "unknown".into(),
-        };
-        add("run", format!("{} ({ended}, {:.1} s)", run.command, run.seconds));
-    }
-    for guard in &record.guards {
-        let passed = if guard.passed { "passed" } else { "failed" };
-        add("guard", format!("{} ({passed}, {})", guard.command, guard.ended()));
-    }
+    let mut runs = record.runs.iter();
     for (number, version) in (1..).zip(&record.versions) {
         let kept = version.saved.rsplit('/').next().unwrap_or_default();
         add(&format!("version {number}"), format!("{} (saved/{kept}): {}", version.commit.short(8), version.reason));
+        runs.by_ref().take(1).for_each(|run| add("run", run_text(run)));
+        version.guards.iter().for_each(|guard| add("guard", guard_text(guard)));
     }
+    if !record.versions.is_empty() {
+        add(&format!("version {}", record.versions.len() + 1), format!("{}, this one", record.commit.short(8)));
+    }
+    runs.for_each(|run| add("run", run_text(run)));
+    record.guards.iter().for_each(|guard| add("guard", guard_text(guard)));
     add(
         "agent",
         record.agent.as_ref().map(|call| format!("{} ({:.1} s)", call.command, call.seconds)).unwrap_or_default(),
     );
     for (name, value) in record.environment.known() {
         add(name, one_line(value));
+    }
+    for note in notes {
+        let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {at})"));
+        add("note", format!("{}{}", note.text, by.unwrap_or_default()));
     }
     add("started", record.started.to_string());
     add("finished", record.finished.to_string());
@@ -101,4 +92,18 @@ pub fn record_grid(record: &Record) -> Grid {
         }
     }
     grid
+}
+
+fn run_text(run: &Run) -> String {
+    let ended = match (run.exit, run.signal) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(exit), None) => format!("exit {exit}"),
+        (None, None) => "unknown".into(),
+    };
+    format!("{} ({ended}, {:.1} s)", run.command, run.seconds)
+}
+
+fn guard_text(guard: &GuardRun) -> String {
+    let passed = if guard.passed { "passed" } else { "failed" };
+    format!("{} ({passed}, {})", guard.command, guard.ended())
 }

@@ -1,12 +1,14 @@
 //! What a session or a ledger found, as data.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::chart::Series;
 use super::course::Course;
-use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Outcome, Record};
+use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Note, Outcome, Record};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
@@ -85,6 +87,8 @@ pub struct Report {
     pub(super) details: Vec<Map<String, Value>>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
+    /// The lines of a ledger that cannot be read, or whose number cannot, and why.
+    pub(super) unread: Vec<(u64, String)>,
 }
 
 impl Report {
@@ -128,6 +132,7 @@ impl Report {
             warnings: Vec::new(),
             details: records.iter().map(details).collect(),
             assumed: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
@@ -153,7 +158,7 @@ impl Report {
     /// Looks for near misses and for what to warn of.
     fn judge(&mut self, changed: &[u32], tip: Option<&str>, saved: usize) {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
-        self.misses = misses(&self.points, self.direction, self.margin);
+        self.misses = misses(&self.points, self.direction, self.baseline, self.margin);
         self.warnings = warnings(Evidence {
             tag: self.tag.as_deref(),
             points: &self.points,
@@ -168,6 +173,17 @@ impl Report {
             saved,
             malformed: self.counts.malformed,
         });
+    }
+
+    /// The same with the notes on the experiments, which the JSON document has.
+    #[must_use]
+    pub fn with_notes(mut self, notes: &BTreeMap<u32, Vec<Note>>) -> Report {
+        for (point, details) in self.points.iter().zip(&mut self.details) {
+            if let Some(notes) = notes.get(&point.id) {
+                details.insert("notes".into(), json!(notes));
+            }
+        }
+        self
     }
 
     /// Sums up a ledger that was read from a file.
@@ -221,6 +237,7 @@ impl Report {
             misses: Vec::new(),
             warnings: Vec::new(),
             assumed: ledger.assumed.clone(),
+            unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
         };
         report.judge(&[], None, 0);
         report

@@ -6,7 +6,6 @@ use maud::{Markup, html};
 
 use super::safe::safe_line;
 use super::width::{columns, fit};
-use crate::domain::one_line;
 
 /// What a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +40,15 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Starts a table with these columns.
+    /// Starts a table with these columns; a control character in a name becomes a space.
     pub fn new(columns: impl IntoIterator<Item = (impl Into<String>, Align)>) -> Self {
-        Grid { columns: columns.into_iter().map(|(name, align)| (name.into(), align)).collect(), rows: Vec::new() }
+        let named = columns.into_iter().map(|(name, align)| (one_line(&name.into()), align));
+        Grid { columns: named.collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; a control character in a cell becomes a space.
+    /// Adds a row; a cell is one line without terminal escapes, whatever it is made of.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
+        self.rows.push(cells.into_iter().map(|cell| safe_line(&cell)).collect());
     }
 
     /// Renders it for people, at most `width` columns wide where one is given, each line ended.
@@ -116,7 +116,7 @@ impl Grid {
                     @for row in &self.rows {
                         tr {
                             @for (place, cell) in row.iter().enumerate() {
-                                td.number[is_number(place)] { (safe_line(cell)) }
+                                td.number[is_number(place)] { (cell) }
                             }
                         }
                     }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_format_keeps_cells_apart() {
-        let mut grid = Grid::new([("#", Align::Right), ("what", Align::Left)]);
+        let mut grid = Grid::new([("#", Align::Right), ("what\u{1b}", Align::Left)]);
         grid.push(["1".into(), "a, \"b\" | <c>\td".into()]);
         grid.push(["10".into(), "e".into()]);
         assert_eq!(grid.to_csv(), "#,what\n1,\"a, \"\"b\"\" | <c> d\"\n10,e\n");

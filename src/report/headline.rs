@@ -22,6 +22,7 @@ impl Report {
             (Some(best), _, None) => format!("{metric} {best}, the best of {count}"),
             (None, ..) if self.points.is_empty() => "no experiments".to_owned(),
             (None, Some(start), _) => format!("{metric} {start}, nothing kept in {count}"),
+            (None, None, _) if experiments == 0 => format!("no number of {metric}"),
             (None, None, _) => format!("no number of {metric} in {count}"),
         };
         let times = self.times.as_ref();

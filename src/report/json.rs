@@ -37,6 +37,7 @@ impl Report {
             "warnings": self.warnings,
             "experiments": self.experiments_json(),
             "assumed": self.assumed,
+            "unread": self.unread.iter().map(|(line, why)| json!({ "line": line, "why": why })).collect::<Vec<_>>(),
         })
     }
 

@@ -3,8 +3,11 @@
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
 mod chart;
+mod columns;
+mod compared;
 mod course;
 mod experiments;
+mod finalize;
 mod findings;
 mod found;
 mod grid;
@@ -21,8 +24,11 @@ mod watch;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
+pub use columns::{Column, ColumnError};
+pub use compared::{compared_grid, compared_json};
 pub use course::Course;
 pub use experiments::{experiments_grid, record_grid};
+pub use finalize::{kept_message, squashed_message};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};

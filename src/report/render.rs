@@ -9,7 +9,7 @@ use super::found::{Report, Times};
 use super::grid::{Align, Format, Grid, escape_markdown};
 use super::sections::sections;
 use super::width::wrap;
-use crate::domain::{Clock, Number, count_of, one_line, span_text, two_digits};
+use crate::domain::{Clock, Number, count_of, json_text, one_line, span_text, two_digits};
 use crate::rules::Point;
 
 /// How wide a chart is where there is no terminal, in columns.
@@ -19,7 +19,7 @@ const CHART_WIDTH: u16 = 80;
 /// what a chart is drawn with, and `clock` says how long ago things were.
 pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs: Glyphs, clock: Clock) -> String {
     match format {
-        Format::Json => format!("{:#}\n", report.to_json()),
+        Format::Json => json_text(&report.to_json(), true) + "\n",
         Format::Csv => report_grid(report).to_csv(),
         Format::Markdown => {
             let mut text =
@@ -85,7 +85,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
         add("session", tag.clone());
     }
     let metric = report.metric.as_deref().unwrap_or("none");
-    add("metric", format!("{}, {} is better", one_line(metric), report.direction));
+    add("metric", format!("{metric}, {} is better", report.direction));
     if report.summary.best.is_none() || report.summary.best != report.baseline {
         add("best", report.best().map_or("none".into(), describe));
     }
@@ -105,7 +105,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
         add("time", time(report, times, exact, clock));
     }
     if let Some(ended) = &report.ended {
-        add("ended", one_line(ended));
+        add("ended", ended.clone());
     }
     facts
 }
@@ -137,9 +137,10 @@ fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
 /// How wide the names of facts are, in columns.
 const NAME: usize = 12;
 
-/// One fact on a line of its own.
+/// One fact on a line of its own; a control character in it becomes a space.
 pub(super) fn fact(markdown: bool, name: &str, value: &str) -> String {
-    if markdown { format!("- **{name}**: {}\n", escape_markdown(value)) } else { format!("{name:<NAME$} {value}\n") }
+    let value = one_line(value);
+    if markdown { format!("- **{name}**: {}\n", escape_markdown(&value)) } else { format!("{name:<NAME$} {value}\n") }
 }
 
 /// How many experiments ended how.
@@ -161,10 +162,10 @@ pub(super) fn counts_sentence(report: &Report) -> String {
 }
 
 pub(super) fn describe(point: &Point) -> String {
-    let value = point.value.as_ref().map_or("no number".into(), |number| one_line(&number.raw));
+    let value = point.value.as_ref().map_or("no number".into(), Number::to_string);
     let commit = commit(point);
     let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
-    format!("{value}  experiment {}{commit}: {}", point.id, one_line(&point.description))
+    format!("{value}  experiment {}{commit}: {}", point.id, point.description)
 }
 
 pub(super) fn value(point: &Point) -> String {

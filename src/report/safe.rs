@@ -5,7 +5,8 @@ use crate::measure::plain_text;
 
 /// A text on one line as a terminal would show it.
 pub(super) fn safe_line(text: &str) -> String {
-    one_line(&plain_text(text.as_bytes())).chars().filter(|c| is_shown(*c)).collect()
+    let line = if text.contains('\u{1b}') { one_line(&plain_text(text.as_bytes())) } else { one_line(text) };
+    line.chars().filter(|c| is_shown(*c)).collect()
 }
 
 /// A line of a log or a diff, with its blanks and tabs.

@@ -1,5 +1,7 @@
 //! The parts of a report below its facts; one that has nothing to say is left out.
 
+use std::collections::BTreeSet;
+
 use anstyle::Style;
 
 use super::experiments::signed_gain;
@@ -65,16 +67,16 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         .collect()
 }
 
-/// The kept chain with what each step gained, where it is more than the baseline and has numbers.
+/// The kept chain with what each step gained, where that is more than the baseline.
 fn kept(report: &Report) -> Option<Section> {
     let kept = &report.summary.kept;
-    if kept.len() < 2 || report.best().is_none() {
+    if !kept.iter().any(|step| step.gain.is_some()) {
         return None;
     }
     let gain = |place: &usize| kept[*place].gain.unwrap_or(f64::INFINITY);
     let mut by_gain: Vec<usize> = (0..kept.len()).collect();
     by_gain.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
-    let small = by_gain.split_off(by_gain.len().min(MOST_KEPT));
+    let small: BTreeSet<usize> = by_gain.into_iter().skip(MOST_KEPT).collect();
     let mut grid = Grid::new([
         ("#", Align::Right),
         ("commit", Align::Left),
@@ -85,14 +87,13 @@ fn kept(report: &Report) -> Option<Section> {
         ("what", Align::Left),
     ]);
     let percent = |ratio: Option<f64>| ratio.map(percent_text).unwrap_or_default();
-    let mut before = None;
     for (place, step) in kept.iter().enumerate() {
         let point = &report.points[step.index];
-        let gain = point.value.as_ref().zip(before).map(|(value, before)| signed_gain(report.direction, value, before));
-        before = point.value.as_ref().or(before);
         if small.contains(&place) {
             continue;
         }
+        let before = step.over.and_then(|over| report.points[over].value.as_ref());
+        let gain = point.value.as_ref().zip(before).map(|(value, before)| signed_gain(report.direction, value, before));
         grid.push([
             point.id.to_string(),
             commit(point),
@@ -152,7 +153,7 @@ fn near_misses(report: &Report) -> Option<Section> {
         Some(Margin { size, by: MarginBy::MedianGain }) => {
             format!("near misses, within {}, the median gain of a keep", two_digits(size))
         }
-        None => "not kept, with a better number".into(),
+        None => "not kept, with a number as good or better".into(),
     };
     Some(Section { lines: refused, ..Section::table(title, grid) })
 }

@@ -12,8 +12,8 @@ use super::grid::{Align, Format, Grid};
 use super::json::point_json;
 use super::render::{commit, counts_sentence, describe, fact, value};
 use crate::domain::{
-    Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, moment_text,
-    one_line, shell_word, time_of_day_text,
+    Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, json_text,
+    moment_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{Activity, History, Point, reached_goal};
 
@@ -89,7 +89,7 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
     match (format, sessions) {
         (Format::Json, _) => {
             let sessions: Vec<Value> = sessions.iter().map(SessionStatus::to_json).collect();
-            format!("{:#}\n", json!({"version": FORMAT_VERSION, "sessions": sessions}))
+            json_text(&json!({"version": FORMAT_VERSION, "sessions": sessions}), true) + "\n"
         }
         (Format::Csv, _) => grid(sessions).to_csv(),
         (Format::Table, [session]) => session.details(false, width),

@@ -1,6 +1,5 @@
 //! Warnings on gains that may be chance, or too good.
 
-use super::median::median;
 use super::warnings::{listed, next_tag};
 use super::{Evidence, KeptStep, Warning};
 use crate::domain::{count_of, two_digits};
@@ -63,21 +62,24 @@ pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Keeps that gained far more than those before them.
 pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
-    let gains = gains(evidence);
-    let jump = |(place, (id, gain)): (usize, &(u32, f64))| {
-        let before: Vec<f64> = gains[..place].iter().map(|(_, gain)| *gain).filter(|gain| *gain > 0.0).collect();
-        let is_usual = before.len() >= USUAL;
-        let times = gain / median(before).filter(|_| is_usual)?;
-        (times > JUMP).then(|| Warning {
-            kind: "jump",
-            what: format!("experiment {id} gained {} times the median of the keeps before it", two_digits(times)),
-            hint: Some(match evidence.tag {
-                Some(tag) => format!("`ar show {id} --tag {tag}` has its diff: does it still measure the same?"),
-                None => "look at its diff: does it still measure the same?".into(),
-            }),
-        })
-    };
-    gains.iter().enumerate().filter_map(jump).collect()
+    // The gains so far, sorted: a session can have thousands of keeps.
+    let mut before: Vec<f64> = Vec::new();
+    let mut found = Vec::new();
+    for (id, gain) in gains(evidence).into_iter().filter(|(_, gain)| *gain > 0.0) {
+        let usual = before.get(before.len() / 2).filter(|_| before.len() >= USUAL);
+        if let Some(times) = usual.map(|usual| gain / usual).filter(|times| *times > JUMP) {
+            found.push(Warning {
+                kind: "jump",
+                what: format!("experiment {id} gained {} times the median of the keeps before it", two_digits(times)),
+                hint: Some(match evidence.tag {
+                    Some(tag) => format!("`ar show {id} --tag {tag}` has its diff: does it still measure the same?"),
+                    None => "look at its diff: does it still measure the same?".into(),
+                }),
+            });
+        }
+        before.insert(before.partition_point(|other| *other < gain), gain);
+    }
+    found
 }
 
 /// What each kept experiment gained over the one before, with its number.

@@ -111,7 +111,7 @@ pub(super) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
     (evidence.malformed > 0).then(|| Warning {
         kind: "malformed",
         what: format!("{} cannot be read and counted for nothing", count_of(evidence.malformed, "row")),
-        hint: None,
+        hint: Some("`ar report --ledger FILE -v` names their lines and what is wrong with them".into()),
     })
 }
 

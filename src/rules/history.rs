@@ -50,9 +50,13 @@ impl History {
     /// The best number of its metric that was ever kept. It is the incumbent's unless a simplification was kept that cost
     /// something.
     pub fn best_kept(&self) -> Option<Number> {
-        let kept = self.records.iter().filter(|record| record.outcome == Outcome::Keep);
-        let metrics = kept.map(|record| &record.metric).filter(|metric| metric.value.is_some());
-        metrics.reduce(|best, metric| if metric.is_better_than(best) { metric } else { best })?.number()
+        self.best_kept_record()?.metric.number()
+    }
+
+    /// The experiment that has [`History::best_kept`]; the first of equals.
+    pub fn best_kept_record(&self) -> Option<&Record> {
+        let kept = self.records.iter().filter(|it| it.outcome == Outcome::Keep && it.metric.value.is_some());
+        kept.reduce(|best, record| if record.metric.is_better_than(&best.metric) { record } else { best })
     }
 
     /// How many crashes there were in a row at the end, of the experiments from number `first` on. Runs that were lost with

@@ -49,17 +49,18 @@ pub struct Miss {
 }
 
 /// The discarded experiments worth another look, the best gain first: those that had the better number, whatever refused
-/// them, and those that were at most `margin` behind the incumbent that they met. Without a margin none are near.
-pub fn misses(points: &[Point], direction: Direction, margin: Option<Margin>) -> Vec<Miss> {
+/// them, and those that were at most `margin` behind the incumbent that they met; without a margin those that equalled it.
+pub fn misses(points: &[Point], direction: Direction, baseline: Option<usize>, margin: Option<Margin>) -> Vec<Miss> {
     let mut rival: Option<(usize, f64)> = None;
     let mut found = Vec::new();
     for (index, point) in points.iter().enumerate() {
         let Some(value) = point.value.as_ref().map(|number| number.value) else { continue };
         match (point.outcome, rival) {
             (Some(Outcome::Keep), _) => rival = Some((index, value)),
+            (None, _) if Some(index) == baseline => rival = Some((index, value)),
             (Some(Outcome::Discard), Some((rival, best))) => {
                 let gain = direction.gain(value, best);
-                if gain > 0.0 || margin.is_some_and(|margin| -gain <= margin.size) {
+                if -gain <= margin.map_or(0.0, |margin| margin.size) {
                     found.push(Miss { index, rival, gain });
                 }
             }
@@ -80,7 +81,7 @@ mod tests {
         let points: Vec<Point> =
             (0..).zip(points).map(|(id, (value, outcome))| point(id, Some(value), *outcome)).collect();
         let margin = margin.map(|size| Margin { size, by: MarginBy::Spread });
-        misses(&points, Direction::Lower, margin).iter().map(|miss| (miss.index, miss.rival)).collect()
+        misses(&points, Direction::Lower, Some(0), margin).iter().map(|miss| (miss.index, miss.rival)).collect()
     }
 
     #[test]
@@ -101,7 +102,7 @@ mod tests {
             [(6, 3), (5, 3), (1, 0)],
             "better but refused, equal, within the margin"
         );
-        assert_eq!(near(&points, None), [(6, 3)], "without a margin only what had the better number");
+        assert_eq!(near(&points, None), [(6, 3), (5, 3)], "without a margin only what was as good");
         assert_eq!(near(&points[1..3], Some(1.0)), [], "nothing to beat");
         let many: Vec<_> = [("2.0", Keep)].into_iter().chain([("2.0", Discard); 9]).collect();
         assert_eq!(near(&many, Some(0.0)).len(), MOST);

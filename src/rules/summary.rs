@@ -32,7 +32,9 @@ pub struct Point {
 pub struct KeptStep {
     /// The place of the experiment among the points.
     pub index: usize,
-    /// The gain over the kept one before, in the metric's unit; absent for the first.
+    /// The place of the one before that it was better than: kept too, or a baseline of which nothing says that it was.
+    pub over: Option<usize>,
+    /// The gain over that, in the metric's unit; absent for the first.
     pub gain: Option<f64>,
     /// The same relative to the number before.
     pub relative_gain: Option<f64>,
@@ -71,7 +73,7 @@ pub struct Summary {
 pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>, has_verdict: bool) -> Summary {
     let mut kept: Vec<KeptStep> = Vec::new();
     let mut best: Option<(usize, f64)> = None;
-    let mut last_kept: Option<f64> = None;
+    let mut last_kept: Option<(usize, f64)> = None;
     let (mut failures, mut examples) = (BTreeMap::new(), BTreeMap::new());
     let (mut judged, mut kept_after_baseline) = (0u32, 0u32);
     let (mut began, mut since_keep) = (None, 0u32);
@@ -88,7 +90,12 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
         {
             best = Some((index, value));
         }
-        let Some(outcome) = point.outcome else { continue };
+        let Some(outcome) = point.outcome else {
+            if Some(index) == baseline {
+                last_kept = value.map(|value| (index, value)).or(last_kept);
+            }
+            continue;
+        };
         let after_baseline = Some(index) != baseline;
         judged += u32::from(after_baseline);
         if outcome != Outcome::Keep {
@@ -102,10 +109,11 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
         (began, since_keep) = (None, 0);
         kept_after_baseline += u32::from(after_baseline);
         let both = value.zip(last_kept);
-        let gain = both.map(|(value, before)| direction.gain(value, before));
-        let relative_gain = both.and_then(|(value, before)| relative_gain(direction, value, before));
-        kept.push(KeptStep { index, gain, relative_gain, share: None });
-        last_kept = value.or(last_kept);
+        let over = both.map(|(_, (over, _))| over);
+        let gain = both.map(|(value, (_, before))| direction.gain(value, before));
+        let relative_gain = both.and_then(|(value, (_, before))| relative_gain(direction, value, before));
+        kept.push(KeptStep { index, over, gain, relative_gain, share: None });
+        last_kept = value.map(|value| (index, value)).or(last_kept);
     }
     let start = baseline.and_then(|index| points[index].value.as_ref()).map(|number| number.value);
     let ends = best.map(|(_, value)| value).zip(start);
@@ -159,6 +167,16 @@ pub(super) mod tests {
         assert_eq!(summary.failures, BTreeMap::from([(FailureClass::Oom, 2)]));
         assert_eq!((&summary.examples, summary.kept[1].share), (&BTreeMap::from([(FailureClass::Oom, 4)]), Some(1.0)));
         assert_eq!((summary.longest_streak, summary.streak), (2, Some((1, 2))));
+    }
+
+    #[test]
+    fn a_baseline_without_a_verdict_is_what_the_first_keep_gained_on() {
+        let points =
+            [Point { outcome: None, ..point(0, Some("3"), Outcome::Keep) }, point(1, Some("2"), Outcome::Keep)];
+        let steps = summarize(&points, Direction::Lower, Some(0), true).kept;
+        assert_eq!(steps.iter().map(|step| (step.over, step.gain)).collect::<Vec<_>>(), [(Some(0), Some(1.0))]);
+        let steps = summarize(&points, Direction::Lower, None, true).kept;
+        assert_eq!(steps[0].gain, None);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl SessionView {
     }
 
     /// What other sessions measured of the commits of this one, by the same command.
-    fn elsewhere(&self) -> Vec<Elsewhere> {
+    pub(super) fn elsewhere(&self) -> Vec<Elsewhere> {
         let others = session_tags(&self.repo).unwrap_or_default();
         let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
             let object = self.repo.record(&tag.record_ref(0)).ok()??;

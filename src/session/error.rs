@@ -74,8 +74,22 @@ pub enum SessionError {
     NoSession(Option<String>),
     #[error("there are several sessions: {0}")]
     WhichSession(String),
-    #[error("session {tag} has no experiment {id}")]
-    NoExperiment { tag: String, id: u32 },
+    #[error("session {tag} has no experiment {name}")]
+    NoExperiment { tag: String, name: String, last: Option<u32> },
+    #[error("`{name}` is the start of several commits of session {tag}: {}", candidates.join(", "))]
+    AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
+    #[error("the branch {0} exists already")]
+    BranchTaken(String),
+    #[error("the branch {0} is a session's, or would be taken for one")]
+    SessionBranch(String),
+    #[error("session {tag} was asked about, and {name} is of another one")]
+    OtherSession { tag: String, name: String },
+    #[error("experiment {id} of session {tag} was kept and not made on experiment {before}, which was kept before it")]
+    BrokenChain { tag: String, id: u32, before: u32 },
+    #[error("{} is not in the working tree {}", path.display(), root.display())]
+    NotInWorktree { path: PathBuf, root: PathBuf },
+    #[error("session {0} has kept nothing")]
+    NothingKept(String),
     #[error("the backlog has no idea {0}")]
     NoIdea(u32),
     #[error("the record {reference} cannot be read")]
@@ -168,6 +182,7 @@ impl SessionError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Missing(_) | SessionError::DirectionUnclear(_) | SessionError::Tag(_) => ErrorKind::Usage,
+            SessionError::AmbiguousExperiment { .. } | SessionError::OtherSession { .. } => ErrorKind::Usage,
             SessionError::Pattern(_) | SessionError::Glob(_) => ErrorKind::Usage,
             SessionError::BaselineFailed { .. } => ErrorKind::BaselineFailed,
             SessionError::Stopped(_) | SessionError::NotStopped { .. } => ErrorKind::NeedsPerson,
@@ -176,6 +191,7 @@ impl SessionError {
             | SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
+            | SessionError::BrokenChain { .. }
             | SessionError::ContractChanged { .. }
             | SessionError::Contradiction(_)
             | SessionError::NoCommit(_)
@@ -230,7 +246,17 @@ impl SessionError {
             }
             SessionError::NoSession(_) => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
             SessionError::WhichSession(_) => "name one of them".into(),
-            SessionError::NoExperiment { .. } => "`ar log` lists them".into(),
+            SessionError::NoExperiment { tag, last: Some(last), .. } => {
+                format!("it has 0 to {last}; `ar log {tag}` lists them")
+            }
+            SessionError::NoExperiment { tag, last: None, .. } => {
+                format!("it has none yet; `ar status {tag}` tells more")
+            }
+            SessionError::AmbiguousExperiment { .. } => "write more digits, or the number".into(),
+            SessionError::BranchTaken(_) | SessionError::SessionBranch(_) => "name another one with --branch".into(),
+            SessionError::OtherSession { .. } => "leave --tag out".into(),
+            SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
+            SessionError::NothingKept(tag) => format!("`ar log {tag}` says what became of its experiments"),
             SessionError::NoIdea(_) => "`ar idea list` lists them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
                 "if the run only needs longer, allow it with --timeout, as in --timeout 1h; its log is {}",
@@ -279,6 +305,7 @@ impl SessionError {
             SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
+            | SessionError::BrokenChain { .. }
             | SessionError::Contradiction(_)
             | SessionError::NoCommit(_)
             | SessionError::NoDraft(_) => SEE_DOCTOR.into(),

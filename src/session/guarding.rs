@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::recover::{commit_of, draft_of, job_found};
-use super::running::Deadline;
+use super::running::{Deadline, run_variables};
 use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
 use crate::exec::{self, ExecError, Exit, Job};
@@ -198,7 +198,7 @@ impl Session<'_> {
             name,
             command: command.to_owned(),
             cwd: self.repo.worktree().to_owned(),
-            env: self.run_variables(open.id, folder),
+            env: run_variables(&self.contract.tag, open.id, folder),
             folder: folder.to_owned(),
             log,
             log_limit: None,

@@ -62,6 +62,11 @@ impl Interrupts {
         });
     }
 
+    /// What was asked for so far.
+    pub(super) fn asked(&self) -> Interrupt {
+        *self.asked.borrow()
+    }
+
     /// Hears of what is asked from now on.
     pub(super) fn listen(&self) -> Listener {
         Listener(self.asked.subscribe())
@@ -95,7 +100,7 @@ impl Session<'_> {
         if let Some(when) = request {
             self.interrupts.ask(when.into());
         }
-        let asked = *self.interrupts.asked.borrow();
+        let asked = self.interrupts.asked();
         if asked > self.told {
             self.told = asked;
             let detail = match (asked, request) {
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn nothing_lifts_what_is_stronger() {
         let interrupts = Interrupts::default();
-        let asked = || *interrupts.asked.borrow();
+        let asked = || interrupts.asked();
         interrupts.ask(Interrupt::AfterExperiment);
         interrupts.ask(Interrupt::AfterExperiment);
         assert_eq!(asked(), Interrupt::AfterExperiment);

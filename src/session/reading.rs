@@ -1,14 +1,15 @@
 //! Finding sessions and reading what they hold, without moving anything.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::domain::{Contract, Drift, FORMAT_VERSION, Record, Tag};
+use crate::domain::{Contract, Drift, ExperimentName, FORMAT_VERSION, Record, Tag, Which};
 use crate::git::{Head, Repo};
-use crate::measure::plain_text;
-use crate::rules::History;
-use crate::state::{SessionFolder, read_log_tail};
+use crate::measure::{PlainText, plain_text};
+use crate::rules::{History, Unfound, find_experiment};
+use crate::state::{SessionFolder, open_regular, plain_log, read_log_tail};
 
 use super::error::SessionError;
 use super::others::SESSIONS;
@@ -52,7 +53,32 @@ impl SessionView {
         self.folder.run_log(id)
     }
 
-    /// The last lines of that log, without escape sequences; empty where there is no log.
+    /// The logs of an experiment's runs that are there, in order: those of versions that were reworked, with their number,
+    /// and the newest. Compressed or not.
+    pub fn run_logs(&self, record: &Record) -> Vec<(Option<usize>, PathBuf)> {
+        let versions = (1..=record.versions.len()).map(|version| {
+            let log = self.folder.log(record.id, &format!("run.{version}.log"));
+            (Some(version), log)
+        });
+        versions.chain([(None, self.run_log(record.id))]).filter(|(_, log)| log.exists()).collect()
+    }
+
+    /// Gives a log piece by piece as plain text: not compressed, without escapes and control characters.
+    pub fn stream_log(&self, log: &Path, mut give: impl FnMut(&[u8])) -> Result<(), SessionError> {
+        let failed = |source| SessionError::Io { action: "read", path: log.to_owned(), source };
+        let mut input = open_regular(log).and_then(plain_log).map_err(failed)?;
+        let (mut plain, mut buffer) = (PlainText::default(), vec![0; 256 * 1024]);
+        loop {
+            match input.read(&mut buffer).map_err(failed)? {
+                0 => break,
+                count => give(&plain.push(&buffer[..count])),
+            }
+        }
+        give(&plain.finish());
+        Ok(())
+    }
+
+    /// The last lines of the newest log, without escape sequences; empty where there is no log.
     pub fn log_tail(&self, id: u32) -> Result<String, SessionError> {
         const LINES: usize = 20;
         let text = plain_text(&read_log_tail(&self.run_log(id))?);
@@ -60,10 +86,37 @@ impl SessionView {
         Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("{line}\n")).collect())
     }
 
-    /// The record of experiment `id`.
-    pub fn record(&self, id: u32) -> Result<&Record, SessionError> {
-        self.history.get(id).ok_or_else(|| SessionError::NoExperiment { tag: self.tag.to_string(), id })
+    /// Reads the session of an experiment, and which one it is. Where its name has no session, that is `tag`, as for
+    /// [`SessionView::open`].
+    pub fn open_at(dir: &Path, name: &ExperimentName, tag: Option<Tag>) -> Result<(Self, Record), SessionError> {
+        if let (Some(tag), Some(other)) = (&tag, &name.tag)
+            && tag != other
+        {
+            return Err(SessionError::OtherSession { tag: tag.to_string(), name: name.to_string() });
+        }
+        let view = SessionView::open(dir, name.tag.clone().or(tag))?;
+        let record = view.find(&name.which)?.clone();
+        Ok((view, record))
     }
+
+    /// The experiment that is meant.
+    pub fn find(&self, which: &Which) -> Result<&Record, SessionError> {
+        let (tag, name) = (self.tag.to_string(), which.to_string());
+        find_experiment(&self.history, which).map_err(|unfound| match unfound {
+            Unfound::Missing => no_experiment(&self.history, &self.tag, name),
+            Unfound::NothingKept => SessionError::NothingKept(tag),
+            Unfound::Ambiguous(found) => {
+                let candidate = |record: &&Record| format!("{} ({})", record.id, record.commit.short(12));
+                SessionError::AmbiguousExperiment { tag, name, candidates: found.iter().map(candidate).collect() }
+            }
+        })
+    }
+}
+
+/// Says that a session has no experiment of that name, and which ones it has.
+pub(super) fn no_experiment(history: &History, tag: &Tag, name: String) -> SessionError {
+    let last = history.records().last().map(|record| record.id);
+    SessionError::NoExperiment { tag: tag.to_string(), name, last }
 }
 
 /// The tags of all sessions of a repository, sorted.

@@ -12,6 +12,7 @@ use super::error::SessionError;
 use super::guarding::guard_name;
 use super::open::Session;
 use super::proposing::Texts;
+use super::reading::no_experiment;
 use super::running::{Deadline, Measured, RUN};
 use crate::crash;
 use crate::domain::{CommitId, Event, Phase, Record, count_of};
@@ -79,8 +80,8 @@ impl Session<'_> {
                 }
                 Step::Settle => {
                     let record = self.history.get(open.id).cloned();
-                    let record =
-                        record.ok_or(SessionError::NoExperiment { tag: self.contract.tag.to_string(), id: open.id })?;
+                    let missing = || no_experiment(&self.history, &self.contract.tag, open.id.to_string());
+                    let record = record.ok_or_else(missing)?;
                     self.settle(&open, &record)?;
                     attempted = Some(Attempted::Recorded);
                 }

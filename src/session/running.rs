@@ -18,9 +18,9 @@ use super::open::{Session, remove_file};
 use super::recover::{commit_of, job_found};
 use super::run_log::point_run_log;
 use crate::crash;
-use crate::domain::{Event, Failure, FailureClass, MetricSource, Number, Phase, Run, ended_text};
+use crate::domain::{Event, Failure, FailureClass, MetricSource, Number, Phase, Run, Tag, ended_text};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
-use crate::measure::{Ending, Found, judge, metric_file};
+use crate::measure::{Ending, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::RunFound;
 use crate::state::{OpenExperiment, read_at_most, read_json, remove_left_over};
 
@@ -139,10 +139,7 @@ impl Session<'_> {
             }
         }
         crash::point("running.folder_cleared");
-        let metric_file = match &self.contract.metric.source {
-            MetricSource::File { path, .. } => stamp(&self.repo.worktree().join(path)),
-            _ => None,
-        };
+        let metric_file = metric_file_stamp(&self.contract.metric.source, self.repo.worktree());
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
         self.enter(Phase::Running, open.clone())?;
         self.prepared_run = Some((open.id, open.runs));
@@ -192,7 +189,7 @@ impl Session<'_> {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
-            env: self.run_variables(open.id, &folder),
+            env: run_variables(&contract.tag, open.id, &folder),
             folder,
             log: log.clone(),
             stdin: None,
@@ -211,15 +208,6 @@ impl Session<'_> {
             incumbent: self.history.best().map(|(_, number)| number),
         })?;
         Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
-    }
-
-    /// The variables that the measuring command and the guards get.
-    pub(super) fn run_variables(&self, id: u32, folder: &Path) -> Vec<(String, String)> {
-        vec![
-            ("AR_TAG".into(), self.contract.tag.to_string()),
-            ("AR_EXPERIMENT".into(), id.to_string()),
-            ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
-        ]
     }
 
     /// Picks up a run that another process started.
@@ -325,18 +313,8 @@ impl Session<'_> {
 
     /// Makes a number, or the reason why there is none, of a run that is over.
     fn measure(&self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
-        let mut summary = run.log.scanner.finish();
-        if let MetricSource::File { path, pointer } = &self.contract.metric.source {
-            summary.found = read_metric_file(&self.repo.worktree().join(path), pointer, open.metric_file.as_deref());
-        }
-        let ending = Ending {
-            exit: exit.exit,
-            signal: exit.signal,
-            timed_out: exit.timed_out,
-            oom_killed: exit.oom_killed,
-            lost: false,
-        };
-        let mut verdict = judge(&summary, &ending);
+        let (source, before) = (&self.contract.metric.source, open.metric_file.as_deref());
+        let (summary, mut verdict) = judge_run(run.log, source, self.repo.worktree(), before, exit);
         if let Some(failure) = self.protected_changed(&commit_of(open)?, "the run")? {
             verdict.failure = Some(failure);
         }
@@ -360,6 +338,47 @@ impl Session<'_> {
             changed: self.changed_meanwhile(&commit_of(open)?)?,
         })
     }
+}
+
+/// Makes a number, or the reason why there is none, of the log of a run in `root` and of how it ended. A metric's file
+/// that looks as it did `before` the run says nothing.
+pub(super) fn judge_run(
+    log: LogFollower,
+    source: &MetricSource,
+    root: &Path,
+    before: Option<&str>,
+    exit: &Exit,
+) -> (LogSummary, Verdict) {
+    let mut summary = log.scanner.finish();
+    if let MetricSource::File { path, pointer } = source {
+        summary.found = read_metric_file(&root.join(path), pointer, before);
+    }
+    let ending = Ending {
+        exit: exit.exit,
+        signal: exit.signal,
+        timed_out: exit.timed_out,
+        oom_killed: exit.oom_killed,
+        lost: false,
+    };
+    let verdict = judge(&summary, &ending);
+    (summary, verdict)
+}
+
+/// What the file system says of the file that the metric is read from, where it is read from one.
+pub(super) fn metric_file_stamp(source: &MetricSource, root: &Path) -> Option<String> {
+    match source {
+        MetricSource::File { path, .. } => stamp(&root.join(path)),
+        _ => None,
+    }
+}
+
+/// The variables that the measuring command and the guards get.
+pub(super) fn run_variables(tag: &Tag, id: u32, folder: &Path) -> Vec<(String, String)> {
+    vec![
+        ("AR_TAG".into(), tag.to_string()),
+        ("AR_EXPERIMENT".into(), id.to_string()),
+        ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
+    ]
 }
 
 /// Bytes as GiB, rounded to the MiB; `None` for none.

@@ -140,7 +140,7 @@ pub(super) fn new_contract(
     if repo.branch(&tag.branch_ref())?.is_some() {
         return Err(SessionError::ForeignBranch(tag.branch()));
     }
-    if let Some(blocking) = branch_in_the_way(repo, &tag)? {
+    if let Some(blocking) = repo.branch_in_the_way(&tag.branch())? {
         return Err(SessionError::BranchInTheWay { blocking, branch: tag.branch() });
     }
     let (start, started_from) = match head {
@@ -165,14 +165,4 @@ pub(super) fn continue_contract(stored: Contract, asked: &Asked) -> Result<Contr
 
 fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     Ok(repo.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
-}
-
-/// A branch that keeps the session's from being made, as git stores a branch `a` as the file and `a/b` in the folder `a`.
-fn branch_in_the_way(repo: &Repo, tag: &Tag) -> Result<Option<String>, SessionError> {
-    const PARENT: &str = "autoresearch";
-    if repo.branch(&format!("refs/heads/{PARENT}"))?.is_some() {
-        return Ok(Some(PARENT.to_owned()));
-    }
-    let below = repo.refs_under(&tag.branch_ref())?;
-    Ok(below.first().map(|(name, _)| name.trim_start_matches("refs/heads/").to_owned()))
 }

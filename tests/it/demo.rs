@@ -60,7 +60,10 @@ fn without_chance(text: &str) -> String {
     let hash = regex::Regex::new(r"\b[0-9a-f]{8}\b").unwrap();
     let seconds = regex::Regex::new(r"after \d+\.\d s").unwrap();
     let time = regex::Regex::new(r"(?m)^time .*$").unwrap();
+    // Each awk has its own words for what is wrong with a program.
+    let syntax = regex::Regex::new(r"(?m)^(crash +1 +4 +)\S.*$").unwrap();
     let text = hash.replace_all(text, "########");
+    let text = syntax.replace_all(&text, "$1#");
     let text = seconds.replace_all(&text, "after # s");
     time.replace_all(&text, "time         #").into_owned()
 }

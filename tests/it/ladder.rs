@@ -81,7 +81,7 @@ fn the_refine_ladder_goes_to_a_flag_and_on_into_the_night() {
     let lines = "      flagged for a person after experiment 15\n      next: fresh start";
     assert!(called.stdout.contains(lines) && called.stdout.contains("\n      next: pivot: "), "{called:#?}");
     let report = ar(&repo, ["report"]).ok().stdout;
-    assert!(report.contains("\nflagged      for a person: 1 time, after experiment 15\n"), "{report}");
+    assert!(report.contains("\n  flagged for a person after experiment 15: keeps had failed to come\n"), "{report}");
     assert_eq!(ar(&repo, ["report", "--format", "json"]).ok().json()["flagged"], serde_json::json!([15]));
 }
 

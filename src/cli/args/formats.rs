@@ -1,6 +1,8 @@
-//! What commands can print.
+//! What commands can print, and of what.
 
+use autoresearch::domain::Outcome;
 use autoresearch::report::Format;
+use autoresearch::rules::SortBy;
 use clap::ValueEnum;
 
 /// What the loop prints.
@@ -69,6 +71,48 @@ impl ReportFormat {
             ReportFormat::Csv => Some(Format::Csv),
             ReportFormat::Md => Some(Format::Markdown),
             ReportFormat::Html => None,
+        }
+    }
+}
+
+/// In which order experiments are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum SortOrder {
+    /// The best number first
+    Best,
+    /// By number
+    Id,
+    /// The newest first
+    Time,
+}
+
+impl From<SortOrder> for SortBy {
+    fn from(order: SortOrder) -> Self {
+        match order {
+            SortOrder::Best => SortBy::Best,
+            SortOrder::Id => SortBy::Id,
+            SortOrder::Time => SortBy::Time,
+        }
+    }
+}
+
+/// What became of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum OutcomeName {
+    /// Kept
+    Keep,
+    /// Measured and not kept
+    Discard,
+    /// Without a number
+    Crash,
+}
+
+impl From<OutcomeName> for Outcome {
+    fn from(name: OutcomeName) -> Self {
+        match name {
+            OutcomeName::Keep => Outcome::Keep,
+            OutcomeName::Discard => Outcome::Discard,
+            OutcomeName::Crash => Outcome::Crash,
         }
     }
 }

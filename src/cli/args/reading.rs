@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use autoresearch::domain::Tag;
+use autoresearch::domain::{ExperimentName, Tag};
 use clap::Args;
+use regex::Regex;
 
-use super::formats::{OutputFormat, ReportFormat};
+use super::formats::{OutcomeName, OutputFormat, ReportFormat, SortOrder};
 use crate::cli::values::ChartFile;
 
 #[derive(Debug, Args)]
@@ -60,6 +61,22 @@ pub(in crate::cli) struct LogArgs {
     /// The session [default: that of the current branch, else the only one]
     #[arg(conflicts_with = "file")]
     pub(in crate::cli) tag: Option<Tag>,
+    /// The order: the best first, by number, or the newest first
+    #[arg(long, conflicts_with = "file", value_name = "ORDER", default_value = "id")]
+    pub(in crate::cli) sort: SortOrder,
+    /// Those of this outcome; several if need be
+    #[arg(long, conflicts_with = "file", value_name = "OUTCOME")]
+    pub(in crate::cli) outcome: Vec<OutcomeName>,
+    /// Only the first ones in that order
+    #[arg(long, conflicts_with = "file", value_name = "N")]
+    pub(in crate::cli) top: Option<usize>,
+    /// Those with this pattern in their description, reason, direction, failure or notes
+    #[arg(long, conflicts_with = "file", value_name = "REGEX")]
+    pub(in crate::cli) grep: Option<Regex>,
+    /// The columns: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason, notes,
+    /// description, and any number of the logs by its name
+    #[arg(long, conflicts_with = "file", value_name = "NAMES", value_delimiter = ',')]
+    pub(in crate::cli) columns: Vec<String>,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
     /// What to print
@@ -69,8 +86,28 @@ pub(in crate::cli) struct LogArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShowArgs {
-    /// The experiment's number
-    pub(in crate::cli) experiment: u32,
+    /// The experiment: its number, a hash prefix, best, baseline or last
+    #[arg(value_name = "N")]
+    pub(in crate::cli) experiment: ExperimentName,
+    /// The session [default: that of the current branch, else the only one]
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// All of the log instead of its end
+    #[arg(long)]
+    pub(in crate::cli) log: bool,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DiffArgs {
+    /// An experiment: its number, a hash prefix, best, baseline or last; nov20/7 for one of another session
+    #[arg(value_name = "A")]
+    pub(in crate::cli) experiment: ExperimentName,
+    /// The one that it is compared with
+    #[arg(value_name = "B")]
+    pub(in crate::cli) other: ExperimentName,
     /// The session [default: that of the current branch, else the only one]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,

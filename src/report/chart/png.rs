@@ -28,9 +28,8 @@ pub enum PngError {
 /// the system are taken for those that it lacks.
 pub fn chart_png(svg: &str) -> Result<Vec<u8>, PngError> {
     let mut fonts = fontdb::Database::new();
-    for font in [dejavu::sans::regular(), dejavu::sans::bold()] {
-        fonts.load_font_source(fontdb::Source::Binary(Arc::new(font)));
-    }
+    // A bold one would make the program larger by 0.7 MB for the sake of a title.
+    fonts.load_font_source(fontdb::Source::Binary(Arc::new(dejavu::sans::regular())));
     fonts.set_sans_serif_family("DejaVu Sans");
     if !svg.is_ascii() {
         fonts.load_system_fonts();

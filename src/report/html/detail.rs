@@ -1,6 +1,6 @@
 //! What a page shows of one experiment beside its row, and how much of it.
 
-use crate::domain::{Record, bytes_text};
+use crate::domain::{Note, Record, bytes_text};
 use crate::measure::plain_text;
 use crate::report::experiments::record_grid;
 use crate::report::safe::safe_code;
@@ -117,9 +117,9 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// What is known of an experiment, with its change and the end of its log.
-    pub fn new(record: &Record, diff: Excerpt, log: Excerpt) -> Detail {
-        let grid = record_grid(record);
+    /// What is known of an experiment, with its change, the end of its log, and what people noted on it.
+    pub fn new(record: &Record, diff: Excerpt, log: Excerpt, notes: &[Note]) -> Detail {
+        let grid = record_grid(record, notes);
         let facts = grid.rows().iter().filter_map(|row| match row.as_slice() {
             [name, value] => Some((name.clone(), value.clone())),
             _ => None,
@@ -145,7 +145,7 @@ mod tests {
         let diff: String = (0..500).map(|line| format!("+line {line}\n")).collect();
         let shown = Excerpt::of_diff(diff.as_bytes(), &mut Room::default());
         assert_eq!((shown.lines.len(), shown.lines[399].as_str()), (400, "+line 399"));
-        assert_eq!(shown.missing, "100 further lines are left out of 5.4 kB");
+        assert_eq!(shown.missing, "100 further lines are left out of 4.9 kB");
         let long = Excerpt::of_diff("+é".repeat(5000).as_bytes(), &mut Room::default());
         assert_eq!(long.lines[0].chars().count(), LINE_CHARS + 1);
     }

@@ -18,10 +18,10 @@ struct Cell {
     sorted_by: Option<f64>,
 }
 
-/// A column: its name, whether it holds numbers, and what it says of each experiment.
+/// A column: its name, how its cells look, and what it says of each experiment.
 struct Column {
     name: String,
-    is_number: bool,
+    class: &'static str,
     cells: Vec<Cell>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
                     thead { tr {
                         th.number scope="col" { "#" }
                         th scope="col" { "outcome" }
-                        @for column in &columns { th.number[column.is_number] scope="col" { (column.name) } }
+                        @for column in &columns { th class=(column.class) scope="col" { (column.name) } }
                     } }
                     tbody {
                         @for (place, point) in report.points.iter().enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
                                 td.outcome { (name_of(point)) }
                                 @for column in &columns {
                                     @let cell = &column.cells[place];
-                                    td.number[column.is_number] data-value=[cell.sorted_by] { (cell.text) }
+                                    td class=(column.class) data-value=[cell.sorted_by] { (cell.text) }
                                 }
                             }
                         }
@@ -79,14 +79,14 @@ fn name_of(point: &Point) -> String {
 
 /// The columns that say something of at least one experiment.
 fn columns(report: &Report) -> Vec<Column> {
-    let text = |name: &str, say: &dyn Fn(&Point) -> String| Column {
+    let text = |name: &str, class: &'static str, say: &dyn Fn(&Point) -> String| Column {
         name: name.to_owned(),
-        is_number: false,
+        class,
         cells: report.points.iter().map(|point| Cell { text: safe_line(&say(point)), sorted_by: None }).collect(),
     };
     let field = |name: &str, field: &str| Column {
         name: name.to_owned(),
-        is_number: true,
+        class: "number",
         cells: (0..report.points.len())
             .map(|place| {
                 let number = report.details[place].get(field).and_then(Value::as_f64);
@@ -96,7 +96,7 @@ fn columns(report: &Report) -> Vec<Column> {
     };
     let metric = Column {
         name: safe_line(report.metric.as_deref().unwrap_or("value")),
-        is_number: true,
+        class: "number",
         cells: report
             .points
             .iter()
@@ -108,11 +108,12 @@ fn columns(report: &Report) -> Vec<Column> {
     };
     let mut columns = vec![
         metric,
+        // On a narrow screen it is to be seen without a move.
+        text("description", "what", &|point| point.description.clone()),
+        text("failure", "fact", &|point| point.failure.map(|class| class.to_string()).unwrap_or_default()),
         field("seconds", "seconds"),
         field("GiB", "memory_gb"),
-        text("commit", &commit),
-        text("failure", &|point| point.failure.map(|class| class.to_string()).unwrap_or_default()),
-        text("description", &|point| point.description.clone()),
+        text("commit", "fact", &commit),
     ];
     columns.retain(|column| column.cells.iter().any(|cell| !cell.text.is_empty()));
     columns
@@ -167,10 +168,7 @@ fn excerpt(title: &str, excerpt: &Excerpt, class_of: impl Fn(&str) -> Option<&'s
                 pre tabindex="0" {
                     @for run in runs {
                         @let text = run.join("\n");
-                        @match class_of(&run[0]) {
-                            Some(class) => span class=(class) { (text) "\n" },
-                            None => { (text) "\n" },
-                        }
+                        span class=[class_of(&run[0])] { (text) "\n" }
                     }
                 }
             }
@@ -182,7 +180,7 @@ fn excerpt(title: &str, excerpt: &Excerpt, class_of: impl Fn(&str) -> Option<&'s
 /// What a line of a unified diff is.
 fn line_class(line: &str) -> Option<&'static str> {
     match line {
-        _ if line.starts_with("+++") || line.starts_with("---") => Some("place"),
+        _ if line.starts_with("+++ ") || line.starts_with("--- ") => Some("place"),
         _ if line.starts_with('+') => Some("put"),
         _ if line.starts_with('-') => Some("taken"),
         _ if line.starts_with("@@") || line.starts_with("diff ") || line.starts_with("index ") => Some("place"),

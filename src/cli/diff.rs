@@ -1,0 +1,49 @@
+//! `ar diff`.
+
+use std::process::ExitCode;
+
+use autoresearch::report::{Format, compared_grid, compared_json};
+use autoresearch::rules::{Aspect, Compared, compare};
+use autoresearch::session::SessionView;
+
+use super::args::DiffArgs;
+use super::error::CliError;
+use super::run::current_dir;
+use super::{output, pager};
+
+/// Prints two experiments side by side, and how their code differs.
+pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
+    let dir = current_dir()?;
+    let (view, a) = SessionView::open_at(&dir, &args.experiment, args.tag.clone())?;
+    let is_same = args.experiment.tag == args.other.tag || args.other.tag.as_ref() == Some(&view.tag);
+    let other = match is_same {
+        true => None,
+        false => Some(SessionView::open_at(&dir, &args.other, args.tag)?),
+    };
+    let (contract, b) = match other {
+        Some((other, b)) => (other.contract, b),
+        None => (view.contract.clone(), view.find(&args.other.which)?.clone()),
+    };
+    let rows = compare(&a, &b, [view.contract.as_ref(), contract.as_ref()]);
+    let code = view.repo.diff_text(&a.commit, &b.commit)?;
+    let _pager = pager::start();
+    let grid = compared_grid(&a, &b, &rows);
+    match Format::from(args.format) {
+        Format::Table => {
+            output::text(&grid.to_table(output::width()));
+            let is_elsewhere =
+                |row: &Compared| row.aspect == Aspect::Environment && !row.a.is_null() && !row.b.is_null();
+            if rows.iter().any(is_elsewhere) {
+                output::line("\nthey ran in different environments: such numbers do not compare");
+            }
+            if !code.is_empty() {
+                output::line("");
+                output::untrusted(&code);
+            }
+        }
+        Format::Csv => output::text(&grid.to_csv()),
+        Format::Markdown => output::text(&grid.to_markdown()),
+        Format::Json => output::json(&compared_json(&a, &b, &rows, &String::from_utf8_lossy(&code))),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,116 @@
+//! `ar repro`.
+
+use std::process::ExitCode;
+
+use autoresearch::domain::{FORMAT_VERSION, Record, shell_word};
+use autoresearch::report::{Align, Format, Grid};
+use autoresearch::rules::CameBack;
+use autoresearch::session::{Reproduced, Rerun, Rerunning, SessionView};
+use serde_json::json;
+
+use super::args::ReproArgs;
+use super::error::CliError;
+use super::run::{current_dir, no_runtime, runtime};
+use super::{exit, output, signals};
+
+/// Runs an experiment again, beside the session, and says whether its number came back.
+pub(super) fn run(args: ReproArgs) -> Result<ExitCode, CliError> {
+    let (view, record) = SessionView::open_at(&current_dir()?, &args.experiment, args.tag)?;
+    let rerun = Rerun { worktree: args.worktree, links: args.link };
+    let reproduced = runtime()?.block_on(async {
+        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        Ok::<_, CliError>(view.reproduce(&record, &rerun, &interrupts, &mut announce).await?)
+    })?;
+    let Some(reproduced) = reproduced else {
+        output::note("interrupted; the run is ended and its working tree removed");
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    };
+    print(&view, &record, &reproduced, args.format.into());
+    Ok(match reproduced.came_back {
+        Some(CameBack::Exactly | CameBack::Within { .. }) => ExitCode::SUCCESS,
+        Some(CameBack::No { .. }) => ExitCode::from(exit::TRY_DISCARD),
+        None if reproduced.failure.is_none() => ExitCode::SUCCESS,
+        None => ExitCode::from(exit::TRY_CRASH),
+    })
+}
+
+fn announce(about: &Rerunning<'_>) {
+    output::note(&format!("running `{}` in {}", about.command, about.dir.display()));
+    if !about.missing.is_empty() {
+        const SHOWN: usize = 8;
+        let mut names: Vec<String> = about.missing.iter().take(SHOWN).map(|name| shell_word(name.as_ref())).collect();
+        if about.missing.len() > SHOWN {
+            names.push(format!("and {} more", about.missing.len() - SHOWN));
+        }
+        output::note(&format!(
+            "untracked files are not there: {}; what the run needs of them comes along with --link",
+            names.join(", ")
+        ));
+    }
+}
+
+/// Whether the number came back, in a sentence.
+fn verdict(record: &Record, reproduced: &Reproduced) -> String {
+    let recorded = record.metric.number().map_or("no number".to_owned(), |number| number.raw);
+    let apart = |distance: &str| format!("{distance} from the recorded {recorded}");
+    match &reproduced.came_back {
+        Some(CameBack::Exactly) => "the number came back exactly".to_owned(),
+        Some(CameBack::Within { distance, spread }) => {
+            format!("the number came back: {}, within the spread of {spread} of repeated measurements", apart(distance))
+        }
+        Some(CameBack::No { distance, spread: Some(spread) }) => {
+            format!("another number: {}, beyond the spread of {spread} of repeated measurements", apart(distance))
+        }
+        Some(CameBack::No { distance, spread: None }) => {
+            format!("another number: {}; how far such numbers spread is not known", apart(distance))
+        }
+        None => match &reproduced.failure {
+            Some(failure) => format!("no number ({}); recorded is {recorded}", failure.class),
+            None => "a number, where the record has none".to_owned(),
+        },
+    }
+}
+
+fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: Format) {
+    let verdict = verdict(record, reproduced);
+    let raw = reproduced.measured.as_ref().map(|number| number.raw.clone());
+    if format == Format::Json {
+        return output::json(&json!({
+            "version": FORMAT_VERSION,
+            "tag": view.tag,
+            "id": record.id,
+            "commit": record.commit,
+            "recorded": record.metric.value,
+            "measured": reproduced.measured.as_ref().map(|number| number.value),
+            "raw": raw,
+            "failure": reproduced.failure,
+            "came_back": reproduced.came_back.as_ref().map(|it| !matches!(it, CameBack::No { .. })),
+            "verdict": verdict,
+            "recorded_seconds": record.runs.last().map(|run| run.seconds),
+            "seconds": reproduced.seconds,
+            "worktree": reproduced.kept,
+            "log": reproduced.log,
+        }));
+    }
+    let mut grid = Grid::new([("what", Align::Left), ("recorded", Align::Left), ("now", Align::Left)]);
+    let recorded = record.metric.number().map_or("none".to_owned(), |number| number.raw);
+    grid.push([record.metric.name.clone(), recorded, raw.unwrap_or_else(|| "none".to_owned())]);
+    let seconds = record.runs.last().map(|run| format!("{:.1}", run.seconds));
+    grid.push(["seconds".into(), seconds.unwrap_or_default(), format!("{:.1}", reproduced.seconds)]);
+    match format {
+        Format::Csv => return output::text(&grid.to_csv()),
+        Format::Markdown => output::text(&grid.to_markdown()),
+        Format::Table | Format::Json => output::text(&grid.to_table(output::width())),
+    }
+    output::line(&format!("\n{verdict} ({})", reproduced.ended));
+    for line in reproduced.failure.iter().flat_map(|failure| failure.excerpt.lines()) {
+        output::line(&format!("  | {line}"));
+    }
+    if let (Some(dir), Some(log)) = (&reproduced.kept, &reproduced.log) {
+        output::note(&format!("its log is {}", log.display()));
+        output::note(&format!(
+            "the working tree stays; remove it with: git worktree remove --force {}",
+            shell_word(dir)
+        ));
+    }
+}

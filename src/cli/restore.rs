@@ -1,0 +1,27 @@
+//! `ar restore`.
+
+use std::process::ExitCode;
+
+use autoresearch::domain::shell_word;
+use autoresearch::session::SessionView;
+
+use super::args::RestoreArgs;
+use super::error::CliError;
+use super::output;
+use super::run::current_dir;
+
+/// Puts an experiment's code on a new branch.
+pub(super) fn run(args: RestoreArgs) -> Result<ExitCode, CliError> {
+    let (view, record) = SessionView::open_at(&current_dir()?, &args.experiment, args.tag)?;
+    let restored = view.restore(&record, args.branch, args.worktree.as_deref())?;
+    let what = format!("experiment {} of {}, {}", record.id, view.tag, record.commit.short(8));
+    output::line(&match &restored.worktree {
+        Some(dir) => format!("{what}, is on the branch {}, checked out in {}", restored.branch, dir.display()),
+        None => format!("{what}, is on the branch {}", restored.branch),
+    });
+    output::note(&match &restored.worktree {
+        Some(dir) => format!("go there with: cd {}", shell_word(dir)),
+        None => format!("check it out with: git switch {}", restored.branch),
+    });
+    Ok(ExitCode::SUCCESS)
+}

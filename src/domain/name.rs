@@ -1,0 +1,101 @@
+//! How people name an experiment.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Tag;
+
+/// The fewest digits by which a commit is named: what git asks for.
+pub const FEWEST_DIGITS: usize = 4;
+
+/// Which experiment of a session is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// The best one that was kept.
+    Best,
+    /// Experiment 0.
+    Baseline,
+    /// The newest one.
+    Last,
+    /// The one of this number, or else the one whose commit starts with these digits: lower-case hexadecimal ones.
+    Digits(String),
+}
+
+/// An experiment as a person names it: `7`, `3fa9c1`, `best`, `baseline`, `last`, or one of another session: `nov20/7`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExperimentName {
+    /// The session, where it is named.
+    pub tag: Option<Tag>,
+    /// The experiment.
+    pub which: Which,
+}
+
+/// Why a text is no [`ExperimentName`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` names no experiment: write its number, at least {FEWEST_DIGITS} digits of its commit, best, baseline or last, \
+     as in 7, or nov20/7 for one of another session"
+)]
+pub struct ExperimentNameError(String);
+
+impl FromStr for ExperimentName {
+    type Err = ExperimentNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ExperimentNameError(text.to_owned());
+        let (tag, name) = match text.split_once('/') {
+            Some((tag, name)) => (Some(tag.parse().map_err(|_| wrong())?), name),
+            None => (None, text),
+        };
+        let which = match name {
+            "best" => Which::Best,
+            "baseline" => Which::Baseline,
+            "last" => Which::Last,
+            digits => {
+                let is_number = digits.parse::<u32>().is_ok() && digits.bytes().all(|byte| byte.is_ascii_digit());
+                let is_hash = digits.len() >= FEWEST_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+                if !is_number && !is_hash {
+                    return Err(wrong());
+                }
+                Which::Digits(digits.to_ascii_lowercase())
+            }
+        };
+        Ok(ExperimentName { tag, which })
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Which::Best => "best",
+            Which::Baseline => "baseline",
+            Which::Last => "last",
+            Which::Digits(digits) => digits,
+        })
+    }
+}
+
+impl fmt::Display for ExperimentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tag {
+            Some(tag) => write!(f, "{tag}/{}", self.which),
+            None => write!(f, "{}", self.which),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_as_people_write_them() {
+        for text in ["0", "7", "00007", "3fa9", "best", "baseline", "last", "nov20/7", "nov20-lr/best"] {
+            assert_eq!(text.parse::<ExperimentName>().map(|name| name.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("3FA9".parse::<ExperimentName>().map(|name| name.to_string()), Ok("3fa9".to_owned()));
+        for wrong in ["", "-1", "+7", "3fa", "first", "nov20/", "/7", "nov 20/7", "a/b/7", "99999999999999x"] {
+            assert!(wrong.parse::<ExperimentName>().is_err(), "{wrong}");
+        }
+    }
+}

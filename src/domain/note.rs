@@ -1,0 +1,70 @@
+//! What people note on experiments.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{Tag, one_line};
+
+/// A note on an experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// When it was made; absent for one that was made with git alone.
+    pub at: Option<Timestamp>,
+    /// Who made it; absent for one that was made with git alone.
+    pub by: Option<String>,
+    /// What it says, on one line.
+    pub text: String,
+}
+
+impl Note {
+    /// The line that stands for it among the notes on a commit: `2026-11-21T07:12:00Z nov20/7 Ada: a spike at step 300`.
+    pub fn line(at: Timestamp, tag: &Tag, id: u32, by: &str, text: &str) -> String {
+        // The first `: ` ends the name.
+        let by = one_line(by).replace(": ", " ");
+        format!("{at} {tag}/{id} {by}: {}", one_line(text))
+    }
+
+    /// The notes on experiment `id` in what git has on its commit. A line that says nothing of an experiment was made with
+    /// git alone, and is one; those that name another experiment of the same commit, a baseline, are none.
+    pub fn read_all(text: &str, tag: &Tag, id: u32) -> Vec<Note> {
+        let own = format!("{tag}/{id}");
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines
+            .filter_map(|line| match parts(line) {
+                Some((_, of, ..)) if of != own => None,
+                Some((at, _, by, text)) => Some(Note { at: Some(at), by: Some(by.to_owned()), text: one_line(text) }),
+                None => Some(Note { at: None, by: None, text: one_line(line) }),
+            })
+            .collect()
+    }
+}
+
+/// A line taken apart: when, on which experiment, who, what.
+fn parts(line: &str) -> Option<(Timestamp, &str, &str, &str)> {
+    let (at, rest) = line.split_once(' ')?;
+    let (of, rest) = rest.split_once(' ')?;
+    let (by, text) = rest.split_once(": ")?;
+    let (tag, id) = of.split_once('/')?;
+    (tag.parse::<Tag>().is_ok() && id.parse::<u32>().is_ok()).then_some((at.parse().ok()?, of, by, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_back_and_those_of_others_are_left_out() {
+        let at: Timestamp = "2026-11-21T07:12:00Z".parse().unwrap();
+        let tag: Tag = "nov20".parse().unwrap();
+        let lines = [
+            Note::line(at, &tag, 7, "A: Lovelace", "a spike:\nlook"),
+            Note::line(at, &"other".parse().unwrap(), 7, "B", "not this one"),
+            String::new(),
+            "made with git".to_owned(),
+        ];
+        assert_eq!(lines[0], "2026-11-21T07:12:00Z nov20/7 A Lovelace: a spike: look");
+        let notes = Note::read_all(&lines.join("\n"), &tag, 7);
+        let own = Note { at: Some(at), by: Some("A Lovelace".into()), text: "a spike: look".into() };
+        assert_eq!(notes, [own, Note { at: None, by: None, text: "made with git".into() }]);
+    }
+}

@@ -1,0 +1,46 @@
+//! The messages of commits for people who did not see the session.
+
+use crate::domain::{Record, Tag, one_line};
+use crate::rules::format_gain;
+
+/// The message of a kept experiment's commit: its description, the metric before and after, and where its record is.
+pub fn kept_message(tag: &Tag, record: &Record, before: &Record) -> String {
+    let mut body = format!("{}\n\n{}\n", subject(record), step(record, before));
+    if !record.reason.is_empty() {
+        body += &format!("{}\n", one_line(&record.reason));
+    }
+    body + &format!("\nExperiment: {tag}/{}\nRecord: {}\n", record.id, tag.record_ref(record.id))
+}
+
+/// The message of the one commit that has all that was kept: `chain` is the baseline and the kept experiments after it.
+pub fn squashed_message(tag: &Tag, chain: &[&Record]) -> String {
+    let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return String::new() };
+    let kept = chain.len().saturating_sub(1);
+    let plural = if kept == 1 { "" } else { "s" };
+    let mut message = format!("Session {tag}: {kept} kept experiment{plural}\n\n{}\n\n", step(last, first));
+    for pair in chain.windows(2) {
+        let [before, record] = pair else { continue };
+        message += &format!("- {}: {} ({})\n", record.id, subject(record), step(record, before));
+    }
+    message + &format!("\nSession: {tag}\nRecords: {}/\n", tag.ref_prefix())
+}
+
+fn subject(record: &Record) -> String {
+    let line = one_line(&record.description);
+    if line.is_empty() { format!("Experiment {}", record.id) } else { line }
+}
+
+/// The metric before and after: `val_bpb 1.8342 -> 1.7811, 0.0531 (2.9 %) better`.
+fn step(record: &Record, before: &Record) -> String {
+    let name = &record.metric.name;
+    let (value, old) = (record.metric.number(), before.metric.number());
+    match (value, old) {
+        (Some(value), Some(old)) => {
+            let gain = record.metric.direction.gain(value.value, old.value);
+            let way = if gain < 0.0 { "worse" } else { "better" };
+            format!("{name} {old} -> {value}, {} {way}", format_gain(&value, &old))
+        }
+        (Some(value), None) => format!("{name} {value}"),
+        (None, _) => format!("{name} was not measured"),
+    }
+}

@@ -1,0 +1,124 @@
+//! Taking code out of a session: an experiment on a branch of its own, and what was kept as a clean one. The session's own
+//! branch, HEAD, index and working tree stay as they are, also while a loop is at work.
+
+use std::path::{Path, PathBuf};
+
+use super::error::SessionError;
+use super::reading::SessionView;
+use crate::domain::{CommitId, Outcome, Record, Tag};
+use crate::git::HeadTarget;
+use crate::report::{kept_message, squashed_message};
+
+/// The branches of sessions stand below this.
+const SESSION_BRANCHES: &str = "autoresearch/";
+
+/// Where an experiment's code is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The new branch, as git shows it.
+    pub branch: String,
+    /// The new working tree that it is checked out in, where one was asked for.
+    pub worktree: Option<PathBuf>,
+}
+
+/// A clean branch of what a session kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finalized {
+    /// The new branch, as git shows it.
+    pub branch: String,
+    /// The commit that it begins on: the one that the session started from.
+    pub start: CommitId,
+    /// Its commits with the number of the experiment, oldest first; the newest experiment for a single one.
+    pub commits: Vec<(u32, CommitId)>,
+}
+
+impl SessionView {
+    /// Puts an experiment's code on the new branch `branch`, `<tag>-<number>` unless said, and where `worktree` is given
+    /// checks it out there.
+    ///
+    /// # Errors
+    ///
+    /// When the branch or something at `worktree` is there already, or the branch would be taken for a session's.
+    pub fn restore(
+        &self,
+        record: &Record,
+        branch: Option<String>,
+        worktree: Option<&Path>,
+    ) -> Result<Restored, SessionError> {
+        let branch = branch.unwrap_or_else(|| format!("{}-{}", self.tag, record.id));
+        let full = self.free_branch(&branch)?;
+        let place = worktree.map(|dir| self.repo.place_for_worktree(dir)).transpose()?;
+        let why = format!("branch: created from experiment {} of {}", record.id, self.tag);
+        self.repo.create_branch(&full, &record.commit, &why)?;
+        let Some(place) = place else { return Ok(Restored { branch, worktree: None }) };
+        match self.repo.add_worktree(&place, &HeadTarget::Branch(full.clone())) {
+            Ok(made) => Ok(Restored { branch, worktree: Some(made.worktree().to_owned()) }),
+            Err(error) => {
+                self.repo.delete_branch(&full, &record.commit)?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Makes a new branch of what was kept, `<tag>-final` unless said: from the commit that the session started from, one
+    /// commit for each kept experiment with its tree, or a single one with the last tree.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was kept but the baseline, the kept experiments are no chain, or the branch is there already or would
+    /// be taken for a session's.
+    pub fn finalize(&self, branch: Option<String>, squash: bool) -> Result<Finalized, SessionError> {
+        let branch = branch.unwrap_or_else(|| format!("{}-final", self.tag));
+        let full = self.free_branch(&branch)?;
+        let chain = self.kept_chain()?;
+        let [baseline, kept @ ..] = chain.as_slice() else {
+            return Err(SessionError::NothingKept(self.tag.to_string()));
+        };
+        let Some(last) = kept.last() else { return Err(SessionError::NothingKept(self.tag.to_string())) };
+        let start = baseline.commit.clone();
+        let mut commits = Vec::new();
+        if squash {
+            let message = squashed_message(&self.tag, &chain);
+            commits.push((last.id, self.repo.commit_tree_of(&last.commit, &start, &message)?));
+        } else {
+            let mut tip = start.clone();
+            for pair in chain.windows(2) {
+                let [before, record] = pair else { continue };
+                tip = self.repo.commit_tree_of(&record.commit, &tip, &kept_message(&self.tag, record, before))?;
+                commits.push((record.id, tip.clone()));
+            }
+        }
+        let tip = commits.last().map_or(&start, |(_, commit)| commit);
+        let why = format!("branch: what session {} kept", self.tag);
+        self.repo.create_branch(&full, tip, &why)?;
+        Ok(Finalized { branch, start, commits })
+    }
+
+    /// The baseline and the kept experiments, each made on the one before.
+    fn kept_chain(&self) -> Result<Vec<&Record>, SessionError> {
+        let kept = self.history.records().iter().filter(|record| record.id == 0 || record.outcome == Outcome::Keep);
+        let chain: Vec<&Record> = kept.collect();
+        match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {
+            Some(pair) => {
+                Err(SessionError::BrokenChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
+            }
+            None => Ok(chain),
+        }
+    }
+
+    /// The full ref name of a branch that can be made and is nobody's.
+    fn free_branch(&self, branch: &str) -> Result<String, SessionError> {
+        let full = self.repo.branch_ref(branch)?;
+        let is_session = branch.strip_prefix(SESSION_BRANCHES).is_some_and(|tag| tag.parse::<Tag>().is_ok());
+        if is_session || full == self.tag.branch_ref() {
+            return Err(SessionError::SessionBranch(branch.to_owned()));
+        }
+        if self.repo.has_ref(&full)? {
+            return Err(SessionError::BranchTaken(branch.to_owned()));
+        }
+        match self.repo.branch_in_the_way(branch)? {
+            Some(blocking) => Err(SessionError::BranchInTheWay { blocking, branch: branch.to_owned() }),
+            None => Ok(full),
+        }
+    }
+}

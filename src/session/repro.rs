@@ -1,0 +1,212 @@
+//! Running an experiment again, beside the session: in a working tree of its own, without a trace in the session's files
+//! and refs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::error::SessionError;
+use super::follow::LogFollower;
+use super::interrupts::{Interrupt, Interrupts};
+use super::reading::SessionView;
+use super::running::{RUN, judge_run, metric_file_stamp, run_variables};
+use crate::domain::{Contract, Failure, Number, Record, ended_text};
+use crate::exec::{self, Exit, Job};
+use crate::git::{HeadTarget, Repo};
+use crate::rules::{CameBack, came_back, spread};
+
+/// The folder of the run, in the working tree's own git folder: it goes with the working tree, and is no part of it.
+const FOLDER: &str = "autoresearch-repro";
+
+/// Names of a working tree's root that are git's or this program's.
+const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];
+
+/// How an experiment is run again.
+#[derive(Debug, Clone, Default)]
+pub struct Rerun {
+    /// Where, to be kept there; else in a folder for temporary files, which goes when the number came back.
+    pub worktree: Option<PathBuf>,
+    /// Untracked files and folders of the user's working tree that the run is to find, as links.
+    pub links: Vec<PathBuf>,
+}
+
+/// What is about to run.
+#[derive(Debug)]
+pub struct Rerunning<'a> {
+    /// The working tree.
+    pub dir: &'a Path,
+    /// The command.
+    pub command: &'a str,
+    /// What the user's working tree has at its root and the new one has not.
+    pub missing: Vec<String>,
+}
+
+/// What came of running an experiment again.
+#[derive(Debug)]
+pub struct Reproduced {
+    /// The number that was measured now.
+    pub measured: Option<Number>,
+    /// Why there is none that counts.
+    pub failure: Option<Failure>,
+    /// How it compares with the recorded one, where both have a number.
+    pub came_back: Option<CameBack>,
+    /// How long the run took, in seconds.
+    pub seconds: f64,
+    /// How it ended, in words.
+    pub ended: String,
+    /// The working tree, where it is kept.
+    pub kept: Option<PathBuf>,
+    /// The log of the run, where that is kept.
+    pub log: Option<PathBuf>,
+}
+
+impl SessionView {
+    /// Runs an experiment's command on its commit once more, under the session's deadline, and compares the number. Ends
+    /// with this process. `None` when it was interrupted: the run is ended and its working tree removed.
+    pub async fn reproduce(
+        &self,
+        record: &Record,
+        rerun: &Rerun,
+        interrupts: &Interrupts,
+        tell: &mut dyn FnMut(&Rerunning<'_>),
+    ) -> Result<Option<Reproduced>, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
+        let links = rerun.links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
+        let dir = match &rerun.worktree {
+            Some(dir) => dir.clone(),
+            None => {
+                let failed = |source| SessionError::Io { action: "make", path: std::env::temp_dir(), source };
+                let name = format!("ar-{}-{}-", self.tag, record.id);
+                tempfile::Builder::new().prefix(&name).tempdir().map_err(failed)?.keep()
+            }
+        };
+        let made = self.repo.add_worktree(&dir, &HeadTarget::Detached(record.commit.clone()));
+        if made.is_err() && rerun.worktree.is_none() {
+            // It is empty, and may be gone.
+            let _ = fs::remove_dir(&dir);
+        }
+        let place = made?;
+        let ran = self.run_in(&place, contract, record, &links, interrupts, tell).await;
+        let log = place.git_dir().join(FOLDER).join("run.log");
+        match ran {
+            Ok(Some(mut reproduced)) => {
+                let is_same = !matches!(reproduced.came_back, None | Some(CameBack::No { .. }));
+                if is_same && rerun.worktree.is_none() {
+                    place.remove_linked()?;
+                } else {
+                    reproduced.kept = Some(place.worktree().to_owned());
+                    reproduced.log = Some(log);
+                }
+                Ok(Some(reproduced))
+            }
+            interrupted_or_failed => {
+                place.remove_linked()?;
+                interrupted_or_failed
+            }
+        }
+    }
+
+    async fn run_in(
+        &self,
+        place: &Repo,
+        contract: &Contract,
+        record: &Record,
+        links: &[(PathBuf, PathBuf)],
+        interrupts: &Interrupts,
+        tell: &mut dyn FnMut(&Rerunning<'_>),
+    ) -> Result<Option<Reproduced>, SessionError> {
+        let root = place.worktree();
+        let folder = place.git_dir().join(FOLDER);
+        let log = folder.join("run.log");
+        for (from, name) in links {
+            link(from, &root.join(name))?;
+        }
+        if !place.is_tracked(Path::new("run.log"))? {
+            // A command that redirects its output there writes where it is looked for.
+            link(&log, &root.join("run.log"))?;
+        }
+        let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
+        let before = metric_file_stamp(&contract.metric.source, root);
+        let mut follower = LogFollower::new(log.clone(), &contract.metric)?;
+        tell(&Rerunning { dir: root, command, missing: self.missing_in(root) });
+        let mut job = exec::start(&Job {
+            name: RUN.into(),
+            command: command.to_owned(),
+            cwd: root.to_owned(),
+            env: run_variables(&self.tag, record.id, &folder),
+            folder,
+            log,
+            log_limit: None,
+            stdin: None,
+            timeout: contract.timeout,
+            grace: contract.grace,
+            tied: true,
+        })?;
+        let Some(exit) = wait(&mut job, interrupts).await? else { return Ok(None) };
+        follower.follow_name();
+        while !follower.look()? {}
+        let (_, verdict) = judge_run(follower, &contract.metric.source, root, before.as_deref(), &exit);
+        let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(record.metric.number());
+        let spread = spread(self.history.records(), &self.elsewhere());
+        Ok(Some(Reproduced {
+            came_back: numbers.map(|(measured, recorded)| came_back(&recorded, measured, spread.as_ref())),
+            measured: verdict.value,
+            failure: verdict.failure,
+            seconds: exit.seconds,
+            ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
+            kept: None,
+            log: None,
+        }))
+    }
+
+    /// What a path leads to that the run is to find, and its path in the working tree.
+    fn linkable(&self, path: &Path) -> Result<(PathBuf, PathBuf), SessionError> {
+        let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
+        let root = self.repo.worktree().canonicalize().map_err(failed)?;
+        let full = std::path::absolute(path).map_err(failed)?;
+        fs::symlink_metadata(&full).map_err(failed)?;
+        // What is named may be a link itself, to a disk for data.
+        let folder = full.parent().unwrap_or(&full).canonicalize().map_err(failed)?;
+        let real = folder.join(full.file_name().unwrap_or_default());
+        match real.strip_prefix(&root) {
+            Ok(name) if !name.as_os_str().is_empty() => Ok((real.clone(), name.to_owned())),
+            _ => Err(SessionError::NotInWorktree { path: path.to_owned(), root }),
+        }
+    }
+
+    /// The names at the root of the user's working tree that `root` has not.
+    fn missing_in(&self, root: &Path) -> Vec<String> {
+        let entries = fs::read_dir(self.repo.worktree()).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let is_own = |name: &String| OWN.contains(&name.as_str());
+        let mut missing: Vec<String> =
+            names.filter(|name| !is_own(name) && fs::symlink_metadata(root.join(name)).is_err()).collect();
+        missing.sort();
+        missing
+    }
+}
+
+/// Waits until a run is over; `None` when somebody asked to stop, and it is ended.
+async fn wait(job: &mut exec::Running, interrupts: &Interrupts) -> Result<Option<Exit>, SessionError> {
+    let mut listener = interrupts.listen();
+    let mut stopping = false;
+    loop {
+        if interrupts.asked() != Interrupt::None && !stopping {
+            job.stop()?;
+            stopping = true;
+        }
+        tokio::select! {
+            exit = job.wait() => {
+                let exit = exit?;
+                return Ok(Some(exit).filter(|exit| !exit.stopped));
+            }
+            () = listener.signal(), if !stopping => {}
+        }
+    }
+}
+
+fn link(target: &Path, link: &Path) -> Result<(), SessionError> {
+    let parent = link.parent().unwrap_or(Path::new("."));
+    let made = fs::create_dir_all(parent).and_then(|()| symlink(target, link));
+    made.map_err(|source| SessionError::Io { action: "link", path: link.to_owned(), source })
+}

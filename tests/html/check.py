@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Opens a page of `ar report --format html` in Chromium and looks whether all of it works.
+
+    ar report --format html > page.html
+    tests/html/check.py page.html SCREENSHOTS
+
+Wants `pip install playwright` and a Chromium: that of `playwright install chromium`, or the one in $CHROMIUM.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+PAGE = Path(sys.argv[1]).resolve()
+SHOTS = Path(sys.argv[2])
+SHOTS.mkdir(parents=True, exist_ok=True)
+troubles = []
+
+
+def check(holds, what):
+    print("ok  " if holds else "FAIL", what)
+    if not holds:
+        troubles.append(what)
+
+
+def opened(browser, **options):
+    page = browser.new_context(**options).new_page()
+    page.heard, page.asked = [], []
+    page.on("console", lambda message: page.heard.append(message.text))
+    page.on("pageerror", lambda error: page.heard.append(str(error)))
+    page.on("dialog", lambda dialog: (page.heard.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.goto(PAGE.as_uri())
+    return page
+
+
+def column(page, place):
+    return page.eval_on_selector_all(
+        "#all tbody tr:not([hidden])", f"rows => rows.map(row => row.cells[{place}].textContent)"
+    )
+
+
+def main(browser):
+    page = opened(browser, viewport={"width": 1280, "height": 900})
+    check(page.asked == [PAGE.as_uri()], f"nothing but the page is asked for: {page.asked}")
+    rows = len(column(page, 0))
+    page.screenshot(path=SHOTS / "desktop.png")
+
+    head = page.locator("#all th", has_text="#").first
+    page.locator("#all th button").nth(2).focus()
+    page.keyboard.press("Enter")
+    values = [float(value) for value in column(page, 2) if value]
+    check(values == sorted(values) and len(values) > 1, "the keyboard sorts by value, upwards first")
+    check(column(page, 2)[: len(values)] == [v for v in column(page, 2) if v], "rows without a value come last")
+    page.keyboard.press("Enter")
+    values = [float(value) for value in column(page, 2) if value]
+    check(values == sorted(values, reverse=True), "and downwards then")
+    check(page.locator("#all th[aria-sort=descending]").count() == 1, "aria-sort says so")
+    head.locator("button").click()
+    check(column(page, 0) == [str(number) for number in range(rows)], "and back by number")
+
+    page.uncheck("input[value=discard]")
+    page.fill("input[type=search]", "experiment")
+    kinds = set(column(page, 1))
+    check("discard" not in kinds and len(kinds) > 0, f"outcomes and words choose rows: {kinds}")
+    shown = page.locator("output").text_content()
+    check(shown == f"{len(column(page, 1))} of {rows}", f"how many are shown is said: {shown}")
+    page.locator("#filter").scroll_into_view_if_needed()
+    page.screenshot(path=SHOTS / "filtered.png")
+    page.fill("input[type=search]", "")
+    page.check("input[value=discard]")
+
+    link = page.locator("#all tbody a").nth(20)
+    target = link.get_attribute("href")
+    link.click()
+    check(page.locator(f"{target} pre").first.is_visible(), "a number leads to what is known of it, opened")
+    page.screenshot(path=SHOTS / "detail.png")
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    check(page.locator("script").count() == 1 and page.locator("img").count() == 0, "no markup came from others")
+    check(page.heard == [], f"nothing is said on the console: {page.heard[:3]}")
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    check(wide <= 1280, f"with all opened the page is {wide} wide on 1280")
+
+    for name, scheme in [("phone", "light"), ("phone-dark", "dark")]:
+        page = opened(browser, viewport={"width": 390, "height": 844}, color_scheme=scheme, is_mobile=True)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        check(wide <= 390, f"{name}: the page is {wide} wide on 390")
+        page.screenshot(path=SHOTS / f"{name}.png")
+        page.evaluate("[...document.querySelectorAll('details')].slice(0, 40).forEach(each => each.open = true)")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        check(wide <= 390, f"{name}: with details opened it is {wide} wide")
+        page.evaluate("document.querySelectorAll('details')[12].scrollIntoView()")
+        page.screenshot(path=SHOTS / f"{name}-detail.png")
+        page.evaluate("document.querySelector('#filter').scrollIntoView()")
+        page.screenshot(path=SHOTS / f"{name}-table.png")
+
+    page = opened(browser, viewport={"width": 1280, "height": 900}, color_scheme="dark")
+    page.screenshot(path=SHOTS / "dark.png")
+    page.evaluate("document.querySelectorAll('h2')[1].scrollIntoView()")
+    page.screenshot(path=SHOTS / "dark-sections.png")
+    page = opened(browser, viewport={"width": 1280, "height": 900}, java_script_enabled=False)
+    check(page.locator("#all tbody tr").count() == rows, "all rows are there without script")
+    check(not page.locator("#filter").is_visible(), "and nothing that would do nothing")
+    page.locator("summary").nth(3).click()
+    check(page.locator(".inside").nth(3).is_visible(), "details open without script")
+    page.emulate_media(media="print")
+    page.screenshot(path=SHOTS / "print.png")
+    pdf = page.pdf(path=SHOTS / "print.pdf", format="A4")
+    check(pdf.startswith(b"%PDF"), f"it prints: {len(pdf)} bytes")
+
+
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM") or None)
+    main(browser)
+    browser.close()
+sys.exit(f"{len(troubles)} failed" if troubles else 0)

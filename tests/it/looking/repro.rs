@@ -1,0 +1,93 @@
+//! `ar repro`.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::{commit, session, surroundings};
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar, ar_command, until};
+
+/// The working trees that git knows.
+fn worktrees(repo: &TestRepo) -> Vec<String> {
+    let list = repo.git(["worktree", "list", "--porcelain"]);
+    list.lines().filter_map(|line| line.strip_prefix("worktree ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_number_that_comes_back_leaves_nothing_behind() {
+    let repo = session("better symlink-worse crash");
+    let before = surroundings(&repo, |_| false);
+    let called = ar(&repo, ["repro", "2"]).ok();
+    assert!(called.stdout.contains("\nthe number came back exactly (exit 0 after "), "{called:#?}");
+    assert!(called.stderr.starts_with("running `sh train.sh` in /"), "{called:#?}");
+    assert!(called.stderr.contains("untracked files are not there: model.ckpt; what the run needs"), "{called:#?}");
+    let json = ar(&repo, ["repro", "baseline", "--format", "json"]).ok().json();
+    assert_eq!((&json["came_back"], &json["measured"]), (&true.into(), &2.0.into()), "{json}");
+    assert!(json["seconds"].as_f64().unwrap() > 0.0 && json["worktree"].is_null(), "{json}");
+    assert_eq!(worktrees(&repo).len(), 1);
+    // Where it was asked for, the working tree stays.
+    let kept = repo.outside().join("kept");
+    ar(&repo, ["repro", "1", "--worktree", kept.to_str().unwrap()]).ok();
+    let git = |args: &[&str]| String::from_utf8(repo.try_git_in(&kept, args).stdout).unwrap();
+    assert_eq!(git(&["rev-parse", "HEAD"]).trim_end(), commit(&repo, 1));
+    assert_eq!(git(&["status", "--porcelain", "--untracked-files=no"]), "");
+    assert!(fs::read_to_string(kept.join("run.log")).unwrap().contains("val_bpb:          1.900000"));
+    assert!(ar(&repo, ["repro", "1", "--worktree", kept.to_str().unwrap()]).exits(1).stderr.contains("something at"));
+    repo.git(["worktree", "remove", "--force", kept.to_str().unwrap()]);
+    // A crash that was recorded crashes again.
+    let called = ar(&repo, ["repro", "3"]).exits(20);
+    assert!(called.stdout.contains("no number (crash); recorded is no number"), "{called:#?}");
+    let dir = worktrees(&repo).pop().unwrap();
+    assert!(called.stderr.contains(&format!("git worktree remove --force {dir}")), "{called:#?}");
+    repo.git(["worktree", "remove", "--force", &dir]);
+    assert_eq!(surroundings(&repo, |_| false), before);
+}
+
+#[test]
+fn another_number_says_how_far_and_data_come_along_as_links() {
+    let repo = training_repo();
+    repo.write("train.sh", "cat data/set/offset; echo \"val_bpb: $(cat data/set/offset)\"; echo x > made\n");
+    repo.write(".gitignore", "data/\n");
+    repo.write("data/set/offset", "1.25\n");
+    repo.git(["add", "train.sh", ".gitignore"]);
+    repo.git(["commit", "--quiet", "-m", "data"]);
+    ar(&repo, ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
+    let called = ar(&repo, ["repro", "0", "--format", "json"]).exits(20);
+    assert!(called.stderr.contains("not there: data, made; what the run needs of them comes along"), "{called:#?}");
+    repo.git(["worktree", "remove", "--force", &worktrees(&repo).pop().unwrap()]);
+    assert!(ar(&repo, ["repro", "0", "--link", "data"]).ok().stdout.contains("came back exactly"));
+    let mut below = ar_command(&repo, &repo.file("data"), ["repro", "0", "--link", "set", "--format", "json"]);
+    Called::from(below.output().unwrap()).ok();
+    repo.write("data/set/offset", "1.5\n");
+    let called = ar(&repo, ["repro", "0", "--link", "data/set"]).exits(10);
+    assert!(called.stdout.contains("another number: 0.25 from the recorded 1.25"), "{called:#?}");
+    assert_eq!(worktrees(&repo).len(), 2, "what was another number can be looked at");
+    repo.git(["worktree", "remove", "--force", &worktrees(&repo).pop().unwrap()]);
+    assert!(repo.exists("data/set/offset"), "what was linked is still there");
+    assert!(ar(&repo, ["repro", "0", "--link", "nowhere"]).exits(1).stderr.contains("cannot link nowhere"));
+    assert!(ar(&repo, ["repro", "0", "--link", "/"]).exits(1).stderr.contains("is not in the working tree"));
+    ar(&repo, ["repro", "0", "--link", "train.sh"]).exits(1);
+    assert_eq!(worktrees(&repo).len(), 1);
+}
+
+#[test]
+fn an_interrupt_ends_the_run_and_removes_its_working_tree() {
+    let repo = training_repo();
+    repo.write("train.sh", "[ -e ../slow ] && { (sleep 600) & echo $! > ../child; wait; }; echo val_bpb: 1.0\n");
+    repo.commit_all("slow the second time");
+    ar(&repo, ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--grace", "1s"]).ok();
+    let before = surroundings(&repo, |_| false);
+    let place = repo.outside().join("place");
+    fs::create_dir(&place).unwrap();
+    fs::write(repo.outside().join("place/slow"), "").unwrap();
+    let dir = place.join("run");
+    let mut command = ar_command(&repo, &repo.path(), ["repro", "0", "--worktree", dir.to_str().unwrap()]);
+    let call = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = until("the run", || fs::read_to_string(place.join("child")).ok().filter(|it| it.ends_with('\n')));
+    assert!(Command::new("kill").args(["-INT", &call.id().to_string()]).status().unwrap().success());
+    let called = Called::from(call.wait_with_output().unwrap()).exits(130);
+    assert!(called.stderr.contains("interrupted; the run is ended"), "{called:#?}");
+    assert!(!dir.exists() && worktrees(&repo).len() == 1);
+    assert!(!Command::new("kill").args(["-0", child.trim()]).stderr(Stdio::null()).status().unwrap().success());
+    assert_eq!(surroundings(&repo, |_| false), before);
+}

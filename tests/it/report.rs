@@ -1,0 +1,92 @@
+//! What `ar report` says of a session beside what is in its records, and of text that others wrote.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{TestRepo, ar, ar_command};
+
+/// Calls the loop of a session whose metric depends on a file beside the repository: the noise of the machine.
+fn run(repo: &TestRepo, tag: &str, noise: &str, experiments: &str) {
+    std::fs::write(repo.outside().join("noise"), noise).unwrap();
+    let cmd = "echo loss: $(cat value)$(cat ../noise)";
+    let agent = "echo 1.$((9 - AR_EXPERIMENT)) > value; echo 'a smaller value'";
+    let args =
+        ["run", "--metric", "loss", "--cmd", cmd, "--agent", agent, "--tag", tag, "--max-experiments", experiments];
+    ar(repo, args).ok();
+}
+
+/// A session `t` of two experiments.
+fn session() -> TestRepo {
+    let repo = TestRepo::new();
+    repo.write("value", "2.0\n");
+    repo.commit_all("a value");
+    run(&repo, "t", "1", "2");
+    repo
+}
+
+#[test]
+fn a_report_knows_what_another_session_measured_what_was_saved_and_where_the_branch_is() {
+    let repo = session();
+    run(&repo, "u", "9", "0");
+    repo.git(["update-ref", "refs/autoresearch/t/saved/00000", "HEAD"]);
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    assert_eq!(report["headline"], "loss 2.01 → 1.71, better by 0.30 (15 %), in 2 experiments");
+    let repeated = json!([{"experiments": [2], "sessions": ["u"], "count": 2, "min": 1.71, "max": 1.79,
+        "deviation": report["spread"]["deviation"]}]);
+    assert_eq!(report["spread"]["repeated"], repeated);
+    let kinds = |report: &Value| -> Vec<String> {
+        let warnings = report["warnings"].as_array().unwrap().iter();
+        warnings.map(|warning| warning["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(kinds(&report), ["within_spread", "saved"], "0.10 is less than 2.8 deviations: {report:#}");
+    repo.git(["update-ref", "refs/heads/autoresearch/t", "HEAD~1"]);
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    assert_eq!(kinds(&report), ["within_spread", "best_is_not_the_tip", "saved"]);
+    assert!(ar(&repo, ["report", "t"]).ok().stdout.contains("\n    `ar doctor t` says what to do about it\n"));
+}
+
+#[test]
+fn times_are_those_of_the_users_clock_on_the_screen_and_utc_in_files() {
+    let repo = session();
+    let said = |format: &str| {
+        let mut command = ar_command(&repo, &repo.path(), ["report", "--format", format]);
+        let command = command.env("AR_CLOCK", "2026-11-21T01:30:00Z").env("TZ", "UTC-2");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let table = said("table");
+    assert!(table.contains("\ntime         0 s until 00:00, 3 h ago\n"), "{table}");
+    assert!(said("md").contains("0 s until 2026-11-20T22:00:00Z\n"));
+}
+
+#[test]
+fn what_stands_in_a_record_does_nothing_to_a_terminal() {
+    let repo = session();
+    let tag = repo.git(["cat-file", "tag", "refs/autoresearch/t/00001"]);
+    let evil = r"red\u001b[5;31m\u0007\u009b5m\u202e<script>alert(1)</script>";
+    let (head, body) = tag.split_once("\n\n").unwrap();
+    let tag = format!("{head}\n\n{}\n", body.replace("a smaller value", evil).replace("is better", evil));
+    let mut git = Command::new("git");
+    repo.environment(&mut git);
+    let mut git = git
+        .args(["hash-object", "-t", "tag", "-w", "--stdin"])
+        .current_dir(repo.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    git.stdin.take().unwrap().write_all(tag.as_bytes()).unwrap();
+    let id = String::from_utf8(git.wait_with_output().unwrap().stdout).unwrap();
+    repo.git(["update-ref", "refs/autoresearch/t/00001", id.trim()]);
+    for command in [&["report"][..], &["log"], &["show", "1"], &["status"]] {
+        for format in ["table", "md", "csv", "json"] {
+            let text = ar(&repo, [command, &["--format", format]].concat()).ok().stdout;
+            let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+            assert!(!text.contains(acts), "{command:?} {format}: {text:?}");
+            assert!(format != "md" || !text.contains("<script"), "{command:?}: {text}");
+        }
+        let text = ar(&repo, command).ok().stdout;
+        assert!(text.contains("red [5;31m"), "it is shown: {command:?} {text}");
+    }
+}
