@@ -156,7 +156,12 @@ fn reading_what_is_not_there() {
     }
     refused(&repo, &["report", "t9"], 1, &["there is no session `t9`"]);
     ar(&repo, RUN).ok();
-    refused(&repo, &["show", "99"], 1, &["session t1 has no experiment 99", "hint: `ar log` lists them"]);
+    refused(
+        &repo,
+        &["show", "99"],
+        1,
+        &["session t1 has no experiment 99", "hint: it has 0 to 0; `ar log t1` lists them"],
+    );
     refused(&repo, &["report", "t9"], 1, &["there is no session `t9`"]);
     let called = ar(&repo, ["report", "--ledger", "nope.tsv"]).exits(1);
     assert!(called.stderr.starts_with("error: cannot read nope.tsv\n  caused by: "), "{called:?}");

@@ -2,9 +2,12 @@
 
 use std::process::Stdio;
 
+use autoresearch::domain::CommitId;
+use autoresearch::git::Repo;
+
 use super::{commit, session, surroundings};
 use crate::run_loop::training_repo;
-use crate::support::{Called, ar, ar_command, until};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 #[test]
 fn notes_are_gits_own_and_leave_the_record_alone() {
@@ -43,19 +46,24 @@ fn notes_are_gits_own_and_leave_the_record_alone() {
 
 #[test]
 fn notes_that_are_made_at_once_are_all_there() {
-    const AT_ONCE: usize = 8;
-    let repo = session("better");
-    let note = |n: usize| {
-        let mut command = ar_command(&repo, &repo.path(), ["note", "1", &format!("note {n}")]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let all: Vec<_> = (0..AT_ONCE).map(note).collect();
-    for call in all {
-        Called::from(call.wait_with_output().unwrap()).ok();
+    let repo = TestRepo::new();
+    let head = CommitId::new(repo.head());
+    std::thread::scope(|scope| {
+        for person in 0..4 {
+            let (repo, head) = (&repo, &head);
+            scope.spawn(move || {
+                let git = Repo::discover(&repo.path()).unwrap();
+                (0..8).for_each(|n| git.add_to_note(head, &format!("note {n} of {person}")).unwrap());
+            });
+        }
+    });
+    let text = repo.git(["notes", "--ref=autoresearch", "show", head.as_str()]);
+    assert_eq!(text.lines().count(), 4 * 8, "{text}");
+    for person in 0..4 {
+        let own: Vec<&str> = text.lines().filter(|line| line.ends_with(&format!("of {person}"))).collect();
+        assert!(own.len() == 8 && own.is_sorted(), "{text}");
     }
-    let text = repo.git(["notes", "--ref=autoresearch", "show", &commit(&repo, 1)]);
-    assert_eq!(text.lines().count(), AT_ONCE, "{text}");
-    assert!((0..AT_ONCE).all(|n| text.contains(&format!("note {n}"))), "{text}");
+    assert_eq!(repo.git(["rev-list", "--count", "refs/notes/autoresearch"]), "32", "nobody's note is written over");
 }
 
 #[test]
