@@ -6,7 +6,6 @@ use maud::{Markup, html};
 
 use super::safe::safe_line;
 use super::width::{columns, fit};
-use crate::domain::one_line;
 
 /// What a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
