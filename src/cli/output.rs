@@ -133,9 +133,14 @@ pub(super) fn complaint(text: &str) {
     }
 }
 
+/// Whether what is printed is seen on a terminal.
+pub(super) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 /// Whether a person can be asked.
 pub(super) fn is_interactive() -> bool {
-    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    std::io::stdin().is_terminal() && is_terminal()
 }
 
 /// How many columns the terminal has, where standard output is one.

@@ -205,7 +205,7 @@ fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> 
     let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };
     let now = clock.now();
     let tip = repo.branch(&facts.tag.branch_ref())?;
-    rebuilt_journal(&facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now)
+    rebuilt_journal(facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now)
         .write(&facts.folder.state(), now)?;
     done.push(format!("wrote {} from the records, with no experiment open{aside}", path.display()));
     Ok(())
