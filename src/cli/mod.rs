@@ -70,9 +70,15 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => return clap_exit(&error, own_option),
     };
-    match dispatch(command) {
-        Ok(code) => code,
-        Err(error) => error.print(),
+    let is_loop = matches!(command, Command::Run(_) | Command::Resume(_) | Command::Try(_));
+    match (dispatch(command), output::failure()) {
+        // A loop is not held up by what becomes of its words.
+        (Ok(code), Some(failure)) if !is_loop && code == ExitCode::SUCCESS => {
+            let error = format!("the answer is not whole: {failure}");
+            CliError::new(error, Some("write it to a place with room".into())).print()
+        }
+        (Ok(code), _) => code,
+        (Err(error), _) => error.print(),
     }
 }
 
