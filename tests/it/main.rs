@@ -23,6 +23,7 @@ mod disk;
 mod doctor;
 mod durable;
 mod environment;
+mod exchange;
 mod exec;
 mod fix;
 mod foreign;
