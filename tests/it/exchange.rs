@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::run_loop::{agent, training_repo};
 use crate::support::{Called, TestRepo, ar, ar_command};
 
 fn called(repo: &TestRepo, args: &str) -> Called {
@@ -105,6 +106,26 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     assert_eq!(repo.git(["fsck", "--full", "--strict"]), "");
     let empty = called(&repo, "import README.md --tag none").exits(1);
     assert!(empty.stderr.contains("no row that can be imported"), "{empty:?}");
+}
+
+#[test]
+fn rows_of_an_imported_session_are_not_written_into_results() {
+    let repo = training_repo();
+    repo.write("theirs.tsv", "commit\tval_bpb\tstatus\tdescription\nHEAD\t9.5\tkeep\ttheirs\n");
+    called(&repo, "import theirs.tsv --tag old").ok();
+    let run = |count: &str| {
+        let run = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments"];
+        ar(&repo, run.into_iter().chain([count, "--agent", &agent("0.9 0.8")])).ok()
+    };
+    run("1");
+    for repair in [|repo: &TestRepo| called(repo, "doctor --repair"), |repo| called(repo, "doctor")] {
+        repair(&repo).ok();
+    }
+    repo.rm("results.tsv");
+    run("2");
+    let rows = repo.read("results.tsv");
+    assert!(rows.lines().count() == 4 && !rows.contains("theirs"), "{rows}");
+    called(&repo, "doctor").ok();
 }
 
 #[cfg(feature = "crash-points")]
