@@ -90,7 +90,7 @@ impl GpuWatch {
     }
 }
 
-/// Looks at what the GPUs do, on a thread of its own as [`GpuWatch`] does.
+/// Looks at what the GPUs do, on a thread of its own: a driver call can take long, or never return.
 #[derive(Debug)]
 pub struct GpuMonitor {
     requests: SyncSender<()>,

@@ -6,7 +6,6 @@ use maud::{Markup, html};
 
 use super::safe::safe_line;
 use super::width::{columns, fit};
-use crate::domain::one_line;
 
 /// What a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +40,9 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Starts a table with these columns; a control character in a name becomes a space.
+    /// Starts a table with these columns; their names are cleaned as cells are.
     pub fn new(columns: impl IntoIterator<Item = (impl Into<String>, Align)>) -> Self {
-        let named = columns.into_iter().map(|(name, align)| (one_line(&name.into()), align));
+        let named = columns.into_iter().map(|(name, align)| (safe_line(&name.into()), align));
         Grid { columns: named.collect(), rows: Vec::new() }
     }
 

@@ -6,9 +6,10 @@ use anstyle::{AnsiColor, Style};
 
 use super::chart::{Glyphs, Series, chart_text};
 use super::render::counts_sentence;
+use super::safe::{safe_code, safe_line};
 use super::status::SessionStatus;
 use super::width::{columns, fit};
-use crate::domain::{GpuLoad, Number, Outcome, Record, clock_time, experiment_name, one_line};
+use crate::domain::{GpuLoad, Number, Outcome, Record, clock_time, experiment_name};
 use crate::rules::{History, format_gain};
 
 /// How many lines a chart takes at least: title, picture, the lane of what has no value, axis, legend.
@@ -144,7 +145,7 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<String> {
     let plain = Style::new();
     let red = plain.fg_color(Some(AnsiColor::Red.into()));
     let mut add = |name: &str, style: Style, value: &str| {
-        lines.push(format!("{name:<names$} {style}{}{style:#}", clean(value)));
+        lines.push(format!("{name:<names$} {style}{}{style:#}", safe_line(value)));
     };
     match scene.trouble {
         Some(trouble) => add(status.tag.as_str(), red, trouble),
@@ -213,7 +214,7 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: usize, room: usize) -> (Vec<S
         outcome: "now".into(),
         value: newest(&open.newest),
         took: open.elapsed.map(clock_time).unwrap_or_default(),
-        what: clean(&open.description),
+        what: safe_line(&open.description),
         ..Row::default()
     }));
     cells.extend(shown.iter().map(|record| Row::of(record)));
@@ -252,7 +253,7 @@ impl Row {
         Row {
             id: "#".into(),
             outcome: "outcome".into(),
-            value: clean(&scene.overview.series.metric),
+            value: safe_line(&scene.overview.series.metric),
             commit: "commit".into(),
             took: "took".into(),
             memory: "GiB".into(),
@@ -271,7 +272,7 @@ impl Row {
             commit: record.commit.short(8).to_owned(),
             took: if record.runs.is_empty() { String::new() } else { clock_time(record.run_seconds()) },
             memory: record.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
-            what: clean(&format!("{class}{}", record.description)),
+            what: safe_line(&format!("{class}{}", record.description)),
             style: match record.outcome {
                 Outcome::Keep => colour(AnsiColor::Green),
                 Outcome::Discard => Style::new(),
@@ -295,7 +296,7 @@ fn log_heading(scene: &Scene<'_>) -> String {
     let log = scene.status.log.as_deref().unwrap_or(std::path::Path::new("log"));
     // The folder of the runs and what is in it.
     let names: Vec<String> = log.iter().rev().take(3).map(|name| name.to_string_lossy().into_owned()).collect();
-    clean(&names.into_iter().rev().collect::<Vec<_>>().join("/"))
+    safe_line(&names.into_iter().rev().collect::<Vec<_>>().join("/"))
 }
 
 fn foot(scroll: Scroll, page: usize, scene: &Scene<'_>) -> String {
@@ -314,22 +315,10 @@ fn bold(text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Whether a character changes the order in which others are shown.
-fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Text on one line that does nothing but stand there.
-fn clean(text: &str) -> String {
-    one_line(text).replace(is_reordering, "")
-}
-
-/// A line of a log with its indentation, as [`clean`] makes it.
+/// A line of a log with its indentation, which does nothing but stand there.
 fn visible(line: &str) -> String {
     const TAB: &str = "    ";
-    let indent = line.chars().take_while(|c| c.is_whitespace());
-    let indent: String = indent.map(|c| if c == '\t' { TAB } else { " " }).collect();
-    indent + &clean(line)
+    safe_code(line).replace('\t', TAB)
 }
 
 /// A line in the characters that the terminal shows.

@@ -255,20 +255,25 @@ pub(super) fn record_message(record: &Record) -> Result<String, serde_json::Erro
 
 pub(super) fn parse_record(reference: &str, message: &str) -> Result<Record, SessionError> {
     let body = message.split_once("\n\n").map_or("", |(_, body)| body);
+    let bad = |source| SessionError::BadRecord { reference: reference.to_owned(), source };
     // A signature may follow the JSON document.
-    let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();
-    match documents.next() {
-        Some(Ok(document)) => match document.get("version").and_then(Value::as_u64) {
-            Some(found) if found > u64::from(FORMAT_VERSION) => {
-                Err(SessionError::NewerRecord { reference: reference.to_owned(), found })
-            }
-            _ => serde_json::from_value(document)
-                .map_err(|source| SessionError::BadRecord { reference: reference.to_owned(), source }),
-        },
-        Some(Err(source)) => Err(SessionError::BadRecord { reference: reference.to_owned(), source }),
-        None => Err(SessionError::BadRecord {
-            reference: reference.to_owned(),
-            source: serde::de::Error::custom("the tag's message has no body"),
+    match serde_json::Deserializer::from_str(body).into_iter::<Record>().next() {
+        Some(Ok(record)) if record.version <= FORMAT_VERSION => Ok(record),
+        Some(Ok(record)) => Err(newer(reference, record.version.into())),
+        // Of a newer one other things may be unknown, too.
+        Some(Err(source)) => Err(match version_of(body) {
+            Some(found) if found > u64::from(FORMAT_VERSION) => newer(reference, found),
+            _ => bad(source),
         }),
+        None => Err(bad(serde::de::Error::custom("the tag's message has no body"))),
     }
+}
+
+/// The version that a document says it has.
+fn version_of(document: &str) -> Option<u64> {
+    serde_json::Deserializer::from_str(document).into_iter::<Value>().next()?.ok()?.get("version")?.as_u64()
+}
+
+fn newer(reference: &str, found: u64) -> SessionError {
+    SessionError::NewerRecord { reference: reference.to_owned(), found }
 }

@@ -39,37 +39,49 @@ def main():
     body = git(folder, "for-each-ref", "--format=%(contents:body)", ref)
     model, base = json.loads(body), git(folder, "rev-parse", f"refs/heads/autoresearch/{tag}").decode().strip()
 
-    draw, best, stream = random.Random(7), 2.2206, []
-    for n in range(11, count + 1):
-        words = " ".join(draw.choices(WORDS, k=draw.randint(3, 8)))
-        text = HOSTILE[n // 6 % len(HOSTILE)] + " " + words if n % 6 == 0 else words
-        change = "".join(f"+{text} line {i}\n" for i in range(draw.randint(2, 40) if n % 50 else 900))
+    plan = experiments(count)
+    stream, kept = [], base
+    for n, kind, _, text in plan:
+        change = "".join(f"+{text} line {i}\n" for i in range(n % 40 + 2 if n % 50 else 900))
         stream += [f"blob\nmark :{n}\n", data(change), f"commit refs/import/{n}\nmark :{n + 100000}\n"]
-        stream += ["committer A <a@example.com> 1763500000 +0000\n", data(text), f"from {base}\n"]
+        stream += ["committer A <a@example.com> 1763500000 +0000\n", data(text), f"from {kept}\n"]
         stream += [f"M 100644 :{n} change.txt\n\n"]
+        kept = f":{n + 100000}" if kind == "keep" else kept
     git(folder, "fast-import", "--quiet", "--export-marks=marks", feed="".join(stream).encode())
     marks = dict(line.split() for line in (folder / "marks").read_text().splitlines())
     (folder / "marks").unlink()
 
     tags = []
-    for n in range(11, count + 1):
-        words = f"experiment {n}: " + (HOSTILE[n // 6 % len(HOSTILE)] if n % 6 == 0 else " ".join(draw.choices(WORDS, k=6)))
-        value = best + draw.gauss(0.01, 0.01) if n != 150 else 941.5
-        kind = "crash" if draw.random() < 0.08 else "keep" if value < best - 0.0004 else "discard"
-        best = min(best, value) if kind == "keep" else best
+    for n, kind, value, text in plan:
         commit, raw = marks[f":{n + 100000}"], f"{value:.6f}"
-        metric = {**model["metric"], "value": float(raw), "raw": raw} if kind != "crash" else {**model["metric"], "value": None, "raw": None}
-        failure = {"class": "oom", "excerpt": words} if kind == "crash" else None
-        record = {**model, "id": n, "commit": commit, "base": base, "description": words, "outcome": kind,
-                  "metric": metric, "failure": failure, "reason": f"because of {words}"}
+        number = {"value": None, "raw": None} if kind == "crash" else {"value": float(raw), "raw": raw}
+        failure = {"class": "oom", "excerpt": text} if kind == "crash" else None
+        record = {**model, "id": n, "commit": commit, "base": base, "description": f"experiment {n}: {text}", "outcome": kind,
+                  "metric": {**model["metric"], **number}, "failure": failure, "reason": f"because of {text}"}
+        base = commit if kind == "keep" else base
         tags += [f"tag {n}\nfrom {commit}\ntagger A <a@example.com> 1763500000 +0000\n", data(f"subject\n\n{json.dumps(record)}\n")]
         run = folder / ".autoresearch" / tag / "runs" / f"{n:05}"
         run.mkdir(parents=True)
-        log = "".join(f"step {i} {words}\r\n" for i in range(200))
+        log = "".join(f"step {i} {text}\r\n" for i in range(200))
         (run / "run.log").write_text(log, newline="")
     git(folder, "fast-import", "--quiet", feed="".join(tags).encode())
     moves = "".join(f"create {prefix}/{n:05} refs/tags/{n}\ndelete refs/tags/{n}\ndelete refs/import/{n}\n" for n in range(11, count + 1))
     git(folder, "update-ref", "--stdin", feed=moves.encode())
+    git(folder, "reset", "--quiet", "--hard", base)
+    subprocess.run([ar, "doctor", "--repair"], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+
+
+def experiments(count):
+    """Number, outcome, value and description of each experiment after the demo's."""
+    draw, best, plan = random.Random(7), 2.2206, []
+    for n in range(11, count + 1):
+        words = " ".join(draw.choices(WORDS, k=draw.randint(3, 8)))
+        text = HOSTILE[n // 6 % len(HOSTILE)] + " " + words if n % 6 == 0 else words
+        value = best * draw.gauss(1.004, 0.002) if n != 150 else 941.5
+        kind = "crash" if draw.random() < 0.08 else "keep" if value < best else "discard"
+        best = value if kind == "keep" else best
+        plan.append((n, kind, value, text))
+    return plan
 
 
 def data(text):

@@ -20,6 +20,7 @@ mod data;
 mod demo;
 mod demo_assets;
 mod disk;
+mod docs;
 mod doctor;
 mod durable;
 mod environment;

@@ -87,6 +87,6 @@ fn what_stands_in_a_record_does_nothing_to_a_terminal() {
             assert!(format != "md" || !text.contains("<script"), "{command:?}: {text}");
         }
         let text = ar(&repo, command).ok().stdout;
-        assert!(text.contains("red [5;31m"), "it is shown: {command:?} {text}");
+        assert!(text.contains("<script>alert(1)"), "it is shown: {command:?} {text}");
     }
 }

@@ -47,10 +47,10 @@ def asked(name):
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         return None
-    with open(path, "rb") as file:
-        said = file.read()
-    os.remove(path)
-    return said
+    # What is put there from now on is another one.
+    os.rename(path, path + ".taken")
+    with open(path + ".taken", "rb") as file:
+        return file.read()
 
 
 child, terminal = pty.fork()

@@ -161,11 +161,12 @@ fn screen_has(repo: &TestRepo, words: &[&str]) -> Option<String> {
     words.iter().all(|word| screen.contains(word)).then_some(screen)
 }
 
-/// Gives a file that `terminal.py` acts on.
+/// Gives a file that `terminal.py` acts on, and waits until it is taken.
 fn ask(repo: &TestRepo, name: &str, content: &str) {
-    let part = repo.outside().join("part");
+    let (part, file) = (repo.outside().join("part"), repo.outside().join(name));
     fs::write(&part, content).unwrap();
-    fs::rename(part, repo.outside().join(name)).unwrap();
+    fs::rename(part, &file).unwrap();
+    until("the one at the terminal", || (!file.exists()).then_some(()));
 }
 
 /// A watch that shows all of `words`.
