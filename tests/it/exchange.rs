@@ -115,12 +115,10 @@ fn rows_of_an_imported_session_are_not_written_into_results() {
     called(&repo, "import theirs.tsv --tag old").ok();
     let run = |count: &str| {
         let run = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments"];
-        ar(&repo, run.into_iter().chain([count, "--agent", &agent("0.9 0.8")])).ok()
+        ar(&repo, run.into_iter().chain([count, "--agent", &agent("better better")])).ok()
     };
     run("1");
-    for repair in [|repo: &TestRepo| called(repo, "doctor --repair"), |repo| called(repo, "doctor")] {
-        repair(&repo).ok();
-    }
+    called(&repo, "doctor --repair").ok();
     repo.rm("results.tsv");
     run("2");
     let rows = repo.read("results.tsv");
