@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, Record, json_text};
-use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json};
+use autoresearch::domain::{FORMAT_VERSION, json_text};
+use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json};
 use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
 use serde_json::{Value, json};
@@ -49,14 +49,8 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         Format::Csv => output::text(&grid(None).to_csv()),
         Format::Markdown => output::text(&grid(screen).to_markdown()),
         Format::Json => {
-            let with_notes = |record: &&Record| {
-                let mut value = json!(record);
-                if let (Value::Object(fields), Some(notes)) = (&mut value, notes.get(&record.id)) {
-                    fields.insert("notes".into(), json!(notes));
-                }
-                value
-            };
-            let experiments: Vec<Value> = selected.iter().map(with_notes).collect();
+            let experiments: Vec<Value> =
+                selected.iter().map(|record| record_json(record, notes.get(&record.id))).collect();
             output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "experiments": experiments}));
         }
     }

@@ -9,11 +9,13 @@ mod diff;
 mod doctor;
 mod error;
 mod exit;
+mod export;
 mod extract;
 mod finalize;
 mod foreign;
 mod globals;
 mod idea;
+mod import;
 mod init;
 mod log;
 mod man;
@@ -97,6 +99,8 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Restore(args) => restore::run(args),
         Command::Repro(args) => repro::run(args),
         Command::Finalize(args) => finalize::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
         Command::Brief(args) => brief::run(args),
         Command::Idea(args) => idea::run(args),
         Command::Extract(args) => extract::run(args),

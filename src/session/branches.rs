@@ -45,6 +45,7 @@ impl SessionView {
         branch: Option<String>,
         worktree: Option<&Path>,
     ) -> Result<Restored, SessionError> {
+        SessionView::require_commit(record)?;
         let branch = branch.unwrap_or_else(|| format!("{}-{}", self.tag, record.id));
         let full = self.free_branch(&branch)?;
         let place = worktree.map(|dir| self.repo.place_for_worktree(dir)).transpose()?;
@@ -98,7 +99,12 @@ impl SessionView {
     fn kept_chain(&self) -> Result<Vec<&Record>, SessionError> {
         let kept = self.history.records().iter().filter(|record| record.id == 0 || record.outcome == Outcome::Keep);
         let chain: Vec<&Record> = kept.collect();
+        chain.iter().try_for_each(|record| SessionView::require_commit(record))?;
         match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {
+            // Another tool may have merged, or amended what it kept.
+            Some(pair) if pair[1].imported.is_some() => {
+                Err(SessionError::NoChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
+            }
             Some(pair) => {
                 Err(SessionError::BrokenChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
             }

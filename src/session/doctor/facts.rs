@@ -108,6 +108,11 @@ impl Facts {
         !has_files && self.refs.is_empty() && self.broken.is_empty() && self.holder.is_none()
     }
 
+    /// Whether it was made of another tool's ledger: it has records, and nothing else.
+    pub(super) fn is_imported(&self) -> bool {
+        self.terms().is_some_and(|terms| terms.imported)
+    }
+
     /// A record that can be read and is that of its ref.
     fn sound<'a>(&self, found: &'a RecordRef) -> Option<&'a Record> {
         sound(found, &self.tag)
@@ -155,10 +160,11 @@ impl Facts {
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
     }
 
-    /// What the tip of its branch is; `None` where nothing tells where the branch should be, or its file is torn.
+    /// What the tip of its branch is; `None` where there is none, nothing tells where it should be, or
+    /// its file is torn.
     pub(super) fn tip(&self, repo: &Repo) -> Result<Option<Tip>, SessionError> {
         let branch = self.tag.branch_ref();
-        if self.broken.iter().any(|broken| broken.name == branch) {
+        if self.is_imported() || self.broken.iter().any(|broken| broken.name == branch) {
             return Ok(None);
         }
         let Some(expected) = self.expected_tip() else { return Ok(None) };

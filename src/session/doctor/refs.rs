@@ -32,8 +32,16 @@ pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
         }
     }
     if found.is_empty() {
-        let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
-        found.push(Finding::ok(Area::Refs, format!("{}{tip}", facts.tag.branch())));
+        found.push(Finding::ok(
+            Area::Refs,
+            match facts.is_imported() {
+                true => "imported; it has records and no branch".to_owned(),
+                false => {
+                    let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
+                    format!("{}{tip}", facts.tag.branch())
+                }
+            },
+        ));
     }
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
 }
@@ -184,7 +192,7 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     for RecordRef { id, record, .. } in &facts.refs {
         let Ok(record) = record else { continue };
         for (commit, what) in [(&record.commit, "commit"), (&record.base, "base")] {
-            if !repo.has_commit(commit) && !gone.contains(&commit) {
+            if commit.is_known() && !repo.has_commit(commit) && !gone.contains(&commit) {
                 gone.push(commit);
                 found.push(lost(format!("the {what} {} of experiment {id} is not in the repository", commit.short(8))));
             }
