@@ -88,6 +88,10 @@ pub enum SessionError {
     BrokenChain { tag: String, id: u32, before: u32 },
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
+    #[error("there is no {} to link", .0.display())]
+    NothingToLink(PathBuf),
+    #[error("{} is in the new working tree already", .0.display())]
+    LinkedAlready(PathBuf),
     #[error("session {0} has kept nothing")]
     NothingKept(String),
     #[error("the backlog has no idea {0}")]
@@ -270,6 +274,12 @@ impl SessionError {
             SessionError::BranchTaken(_) | SessionError::SessionBranch(_) => "name another one with --branch".into(),
             SessionError::OtherSession { .. } => "leave --tag out".into(),
             SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
+            SessionError::NothingToLink(_) => {
+                "name an untracked file or folder; `git status --short --ignored` lists them".into()
+            }
+            SessionError::LinkedAlready(path) => {
+                format!("leave --link {} out: what git tracks is checked out there", shell_word(path))
+            }
             SessionError::NothingKept(tag) => format!("`ar log {tag}` says what became of its experiments"),
             SessionError::NoIdea(_) => "`ar idea list` lists them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
