@@ -26,7 +26,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let grid = record_grid(&record, &notes);
     match format {
         Format::Table => {
-            output::text(&grid.to_table(output::width()));
+            output::text(&grid.to_fields(output::width()));
             if !diff.is_empty() {
                 output::line("");
                 output::untrusted(&diff);

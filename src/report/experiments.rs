@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::{Column, DEFAULT, Shown, incumbents};
+use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents};
 use super::grid::{Align, Grid};
 use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, one_line};
 use crate::rules::{History, format_distance};
@@ -17,6 +17,8 @@ pub fn experiments_grid(
     screen: Option<Clock>,
 ) -> Grid {
     let mut columns = columns.to_vec();
+    // What was asked for stays.
+    let spare = if columns.is_empty() { SPARE.to_vec() } else { Vec::new() };
     if columns.is_empty() {
         columns.extend(DEFAULT);
         if screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id)) {
@@ -25,7 +27,7 @@ pub fn experiments_grid(
     }
     let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
     let incumbents = incumbents(history);
-    let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric)));
+    let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric))).sparing(spare);
     for record in selected {
         let (notes, incumbent) = (notes.get(&record.id).map_or(&[][..], Vec::as_slice), incumbents.get(&record.id));
         let shown = Shown { record, notes, incumbent };
