@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::args::ShowArgs;
 use super::error::CliError;
 use super::run::current_dir;
+use super::settings::clock;
 use super::{output, pager};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
@@ -23,7 +24,8 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let dropped = view.folder.why_dropped(record.id);
     let notes = view.notes([&record])?.remove(&record.id).unwrap_or_default();
     let _pager = pager::start();
-    let grid = record_grid(&record, &notes);
+    let screen = (format == Format::Table).then(clock).transpose()?;
+    let grid = record_grid(&record, &notes, screen);
     match format {
         Format::Table => {
             output::text(&grid.to_fields(output::width()));

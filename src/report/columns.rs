@@ -160,7 +160,8 @@ impl Column {
     }
 }
 
-fn time(at: Timestamp, screen: Option<Clock>) -> String {
+/// A moment as on the `screen` of who has that clock, else in UTC.
+pub(super) fn time(at: Timestamp, screen: Option<Clock>) -> String {
     screen.map_or_else(|| at.to_string(), |clock| clock.said(at))
 }
 

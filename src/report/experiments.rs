@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents};
+use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents, time};
 use super::grid::{Align, Grid};
 use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, one_line};
 use crate::rules::{History, format_distance};
@@ -43,8 +43,8 @@ pub(super) fn signed_gain(direction: Direction, value: &Number, before: &Number)
 }
 
 /// The fields of one record and the notes on it, a row each. Of an experiment that was reworked each version stands above
-/// its run and its guards.
-pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
+/// its run and its guards. Times are said as on the `screen` of who has that clock, else in UTC.
+pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Grid {
     let mut grid = Grid::new([("field", Align::Left), ("value", Align::Left)]);
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
@@ -82,11 +82,11 @@ pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
         add(name, one_line(value));
     }
     for note in notes {
-        let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {at})"));
+        let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {})", time(at, screen)));
         add("note", format!("{}{}", note.text, by.unwrap_or_default()));
     }
-    add("started", record.started.to_string());
-    add("finished", record.finished.to_string());
+    add("started", time(record.started, screen));
+    add("finished", time(record.finished, screen));
     for (name, value) in &record.metrics {
         if *name != record.metric.name {
             // 6785 is stored as the double that it is compared as.
