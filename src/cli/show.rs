@@ -59,7 +59,7 @@ fn print_tail(view: &SessionView, record: &Record) -> Result<bool, CliError> {
     let tail = view.log_tail(record.id)?;
     if !tail.is_empty() {
         output::line(&format!("\nthe end of {}", view.run_log(record.id).display()));
-        output::text(&tail);
+        output::untrusted(tail.as_bytes());
     }
     Ok(!tail.is_empty())
 }
