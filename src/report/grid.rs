@@ -204,7 +204,7 @@ impl Grid {
                     @for row in &self.rows {
                         tr {
                             @for (place, cell) in row.iter().enumerate() {
-                                td.number[is_number(place)] { (cell) }
+                                td.number[is_number(place)] data-name=(safe_line(&self.columns[place].0)) { (cell) }
                             }
                         }
                     }
