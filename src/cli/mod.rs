@@ -78,8 +78,8 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(command: Command) -> Result<ExitCode, CliError> {
     match command {
-        Command::Run(args) => run::run(args),
-        Command::Try(args) => try_one::run(args),
+        Command::Run(args) => run::run(args).map_err(CliError::of_start),
+        Command::Try(args) => try_one::run(args).map_err(CliError::of_start),
         Command::Resume(args) => run::resume(args),
         Command::Report(args) => report::run(args),
         Command::Status(args) => status::run(args),
@@ -95,7 +95,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Idea(args) => idea::run(args),
         Command::Extract(args) => extract::run(args),
         Command::Doctor(args) => doctor::run(args),
-        Command::Init(args) => init::run(args),
+        Command::Init(args) => init::run(args).map_err(CliError::of_start),
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

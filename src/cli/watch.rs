@@ -176,7 +176,7 @@ impl<'a> View<'a> {
     fn look(&mut self) {
         self.loads = self.gpus.look();
         if !self.lookout.is_there() {
-            self.trouble = Some(SessionError::NoSession(Some(self.tag.to_string())).to_string());
+            self.trouble = Some(SessionError::NoSession { tag: Some(self.tag.clone()), there: Vec::new() }.to_string());
             return;
         }
         let status = match self.lookout.look() {
