@@ -28,8 +28,8 @@ pub struct Finalized {
     pub branch: String,
     /// The commit that it begins on: the one that the session started from.
     pub start: CommitId,
-    /// Its commits with the number of the experiment, oldest first; the newest experiment for a single one.
-    pub commits: Vec<(u32, CommitId)>,
+    /// Its commits with their subjects, oldest first.
+    pub commits: Vec<(CommitId, String)>,
 }
 
 impl SessionView {
@@ -74,21 +74,23 @@ impl SessionView {
         let [baseline, kept @ ..] = chain.as_slice() else {
             return Err(SessionError::NothingKept(self.tag.to_string()));
         };
+        let subject = |message: &str| message.lines().next().unwrap_or_default().to_owned();
         let Some(last) = kept.last() else { return Err(SessionError::NothingKept(self.tag.to_string())) };
         let start = baseline.commit.clone();
         let mut commits = Vec::new();
         if squash {
             let message = squashed_message(&self.tag, &chain);
-            commits.push((last.id, self.repo.commit_tree_of(&last.commit, &start, &message)?));
+            commits.push((self.repo.commit_tree_of(&last.commit, &start, &message)?, subject(&message)));
         } else {
             let mut tip = start.clone();
             for pair in chain.windows(2) {
                 let [before, record] = pair else { continue };
-                tip = self.repo.commit_tree_of(&record.commit, &tip, &kept_message(&self.tag, record, before))?;
-                commits.push((record.id, tip.clone()));
+                let message = kept_message(&self.tag, record, before);
+                tip = self.repo.commit_tree_of(&record.commit, &tip, &message)?;
+                commits.push((tip.clone(), subject(&message)));
             }
         }
-        let tip = commits.last().map_or(&start, |(_, commit)| commit);
+        let tip = commits.last().map_or(&start, |(commit, _)| commit);
         let why = format!("branch: what session {} kept", self.tag);
         self.repo.create_branch(&full, tip, &why)?;
         Ok(Finalized { branch, start, commits })
