@@ -80,6 +80,8 @@ pub enum SessionError {
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
     #[error("the branch {0} exists already")]
     BranchTaken(String),
+    #[error("the branch {branch} exists already, checked out in {}", worktree.display())]
+    RestoredAlready { branch: String, worktree: PathBuf },
     #[error("the branch {0} is a session's, or would be taken for one")]
     SessionBranch(String),
     #[error("session {tag} was asked about, and {name} is of another one")]
@@ -269,6 +271,11 @@ impl SessionError {
             }
             SessionError::AmbiguousExperiment { .. } => "write more digits, or the number".into(),
             SessionError::BranchTaken(_) | SessionError::SessionBranch(_) => "name another one with --branch".into(),
+            SessionError::RestoredAlready { worktree, .. } => format!(
+                "name another one with --branch; or if a call that was killed left it half made: git worktree remove --force \
+                 {}, and call this again",
+                shell_word(worktree)
+            ),
             SessionError::OtherSession { .. } => "leave --tag out".into(),
             SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
             SessionError::NothingToLink(_) => {
