@@ -44,7 +44,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::TagError;
 use autoresearch::session::SessionError;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::archiver;
@@ -59,9 +59,9 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
     // Of a subcommand's help nobody expects to learn about the archiver.
     let own_option = args.get(1).is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
-    let matches = match Cli::command().try_get_matches_from(args) {
+    let matches = match Cli::command().try_get_matches_from(&args) {
         Ok(matches) => matches,
-        Err(error) => return clap_exit(&error, own_option),
+        Err(error) => return clap_exit(&with_whole_usage(error, &args), own_option),
     };
     let command = match Cli::from_arg_matches(&matches) {
         Ok(Cli { command, globals }) => {
@@ -100,6 +100,22 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// The same error with the usage of its command as the help has it: what clap shows names what was given, and hides that there
+/// are options.
+fn with_whole_usage(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+    let mut command = Cli::command();
+    command.build();
+    let mut innermost = &command;
+    for arg in args.iter().skip(1) {
+        innermost = innermost.find_subcommand(arg).unwrap_or(innermost);
+    }
+    if error.get(ContextKind::Usage).is_some() {
+        let usage = innermost.clone().render_usage();
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    }
+    error
 }
 
 /// Prints help, version or a usage error as clap words it. Help and version of the program itself also name the archiver
