@@ -9,11 +9,13 @@ mod diff;
 mod doctor;
 mod error;
 mod exit;
+mod export;
 mod extract;
 mod finalize;
 mod foreign;
 mod globals;
 mod idea;
+mod import;
 mod init;
 mod log;
 mod man;
@@ -70,9 +72,15 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => return clap_exit(&error, own_option),
     };
-    match dispatch(command) {
-        Ok(code) => code,
-        Err(error) => error.print(),
+    let is_loop = matches!(command, Command::Run(_) | Command::Resume(_) | Command::Try(_));
+    match (dispatch(command), output::failure()) {
+        // A loop is not held up by what becomes of its words.
+        (Ok(code), Some(failure)) if !is_loop && code == ExitCode::SUCCESS => {
+            let error = format!("the answer is not whole: {failure}");
+            CliError::new(error, Some("write it to a place with room".into())).print()
+        }
+        (Ok(code), _) => code,
+        (Err(error), _) => error.print(),
     }
 }
 
@@ -91,6 +99,8 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Restore(args) => restore::run(args),
         Command::Repro(args) => repro::run(args),
         Command::Finalize(args) => finalize::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
         Command::Brief(args) => brief::run(args),
         Command::Idea(args) => idea::run(args),
         Command::Extract(args) => extract::run(args),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::args::ShowArgs;
 use super::error::CliError;
 use super::run::current_dir;
-use super::{output, pager};
+use super::{note, output, pager};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
@@ -21,7 +21,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let (view, record) = SessionView::open_at(&current_dir()?, &args.experiment, args.tag)?;
     let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
-    let notes = view.notes([&record])?.remove(&record.id).unwrap_or_default();
+    let notes = note::on(&view, [&record]).remove(&record.id).unwrap_or_default();
     let _pager = pager::start();
     let grid = record_grid(&record, &notes);
     match format {

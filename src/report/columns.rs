@@ -142,6 +142,8 @@ impl Column {
             Column::Seconds => format!("{:.1}", record.run_seconds()),
             Column::Agent => record.agent.as_ref().map(|call| format!("{:.1}", call.seconds)).unwrap_or_default(),
             Column::Failure => record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default(),
+            // Of an imported one that is not known.
+            Column::When if record.imported.is_some() => String::new(),
             Column::When => time(record.finished, screen),
             Column::Direction => record.direction.clone().unwrap_or_default(),
             Column::Reason => record.reason.clone(),

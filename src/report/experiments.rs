@@ -57,9 +57,11 @@ pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
     add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
     add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
     add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());
-    add("commit", record.commit.to_string());
-    add("base", record.base.to_string());
-    add("change", record.diff.to_string());
+    add("commit", record.commit.short(usize::MAX).to_owned());
+    add("base", record.base.short(usize::MAX).to_owned());
+    if record.commit.is_known() {
+        add("change", record.diff.to_string());
+    }
     let mut runs = record.runs.iter();
     for (number, version) in (1..).zip(&record.versions) {
         let kept = version.saved.rsplit('/').next().unwrap_or_default();
@@ -83,8 +85,12 @@ pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
         let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {at})"));
         add("note", format!("{}{}", note.text, by.unwrap_or_default()));
     }
-    add("started", record.started.to_string());
-    add("finished", record.finished.to_string());
+    if record.imported.is_some() {
+        add("imported", record.finished.to_string());
+    } else {
+        add("started", record.started.to_string());
+        add("finished", record.finished.to_string());
+    }
     for (name, value) in &record.metrics {
         if *name != record.metric.name {
             // 6785 is stored as the double that it is compared as.

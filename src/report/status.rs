@@ -192,6 +192,10 @@ impl SessionStatus {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
+    fn is_imported(&self) -> bool {
+        self.contract.as_ref().is_some_and(|contract| contract.imported)
+    }
+
     /// Whether the goal is reached, where there is one.
     fn is_at_goal(&self) -> bool {
         let (Some(contract), Some((_, best))) = (&self.contract, self.history.best()) else { return false };
@@ -232,6 +236,9 @@ impl SessionStatus {
                 if self.activity == Activity::RunningAlone {
                     next.push((format!("ar stop {tag} --now"), "ends its run and puts everything back"));
                 }
+            }
+            Activity::Idle if self.is_imported() => {
+                next.push((format!("ar restore best --tag {tag}"), "puts its best code on a branch"));
             }
             Activity::Idle if at_cap => {
                 next.push((format!("ar resume {tag} --max-experiments N"), "goes on to a higher number"));
@@ -313,7 +320,13 @@ impl SessionStatus {
         let mut text = String::new();
         let mut add = |name: &str, value: String| text += &fact(markdown, name, &value);
         let place = self.worktree.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
-        add("session", format!("{} on branch {}{place}", self.tag, self.tag.branch()));
+        add(
+            "session",
+            match self.is_imported() {
+                true => format!("{}, imported from another tool's ledger", self.tag),
+                false => format!("{} on branch {}{place}", self.tag, self.tag.branch()),
+            },
+        );
         add("doing", self.doing());
         if let Some(ended) = &self.ended {
             add("ended", ended.clone());

@@ -15,7 +15,7 @@ fn record(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Rec
     let run = json!({"command": "c", "seed": null, "started": "2025-11-20T01:00:00Z", "seconds": 300.0, "exit": 0,
         "signal": null, "value": number});
     serde_json::from_value(json!({
-        "version": 1, "id": id, "tag": "nov20", "commit": format!("{id:040x}"), "base": "b",
+        "version": 1, "id": id, "tag": "nov20", "commit": format!("{:040x}", id + 1), "base": "b",
         "description": description, "direction": null, "outcome": outcome, "failure": failure, "reason": "",
         "metric": {"name": "val_bpb", "direction": "lower", "value": number, "raw": value}, "metrics": {},
         "memory_gb": 14.25, "runs": [run], "diff": {"files": 0, "added": 0, "deleted": 0}, "agent": null,

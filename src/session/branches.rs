@@ -45,6 +45,7 @@ impl SessionView {
         branch: Option<String>,
         worktree: Option<&Path>,
     ) -> Result<Restored, SessionError> {
+        SessionView::require_commit(record)?;
         let branch = branch.unwrap_or_else(|| format!("{}-{}", self.tag, record.id));
         let left = if worktree.is_some() { self.left_branch(&branch, &record.commit)? } else { None };
         let full = left.clone().map_or_else(|| self.free_branch(&branch), Ok)?;
@@ -105,7 +106,12 @@ impl SessionView {
     fn kept_chain(&self) -> Result<Vec<&Record>, SessionError> {
         let kept = self.history.records().iter().filter(|record| record.id == 0 || record.outcome == Outcome::Keep);
         let chain: Vec<&Record> = kept.collect();
+        chain.iter().try_for_each(|record| SessionView::require_commit(record))?;
         match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {
+            // Another tool may have merged, or amended what it kept.
+            Some(pair) if pair[1].imported.is_some() => {
+                Err(SessionError::NoChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
+            }
             Some(pair) => {
                 Err(SessionError::BrokenChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
             }

@@ -67,6 +67,9 @@ impl SessionView {
     /// The terms were changed after they were approved.
     pub fn brief(&self, now: Timestamp, is_called: bool) -> Result<String, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| no_session(&self.repo, &self.tag))?;
+        if contract.imported {
+            return Err(SessionError::ImportedSession(self.tag.to_string()));
+        }
         refuse_changed(&self.repo, &self.tag, contract)?;
         let journal = self.journal();
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);

@@ -98,6 +98,20 @@ pub enum SessionError {
     NothingKept(String),
     #[error("the backlog has no idea {0}")]
     NoIdea(u32),
+    #[error("what session {tag} kept is no chain: experiment {id} was not made on experiment {before}")]
+    NoChain { tag: String, id: u32, before: u32 },
+    #[error("session {0} was imported: it has no command, and nothing goes on from it")]
+    ImportedSession(String),
+    #[error("the commit of experiment {id} of session {tag} is not known: {why}")]
+    UnknownCommit { tag: String, id: u32, why: String },
+    #[error("there is a session {0} already, or something is left of one")]
+    TagTaken(Tag),
+    #[error("{} has no row that can be imported", .0.display())]
+    NothingToImport(PathBuf),
+    #[error("session {tag} has no experiment yet")]
+    NothingToExport { tag: String },
+    #[error("another experiment of MLflow's is called {tag}: {}", other.display())]
+    MlflowNamesake { tag: String, other: PathBuf },
     #[error("the record {reference} cannot be read")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
@@ -300,6 +314,23 @@ impl SessionError {
             }
             SessionError::BaselineFailed { printed, .. } => {
                 format!("name one of the numbers that the log has with --metric: {}", cut(printed).join(", "))
+            }
+            SessionError::ImportedSession(tag) => format!(
+                "`ar restore best --tag {tag}` puts its best code on a branch; from there `ar run --tag NEW --metric NAME \
+                 --cmd COMMAND` begins a session"
+            ),
+            SessionError::NoChain { tag, id, .. } => {
+                format!("`ar restore {id} --tag {tag}` takes out one of them as it is")
+            }
+            SessionError::UnknownCommit { .. } => {
+                "if another repository has it, `git fetch` it from there, and import the ledger anew with `--tag NEW`"
+                    .into()
+            }
+            SessionError::TagTaken(_) => "name another one with --tag".into(),
+            SessionError::NothingToExport { tag } => format!("`ar status {tag}` says what is happening"),
+            SessionError::MlflowNamesake { .. } => "write it into another folder with --output DIR".into(),
+            SessionError::NothingToImport(path) => {
+                format!("`ar log --ledger {}` shows what can be read of it", shell_word(path))
             }
             SessionError::NewerRecord { .. } => "continue this session with the newer ar that wrote it".into(),
             SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),

@@ -83,6 +83,9 @@ impl Plan {
             }
             None => None,
         };
+        if let Some(stored) = known.as_ref().filter(|stored| stored.imported) {
+            return Err(SessionError::ImportedSession(stored.tag.to_string()));
+        }
         let continued = known.is_some();
         if let (Some(tag), true) = (&tag, continued) {
             refuse_gaps(&repo, tag)?;

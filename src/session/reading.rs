@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::domain::{Contract, Drift, ExperimentName, FORMAT_VERSION, Record, Tag, Which};
+use crate::domain::{Contract, Drift, ExperimentName, FORMAT_VERSION, Imported, Record, Tag, Which, cut};
 use crate::git::{Head, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::rules::{History, Unfound, find_experiment};
@@ -40,9 +40,9 @@ impl SessionView {
         Ok(SessionView { repo, tag, folder, contract, history })
     }
 
-    /// The change of an experiment as a unified diff; empty for the baseline.
+    /// The change of an experiment as a unified diff; empty for the baseline, and where the commit is not known.
     pub fn diff(&self, record: &Record) -> Result<Vec<u8>, SessionError> {
-        if record.base == record.commit {
+        if record.base == record.commit || !record.commit.is_known() {
             return Ok(Vec::new());
         }
         Ok(self.repo.diff_text(&record.base, &record.commit)?)
@@ -97,6 +97,21 @@ impl SessionView {
         let view = SessionView::open(dir, name.tag.clone().or(tag))?;
         let record = view.find(&name.which)?.clone();
         Ok((view, record))
+    }
+
+    /// Refuses an experiment whose code nobody knows: another tool's, whose ledger names no commit of this repository.
+    pub fn require_commit(record: &Record) -> Result<(), SessionError> {
+        if record.commit.is_known() {
+            return Ok(());
+        }
+        let why = match &record.imported {
+            Some(Imported { file, line, commit_text: Some(text), .. }) if !text.trim().is_empty() => {
+                format!("line {line} of {file} names `{}`, and there is no such commit here", cut(text.trim(), 40))
+            }
+            Some(Imported { file, line, .. }) => format!("line {line} of {file} names none"),
+            None => "its record names none".to_owned(),
+        };
+        Err(SessionError::UnknownCommit { tag: record.tag.to_string(), id: record.id, why })
     }
 
     /// The experiment that is meant.

@@ -79,6 +79,10 @@ impl SessionView {
         tell: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
+        SessionView::require_commit(record)?;
+        if contract.imported {
+            return Err(SessionError::ImportedSession(self.tag.to_string()));
+        }
         let links = rerun.links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
         let dir = match &rerun.worktree {
             Some(dir) => dir.clone(),

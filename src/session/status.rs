@@ -84,14 +84,15 @@ impl<'a> Lookout<'a> {
         // A session that is only being opened has them in a moment.
         let is_new = owner.is_some() && history.records().is_empty();
         let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
-        if !is_whole && !is_new {
+        let contract =
+            contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
+        let is_imported = contract.as_ref().is_some_and(|contract| contract.imported);
+        if !is_whole && !is_new && !is_imported {
             let state = folder.state();
             damage
                 .0
                 .push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
         }
-        let contract =
-            contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
 
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
         let outage = journal.as_ref().and_then(|journal| journal.outage.clone());

@@ -30,6 +30,13 @@ pub(in crate::cli) struct LedgerArgs {
     /// Read this ledger instead of a session; whoever wrote it
     #[arg(long = "ledger", value_name = "FILE")]
     pub(in crate::cli) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(in crate::cli) said: SaidArgs,
+}
+
+/// What a ledger does not say itself.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SaidArgs {
     /// The ledger's column to look at
     #[arg(long, value_name = "NAME", requires = "file")]
     pub(in crate::cli) metric: Option<String>,

@@ -70,7 +70,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         findings.extend(refs::look(&repo, facts, sessions.len() == 1));
         findings.extend(records::look(&repo, facts));
         // Where the folder should be stands something else, and that was said.
-        if repository::in_the_way(&repo).is_none() {
+        if repository::in_the_way(&repo).is_none() && !facts.is_imported() {
             findings.extend(state::look(&repo, facts));
         }
     }
@@ -125,10 +125,10 @@ impl Patients {
         Ok(patients)
     }
 
-    /// The same without what is only left of sessions.
+    /// The same without what is only left of sessions, and those that were imported: they have no files to be mended.
     pub(super) fn sessions(mut self) -> Patients {
-        self.meant.retain(|facts| !facts.is_remains());
-        self.others.retain(|facts| !facts.is_remains());
+        self.meant.retain(|facts| !facts.is_remains() && !facts.is_imported());
+        self.others.retain(|facts| !facts.is_remains() && !facts.is_imported());
         self
     }
 
