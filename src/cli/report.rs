@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Note, with_causes};
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
-use autoresearch::session::{SessionError, SessionView};
+use autoresearch::session::{SessionError, SessionView, no_session};
 use autoresearch::state;
 
 use super::args::ReportArgs;
@@ -52,7 +52,7 @@ fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
     let (metric, direction) = match (&view.contract, view.history.records().first()) {
         (Some(contract), _) => (contract.metric.name.clone(), contract.metric.direction),
         (None, Some(record)) => (record.metric.name.clone(), record.metric.direction),
-        (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
+        (None, None) => return Err(no_session(&view.repo, &view.tag).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
     Ok(report.with_course(&view.history, view.course()).with_notes(notes))

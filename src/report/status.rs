@@ -43,7 +43,7 @@ pub struct SessionStatus {
     pub at_work: Option<f64>,
     /// When the journal was last written.
     pub last_seen: Option<Timestamp>,
-    /// How long ago that is, in seconds.
+    /// How long ago that is, in seconds, or how long nothing was written into the log of what goes on, if that is less.
     pub silent: Option<f64>,
     /// The terms.
     pub contract: Option<Contract>,

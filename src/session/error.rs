@@ -70,16 +70,18 @@ pub enum SessionError {
     CheckedOutElsewhere { branch: String, worktree: PathBuf },
     #[error("the branch {branch} is at {tip}, which is no experiment: {subject}")]
     UnrecordedTip { branch: String, tip: String, subject: String, base: String },
-    #[error("there is no session{}", .0.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
-    NoSession(Option<String>),
-    #[error("there are several sessions: {0}")]
-    WhichSession(String),
+    #[error("there is no session{}", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
+    NoSession { tag: Option<Tag>, there: Vec<Tag> },
+    #[error("there are several sessions: {}", names(.0))]
+    WhichSession(Vec<Tag>),
     #[error("session {tag} has no experiment {name}")]
     NoExperiment { tag: String, name: String, last: Option<u32> },
     #[error("`{name}` is the start of several commits of session {tag}: {}", candidates.join(", "))]
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
     #[error("the branch {0} exists already")]
     BranchTaken(String),
+    #[error("the branch {branch} exists already, checked out in {}", worktree.display())]
+    RestoredAlready { branch: String, worktree: PathBuf },
     #[error("the branch {0} is a session's, or would be taken for one")]
     SessionBranch(String),
     #[error("session {tag} was asked about, and {name} is of another one")]
@@ -179,6 +181,10 @@ fn changed_terms(drifts: &[Drift]) -> String {
     if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
 }
 
+fn names(tags: &[Tag]) -> String {
+    tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// The names of some files, the first ones of many.
 pub(super) fn list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -265,8 +271,15 @@ impl SessionError {
                     "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {base}"
                 )
             }
-            SessionError::NoSession(_) => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
-            SessionError::WhichSession(_) => "name one of them".into(),
+            SessionError::NoSession { there, .. } => match there.as_slice() {
+                [] => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
+                [only] => format!("the only session is {only}"),
+                there => format!("the sessions are {}", names(there)),
+            },
+            SessionError::WhichSession(tags) => match tags.last() {
+                Some(tag) => format!("name one of them, as in `ar report {tag}` or `ar show best --tag {tag}`"),
+                None => "name one of them".into(),
+            },
             SessionError::NoExperiment { tag, last: Some(last), .. } => {
                 format!("it has 0 to {last}; `ar log {tag}` lists them")
             }
@@ -275,6 +288,11 @@ impl SessionError {
             }
             SessionError::AmbiguousExperiment { .. } => "write more digits, or the number".into(),
             SessionError::BranchTaken(_) | SessionError::SessionBranch(_) => "name another one with --branch".into(),
+            SessionError::RestoredAlready { worktree, .. } => format!(
+                "name another one with --branch; or if a call that was killed left it half made: git worktree remove --force \
+                 {}, and call this again",
+                shell_word(worktree)
+            ),
             SessionError::OtherSession { .. } => "leave --tag out".into(),
             SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
             SessionError::NothingToLink(_) => {

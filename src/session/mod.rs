@@ -59,7 +59,7 @@ pub use learning::open_backlog;
 pub use mlflow::MlflowExport;
 pub use open::{Observer, Session};
 pub use plan::{Drive, Plan};
-pub use reading::{SessionView, find_session, session_tags};
+pub use reading::{SessionView, find_session, no_session, session_tags};
 pub use repro::{Reproduced, Rerun, Rerunning};
 pub use status::{Lookout, look_at_sessions};
 pub use stop::{Stopped, ask_to_stop, end_run_only};

@@ -183,7 +183,7 @@ impl Plan {
 fn only_session(repo: &Repo) -> Result<Option<Tag>, SessionError> {
     match find_session(repo, None) {
         Ok(tag) => Ok(Some(tag)),
-        Err(SessionError::NoSession(_)) => Ok(None),
+        Err(SessionError::NoSession { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -128,6 +128,11 @@ impl SessionView {
     }
 }
 
+/// Says that there is no session of that name, and which ones there are as far as that can be read.
+pub fn no_session(repo: &Repo, tag: &Tag) -> SessionError {
+    SessionError::NoSession { tag: Some(tag.clone()), there: session_tags(repo).unwrap_or_default() }
+}
+
 /// Says that a session has no experiment of that name, and which ones it has.
 pub(super) fn no_experiment(history: &History, tag: &Tag, name: String) -> SessionError {
     let last = history.records().last().map(|record| record.id);
@@ -166,7 +171,7 @@ pub(super) fn readable_refs(repo: &Repo, prefix: &str) -> Result<Vec<(String, St
 /// The session that a command is about: the one named, or that of HEAD's branch, or the only one there is.
 pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> {
     if let Some(tag) = tag {
-        return if is_session(repo, &tag)? { Ok(tag) } else { Err(SessionError::NoSession(Some(tag.to_string()))) };
+        return if is_session(repo, &tag)? { Ok(tag) } else { Err(no_session(repo, &tag)) };
     }
     if let Some(tag) = session_of_head(&repo.head()?)
         && is_session(repo, &tag)?
@@ -175,9 +180,9 @@ pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> 
     }
     let mut tags = session_tags(repo)?;
     match tags.len() {
-        0 => Err(SessionError::NoSession(None)),
+        0 => Err(SessionError::NoSession { tag: None, there: tags }),
         1 => Ok(tags.remove(0)),
-        _ => Err(SessionError::WhichSession(tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", "))),
+        _ => Err(SessionError::WhichSession(tags)),
     }
 }
 

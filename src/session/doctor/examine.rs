@@ -8,7 +8,7 @@ use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
-use crate::session::reading::session_of_head;
+use crate::session::reading::{no_session, session_of_head};
 use crate::session::terms::Asked;
 use crate::state::SEE_DOCTOR;
 
@@ -51,7 +51,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         }
     };
     let patients = match Patients::find(&repo, tag) {
-        Err(error @ SessionError::NoSession(_)) => return Err(error),
+        Err(error @ SessionError::NoSession { .. }) => return Err(error),
         Err(error) => {
             let mut findings = repository::look(&repo, &[]);
             findings.push(finding_of(Area::Refs, &error));
@@ -111,7 +111,7 @@ impl Patients {
     pub(super) fn find(repo: &Repo, tag: Option<&Tag>) -> Result<Patients, SessionError> {
         let tags = known_tags(repo)?;
         let meant = match tag {
-            Some(tag) if !tags.contains(tag) => return Err(SessionError::NoSession(Some(tag.to_string()))),
+            Some(tag) if !tags.contains(tag) => return Err(no_session(repo, tag)),
             Some(tag) => Some(tag.clone()),
             // A HEAD that cannot be read names no session, and is found elsewhere.
             None => repo.head().ok().and_then(|head| session_of_head(&head)).filter(|tag| tags.contains(tag)),
