@@ -140,6 +140,9 @@ pub fn read(bytes: &[u8], said: &Said<'_>) -> Ledger {
         // That there is nothing is all there is to say.
         assumed.truncate(1);
     }
+    if words.headers > 0 {
+        assumed.push(format!("{} with the header again left out", count_of(words.headers, "line")));
+    }
     if words.prose > 0 {
         assumed.push(format!("{} without a bar left out", count_of(words.prose, "line")));
     }
@@ -179,16 +182,24 @@ fn read_rows(text: &str, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>,
 fn rows(text: &str, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
     let mut lines = Lines::new(text, shape.form);
     let mut line = Line::default();
+    let mut header = None;
     if shape.skip {
         lines.read(&mut line);
+        header = Some(line.cells.clone());
     }
     lines.width = Some(shape.width);
     let mut reader = RowReader { shape, verdict, unit: String::new(), words: OtherWords::default() };
     let mut rows = Vec::new();
+    let mut headers = 0;
     while lines.read(&mut line) {
-        rows.push(reader.row(&line));
+        // Ledgers that were put one after the other have it in between, too.
+        if header.as_ref() == Some(&line.cells) {
+            headers += 1;
+        } else {
+            rows.push(reader.row(&line));
+        }
     }
-    (rows, OtherWords { prose: lines.prose, ..reader.words })
+    (rows, OtherWords { prose: lines.prose, headers, ..reader.words })
 }
 
 /// Reads rows one after the other.
@@ -254,6 +265,8 @@ pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<St
 pub(super) struct OtherWords {
     /// How many lines are no part of a Markdown table.
     prose: u32,
+    /// How many lines are the header once more.
+    headers: u32,
     counts: BTreeMap<String, u32>,
     /// How many rows have further words.
     more: u32,

@@ -265,3 +265,12 @@ fn a_record_of_an_experiment_is_a_row() {
 
 #[path = "read_properties.rs"]
 mod properties;
+
+#[test]
+fn a_header_that_comes_again_is_no_experiment() {
+    let text = "commit\tval_bpb\tstatus\tdescription\naaaaaaa\t1.5\tkeep\tbaseline\ncommit\tval_bpb\tstatus\tdescription\n\
+                bbbbbbb\t1.4\tkeep\tmore\n";
+    let ledger = read(text.as_bytes(), &Said::default());
+    assert_eq!(ledger.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(ledger.assumed, ["1 line with the header again left out"]);
+}

@@ -175,6 +175,7 @@ impl Report {
             tip,
             saved,
             malformed: self.counts.malformed,
+            without_number: (self.unread.len() as u32).saturating_sub(self.counts.malformed),
         });
     }
 

@@ -116,16 +116,22 @@ pub(super) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// Rows of a ledger that cannot be read.
+/// Rows of a ledger that cannot be read, and numbers of others.
 pub(super) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
-    let are = if evidence.malformed == 1 { "is" } else { "are" };
+    let parts = [
+        (evidence.malformed, "row", "is left out", "are left out"),
+        (evidence.without_number, "number", "counts as none", "count as none"),
+    ];
+    let told: Vec<String> = parts
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, what, one, more)| {
+            format!("{} cannot be read and {}", count_of(*count, what), if *count == 1 { one } else { more })
+        })
+        .collect();
     let name =
         |file| format!("`ar report --ledger {} -v` names the lines and what is wrong with them", shell_word(file));
-    (evidence.malformed > 0).then(|| Warning {
-        kind: "malformed",
-        what: format!("{} cannot be read and {are} left out", count_of(evidence.malformed, "row")),
-        hint: evidence.ledger.map(name),
-    })
+    (!told.is_empty()).then(|| Warning { kind: "malformed", what: told.join("; "), hint: evidence.ledger.map(name) })
 }
 
 #[cfg(test)]
@@ -147,6 +153,7 @@ mod tests {
                 flagged: &[5, 9],
                 saved: 2,
                 malformed: 1,
+                without_number: 2,
                 tip: Some("0123456789"),
                 ..evidence
             })
@@ -161,7 +168,7 @@ mod tests {
                 "flagged for a person 2 times, last after experiment 9: keeps had failed to come",
                 "the branch is at 01234567…, which is not experiment 1",
                 "unfinished or uncommitted work was put away 2 times",
-                "1 row cannot be read and is left out",
+                "1 row cannot be read and is left out; 2 numbers cannot be read and count as none",
             ]
         );
     }

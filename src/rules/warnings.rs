@@ -52,6 +52,8 @@ pub struct Evidence<'a> {
     pub saved: usize,
     /// How many rows of a ledger cannot be read.
     pub malformed: u32,
+    /// How many of the other rows have a number that cannot be read.
+    pub without_number: u32,
 }
 
 /// All warnings, those on the numbers first.
@@ -122,6 +124,7 @@ pub(super) mod tests {
             tip: None,
             saved: 0,
             malformed: 0,
+            without_number: 0,
         };
         change(&mut evidence);
         rule(evidence)
