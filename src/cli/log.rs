@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, json_text};
-use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json};
+use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json, select_rows};
 use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
 use serde_json::{Value, json};
@@ -16,14 +16,21 @@ use super::{foreign, note, output, pager};
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
+    let selection = Selection {
+        outcomes: args.outcome.into_iter().map(Into::into).collect(),
+        pattern: args.grep,
+        sort: args.sort.into(),
+        top: args.top,
+    };
     if let Some(ledger) = foreign::read(&args.foreign)? {
         let _pager = pager::start();
-        let grid = ledger_grid(&ledger);
+        let selected = select_rows(&ledger, &selection);
+        let grid = ledger_grid(&ledger, &selected);
         output::text(&match Format::from(args.format) {
             Format::Table => grid.to_lines(output::width()),
             Format::Csv => grid.to_csv(),
             Format::Markdown => grid.to_markdown(),
-            Format::Json => json_text(&ledger_json(&ledger), true) + "\n",
+            Format::Json => json_text(&ledger_json(&ledger, &selected), true) + "\n",
         });
         return Ok(ExitCode::SUCCESS);
     }
@@ -34,12 +41,6 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     };
     let columns = args.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let notes = note::on(&view, view.history.records());
-    let selection = Selection {
-        outcomes: args.outcome.into_iter().map(Into::into).collect(),
-        pattern: args.grep,
-        sort: args.sort.into(),
-        top: args.top,
-    };
     let selected = select(view.history.records(), &notes, &selection);
     let screen = Some(clock()?);
     let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);

@@ -89,6 +89,11 @@ pub(super) fn non_negative(text: &str) -> Result<f64, String> {
     finite(text).and_then(|value| if value >= 0.0 { Ok(value) } else { Err("must be 0 or more".into()) })
 }
 
+/// Parses a whole number from 1.
+pub(super) fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "must be a whole number from 1".into())
+}
+
 /// Parses a time of day: `07:00`, `7:30`, `23:15:30`.
 pub(super) fn time_of_day(text: &str) -> Result<Time, String> {
     let trouble = || format!("`{text}` is not a time of day; write it like 07:00");

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::Outcome;
+
 /// What a row of a ledger is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -30,6 +32,16 @@ impl RowStatus {
             RowStatus::Baseline => "baseline",
             RowStatus::Other => "other",
             RowStatus::Malformed => "malformed",
+        }
+    }
+
+    /// The outcome of an experiment that it stands for, where it is one.
+    pub fn outcome(self) -> Option<Outcome> {
+        match self {
+            RowStatus::Keep => Some(Outcome::Keep),
+            RowStatus::Discard => Some(Outcome::Discard),
+            RowStatus::Crash => Some(Outcome::Crash),
+            RowStatus::Baseline | RowStatus::Other | RowStatus::Malformed => None,
         }
     }
 }

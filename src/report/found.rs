@@ -195,17 +195,12 @@ impl Report {
         let mut counts = Counts::default();
         let mut points = Vec::new();
         for row in &ledger.rows {
-            let outcome = match &row.status {
-                RowStatus::Keep => Some(Outcome::Keep),
-                RowStatus::Discard => Some(Outcome::Discard),
-                RowStatus::Crash => Some(Outcome::Crash),
-                RowStatus::Baseline | RowStatus::Other => None,
-                RowStatus::Malformed => {
-                    counts.total += 1;
-                    counts.malformed += 1;
-                    continue;
-                }
-            };
+            if row.status == RowStatus::Malformed {
+                counts.total += 1;
+                counts.malformed += 1;
+                continue;
+            }
+            let outcome = row.status.outcome();
             counts.add(outcome);
             points.push(Point {
                 id: points.len() as u32,

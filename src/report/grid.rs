@@ -303,9 +303,9 @@ mod tests {
         fields.push(["description".into(), long.into()]);
         fields.push([format!("a_{}", "long_".repeat(6)), "1.5".into()]);
         assert_eq!(
-            fields.to_fields(Some(50)),
+            fields.to_fields(Some(60)),
             format!(
-                "description               halve the learning rate\n{:26}and warm up\n\
+                "description               halve the learning rate and warm\n{:26}up\n\
              a_{}  1.5\n",
                 "",
                 "long_".repeat(6)

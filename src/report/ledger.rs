@@ -4,11 +4,28 @@ use serde_json::{Value, json};
 
 use super::experiments::signed_gain;
 use super::grid::{Align, Grid};
-use crate::domain::{FORMAT_VERSION, Number};
-use crate::ledger::{Ledger, RowStatus};
+use crate::domain::{Direction, FORMAT_VERSION, Number};
+use crate::ledger::{Ledger, Row, RowStatus};
+use crate::rules::{Candidate, Selection, select_places};
 
-/// The rows of a ledger in its order, those that cannot be read too. A gain is over the row that was kept before.
-pub fn ledger_grid(ledger: &Ledger) -> Grid {
+/// The places of the rows that are selected, in order.
+pub fn select_rows(ledger: &Ledger, selection: &Selection) -> Vec<usize> {
+    let candidates: Vec<_> = ledger.rows.iter().map(|row| candidate(row, ledger.direction)).collect();
+    select_places(&candidates, selection)
+}
+
+fn candidate(row: &Row, direction: Direction) -> Candidate<'_> {
+    Candidate {
+        outcome: row.status.outcome(),
+        value: row.value.as_ref().map(|number| number.value),
+        direction,
+        finished: None,
+        said: [row.description.as_str()].into_iter().chain(row.problem.as_deref()).collect(),
+    }
+}
+
+/// These rows of a ledger, those that cannot be read too. A gain is over the row that was kept before in the ledger.
+pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
     let mut grid = Grid::new([
         ("line", Align::Right),
         ("commit", Align::Left),
@@ -21,9 +38,10 @@ pub fn ledger_grid(ledger: &Ledger) -> Grid {
     ])
     .sparing(["GiB", "gain", "commit"]);
     let mut incumbent: Option<&Number> = None;
+    let mut all = Vec::new();
     for row in &ledger.rows {
         let gain = row.value.as_ref().zip(incumbent).map(|(value, best)| signed_gain(ledger.direction, value, best));
-        grid.push([
+        all.push([
             row.line.to_string(),
             row.commit.clone().unwrap_or_default(),
             row.status.word().to_owned(),
@@ -37,12 +55,13 @@ pub fn ledger_grid(ledger: &Ledger) -> Grid {
             incumbent = row.value.as_ref().or(incumbent);
         }
     }
+    selected.iter().for_each(|place| grid.push(all[*place].clone()));
     grid
 }
 
-/// The rows of a ledger as a JSON document, with what was assumed.
-pub fn ledger_json(ledger: &Ledger) -> Value {
-    let rows = ledger.rows.iter().map(|row| {
+/// These rows of a ledger as a JSON document, with what was assumed.
+pub fn ledger_json(ledger: &Ledger, selected: &[usize]) -> Value {
+    let rows = selected.iter().map(|place| &ledger.rows[*place]).map(|row| {
         json!({
             "line": row.line,
             "commit": row.commit,

@@ -37,7 +37,7 @@ pub use found::{Counts, Report};
 pub use grid::{Align, Format, Grid};
 pub use html::{Detail, Excerpt, Room, html_report};
 pub use ideas::ideas_grid;
-pub use ledger::{ledger_grid, ledger_json};
+pub use ledger::{ledger_grid, ledger_json, select_rows};
 pub use mlflow::{Artifacts, MlflowExperiment, MlflowRun, mlflow_experiment};
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};

@@ -69,7 +69,7 @@ pub use reproduce::{CameBack, came_back, failed_again};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again};
 pub use scope::{FileEdit, FileTerms, GlobError, LARGEST_ADDED};
-pub use select::{Selection, SortBy, select};
+pub use select::{Candidate, Selection, SortBy, select, select_places};
 pub use simplicity::{Rivals, decide_by_simplicity};
 pub use space::{spoilt_by_full_disk, too_little_room};
 pub use spread::{Elsewhere, Repeated, Spread, spread};

@@ -1,11 +1,12 @@
 //! Which experiments of a session are looked at, and in which order. Pure.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use regex::Regex;
 
-use crate::domain::{Note, Outcome, Record};
+use crate::domain::{Direction, Note, Outcome, Record};
 
 /// In which order experiments are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,35 +33,66 @@ pub struct Selection {
     pub top: Option<usize>,
 }
 
+/// What a selection looks at of an experiment, or of a row of a ledger.
+#[derive(Debug, Clone)]
+pub struct Candidate<'a> {
+    /// Its outcome; absent for a row that has none of them.
+    pub outcome: Option<Outcome>,
+    /// Its number of the metric.
+    pub value: Option<f64>,
+    /// Which way is better.
+    pub direction: Direction,
+    /// When it was over; absent for rows, the last of which is the newest.
+    pub finished: Option<Timestamp>,
+    /// What a pattern may be found in.
+    pub said: Vec<&'a str>,
+}
+
+impl<'a> Candidate<'a> {
+    /// An experiment with the notes on it.
+    pub fn of_record(record: &'a Record, notes: &'a [Note]) -> Self {
+        let failure = record.failure.iter().flat_map(|failure| [failure.class.name(), failure.excerpt.as_str()]);
+        let said = [record.description.as_str(), record.reason.as_str()].into_iter().chain(record.direction.as_deref());
+        Candidate {
+            outcome: Some(record.outcome),
+            value: record.metric.value,
+            direction: record.metric.direction,
+            finished: Some(record.finished),
+            said: said.chain(failure).chain(notes.iter().map(|note| note.text.as_str())).collect(),
+        }
+    }
+}
+
 /// The experiments that are selected, in order.
 pub fn select<'a>(records: &'a [Record], notes: &BTreeMap<u32, Vec<Note>>, selection: &Selection) -> Vec<&'a Record> {
-    let is_meant = |record: &&Record| {
-        (selection.outcomes.is_empty() || selection.outcomes.contains(&record.outcome))
-            && selection.pattern.as_ref().is_none_or(|pattern| says(record, notes, pattern))
+    let noted = |record: &Record| notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
+    let candidates: Vec<_> = records.iter().map(|record| Candidate::of_record(record, noted(record))).collect();
+    select_places(&candidates, selection).into_iter().map(|place| &records[place]).collect()
+}
+
+/// The places of the candidates that are selected, in order.
+pub fn select_places(candidates: &[Candidate<'_>], selection: &Selection) -> Vec<usize> {
+    let is_meant = |place: &usize| {
+        let Candidate { outcome, said, .. } = &candidates[*place];
+        (selection.outcomes.is_empty() || outcome.is_some_and(|outcome| selection.outcomes.contains(&outcome)))
+            && selection.pattern.as_ref().is_none_or(|pattern| said.iter().any(|text| pattern.is_match(text)))
     };
-    let mut selected: Vec<&Record> = records.iter().filter(is_meant).collect();
+    let mut selected: Vec<usize> = (0..candidates.len()).filter(is_meant).collect();
     match selection.sort {
         SortBy::Id => {}
-        SortBy::Best => selected.sort_by(|a, b| by_number(a, b)),
-        SortBy::Time => selected.sort_by_key(|record| std::cmp::Reverse((record.finished, record.id))),
+        SortBy::Best => selected.sort_by(|a, b| by_number(&candidates[*a], &candidates[*b])),
+        SortBy::Time => selected.sort_by_key(|place| Reverse((candidates[*place].finished, *place))),
     }
     selected.truncate(selection.top.unwrap_or(usize::MAX));
     selected
 }
 
 /// The better number first; equal ones stay in their order.
-fn by_number(a: &Record, b: &Record) -> Ordering {
-    match (a.metric.value, b.metric.value) {
-        (Some(better), Some(worse)) => a.metric.direction.gain(worse, better).total_cmp(&0.0),
+fn by_number(a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
+    match (a.value, b.value) {
+        (Some(better), Some(worse)) => a.direction.gain(worse, better).total_cmp(&0.0),
         (a, b) => b.is_some().cmp(&a.is_some()),
     }
-}
-
-fn says(record: &Record, notes: &BTreeMap<u32, Vec<Note>>, pattern: &Regex) -> bool {
-    let failure = record.failure.iter().flat_map(|failure| [failure.class.name(), failure.excerpt.as_str()]);
-    let notes = notes.get(&record.id).into_iter().flatten().map(|note| note.text.as_str());
-    let said = [record.description.as_str(), record.reason.as_str()].into_iter().chain(record.direction.as_deref());
-    said.chain(failure).chain(notes).any(|text| pattern.is_match(text))
 }
 
 #[cfg(test)]
@@ -69,7 +101,6 @@ mod tests {
 
     use super::super::sample::record;
     use super::*;
-    use crate::domain::Direction;
 
     fn measured(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Record {
         let at = format!("2026-11-20T22:0{id}:00Z");

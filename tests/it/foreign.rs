@@ -37,6 +37,22 @@ fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines[2], "5,,malformed,,,,\"1 field, not 5\",torn");
     assert_eq!(lines[4], "7,ccccccc,keep,0.75,+0.25,1.0,,better");
+    let selected = |args: &str| {
+        let csv = called(&repo, &format!("log --ledger theirs.tsv --format csv {args}")).ok().stdout;
+        csv.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(selected("--sort best --top 2"), ["7", "2"]);
+    assert_eq!(selected("--sort time --top 1"), ["7"]);
+    assert_eq!(selected("--outcome discard"), ["6"]);
+    assert_eq!(selected("--grep ^base$"), ["2"]);
+    let json = called(&repo, "log --ledger theirs.tsv --top 1 --format json").ok().json();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 1);
+    for count in ["-1", "0", "many"] {
+        let refused = called(&repo, &format!("log --top {count}")).exits(2).stderr;
+        assert!(refused.contains("must be a whole number from 1") && !refused.contains("-- -1"), "{refused}");
+    }
+    let both = called(&repo, "log t1 --ledger theirs.tsv").exits(2).stderr;
+    assert!(both.contains("ar log [OPTIONS] --ledger <FILE>") && !both.contains("<FILE> [TAG]"), "{both}");
     let rows = called(&repo, "log --ledger theirs.tsv --format json").ok().json();
     assert_eq!((&rows["version"], &rows["rows"][0]["raw"]), (&1.into(), &"0.50".into()));
 

@@ -7,7 +7,7 @@ use clap::Args;
 use regex::Regex;
 
 use super::formats::{OutcomeName, OutputFormat, ReportFormat, SortOrder};
-use crate::cli::values::ChartFile;
+use crate::cli::values::{ChartFile, positive};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
@@ -47,7 +47,7 @@ pub(in crate::cli) struct SaidArgs {
     #[arg(long, requires = "file")]
     pub(in crate::cli) higher: bool,
     /// The segment of a JSON-lines ledger, from 1 [default: the newest with rows]
-    #[arg(long, value_name = "N", requires = "file")]
+    #[arg(long, value_name = "N", requires = "file", value_parser = positive, allow_negative_numbers = true)]
     pub(in crate::cli) segment: Option<usize>,
 }
 
@@ -64,23 +64,24 @@ pub(in crate::cli) struct StatusArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "ar log [OPTIONS] [TAG]\n       ar log [OPTIONS] --ledger <FILE>")]
 pub(in crate::cli) struct LogArgs {
     /// The session [default: that of the current branch, else the only one]
     #[arg(conflicts_with = "file")]
     pub(in crate::cli) tag: Option<Tag>,
     /// The order: the best first, by number, or the newest first
-    #[arg(long, conflicts_with = "file", value_name = "ORDER", default_value = "id")]
+    #[arg(long, value_name = "ORDER", default_value = "id")]
     pub(in crate::cli) sort: SortOrder,
     /// Those of this outcome; several if need be
-    #[arg(long, conflicts_with = "file", value_name = "OUTCOME")]
+    #[arg(long, value_name = "OUTCOME")]
     pub(in crate::cli) outcome: Vec<OutcomeName>,
-    /// Only the first ones in that order
-    #[arg(long, conflicts_with = "file", value_name = "N")]
+    /// Only the first N in that order, from 1
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub(in crate::cli) top: Option<usize>,
     /// Those with this pattern in their description, reason, direction, failure or notes
-    #[arg(long, conflicts_with = "file", value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX")]
     pub(in crate::cli) grep: Option<Regex>,
-    /// The columns: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason, notes,
+    /// The columns of a session: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason, notes,
     /// description, and any number of the logs by its name. Unless they are asked for, a terminal that is too narrow goes
     /// without seconds, memory, gain, commit and failure, in this order
     #[arg(long, conflicts_with = "file", value_name = "NAMES", value_delimiter = ',')]

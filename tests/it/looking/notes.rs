@@ -24,7 +24,8 @@ fn notes_are_gits_own_and_leave_the_record_alone() {
     let shown = ar(&repo, ["show", "1"]).ok().stdout;
     let notes: Vec<Vec<&str>> =
         shown.lines().filter(|line| line.starts_with("note ")).map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(notes[0][1..], ["a", "spike", "at", "step", "300", "(Test,", "2026-11-20T22:00:00Z)"], "{shown}");
+    assert_eq!(notes[0][1..7], ["a", "spike", "at", "step", "300", "(Test,"], "{shown}");
+    assert_eq!(notes[0][8..], ["just", "now)"], "{shown}");
     assert_eq!(notes.len(), 2, "{shown}");
     // One that was made with git alone counts as well.
     repo.git(["notes", "--ref=autoresearch", "append", "-m", "by hand", &commit(&repo, 2)]);
