@@ -1,6 +1,7 @@
 //! The arguments of all commands.
 
 mod driving;
+mod exchange;
 mod formats;
 mod reading;
 mod shell;
@@ -9,9 +10,10 @@ mod taking;
 use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
-pub(super) use formats::{AnswerFormat, OutputFormat, StreamFormat};
+pub(super) use exchange::{ExportArgs, ImportArgs};
+pub(super) use formats::{AnswerFormat, ExportFormat, OutputFormat, StreamFormat};
 pub(super) use reading::{
-    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, ShowArgs, StatusArgs,
+    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ShowArgs, StatusArgs,
 };
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
 pub(super) use taking::{FinalizeArgs, NoteArgs, ReproArgs, RestoreArgs};
@@ -57,6 +59,10 @@ pub(super) enum Command {
     Repro(ReproArgs),
     /// What was kept, as a clean branch to review
     Finalize(FinalizeArgs),
+    /// A session made of a ledger that another tool wrote
+    Import(ImportArgs),
+    /// A session for other tools: JSON lines, CSV, Markdown, MLflow
+    Export(ExportArgs),
     /// What an agent has to know for the next experiment
     Brief(BriefArgs),
     /// The backlog of ideas: add one, list them, drop one

@@ -61,10 +61,17 @@ fn command() -> Command {
     Cli::command().mut_subcommands(|command| {
         command.mut_args(|arg| match arg.get_id().as_str() {
             "tag" | "session" => arg.add(ArgValueCandidates::new(tags)),
+            "command" => arg.add(ArgValueCandidates::new(commands)),
             "experiment" | "other" => arg.add(ArgValueCandidates::new(experiments)),
             _ => arg,
         })
     })
+}
+
+/// The commands that there is a manual page of.
+fn commands() -> Vec<CompletionCandidate> {
+    let program = Cli::command();
+    program.get_subcommands().map(|command| CompletionCandidate::new(command.get_name())).collect()
 }
 
 /// The sessions; none where there is no repository. Nobody reads an error here.
@@ -73,15 +80,18 @@ fn tags() -> Vec<CompletionCandidate> {
     tags.into_iter().flatten().map(|tag| CompletionCandidate::new(tag.to_string())).collect()
 }
 
-/// The newest experiments of the session that a command without a name means.
+/// The newest experiments of the session that a command without a name means, and the names that some have.
 fn experiments() -> Vec<CompletionCandidate> {
     let Some(view) = current_dir().ok().and_then(|here| SessionView::open(&here, None).ok()) else { return Vec::new() };
     let newest = view.history.records().iter().rev().take(EXPERIMENTS);
+    let named =
+        ["best", "baseline", "last"].map(|name| CompletionCandidate::new(name).display_order(Some(EXPERIMENTS)));
     newest
         .enumerate()
         .map(|(place, record)| {
             let help = format!("{}: {}", record.outcome, one_line(&record.description));
             CompletionCandidate::new(record.id.to_string()).help(Some(help.into())).display_order(Some(place))
         })
+        .chain(named)
         .collect()
 }

@@ -24,6 +24,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
         Some((other, b)) => (other.contract, b),
         None => (view.contract.clone(), view.find(&args.other.which)?.clone()),
     };
+    [&a, &b].into_iter().try_for_each(SessionView::require_commit)?;
     let rows = compare(&a, &b, [view.contract.as_ref(), contract.as_ref()]);
     let code = view.repo.diff_text(&a.commit, &b.commit)?;
     let _pager = pager::start();

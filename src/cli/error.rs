@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use autoresearch::domain::shell_word;
 use autoresearch::git::GitError;
 use autoresearch::measure::PatternError;
 use autoresearch::session::SessionError;
@@ -28,6 +29,14 @@ impl CliError {
     /// A wrong call.
     pub(super) fn usage(source: impl Into<Box<dyn Error>>, hint: impl Into<String>) -> Self {
         CliError { code: exit::USAGE, source: source.into(), excerpt: String::new(), hint: Some(hint.into()) }
+    }
+
+    /// The same of a command that begins something: where there is no repository, one can be made.
+    pub(super) fn of_start(mut self) -> Self {
+        if let Some(SessionError::Git(GitError::NoRepository(dir))) = self.source.downcast_ref() {
+            self.hint = Some(format!("cd into the repository, or make one: git init {}", shell_word(dir)));
+        }
+        self
     }
 
     /// Prints it to standard error and gives its exit code.

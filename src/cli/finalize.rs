@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::count_of;
+use autoresearch::report::fit;
 use autoresearch::session::SessionView;
 
 use super::args::FinalizeArgs;
@@ -16,10 +17,8 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     let finalized = view.finalize(args.branch, args.squash)?;
     let commits = count_of(u32::try_from(finalized.commits.len()).unwrap_or(u32::MAX), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
-    for (id, commit) in &finalized.commits {
-        let description = view.history.get(*id).map(|record| record.description.as_str()).unwrap_or_default();
-        let what = if args.squash { "all that was kept" } else { description };
-        output::line(&format!("  {} {what}", commit.short(8)));
+    for (commit, subject) in &finalized.commits {
+        output::line(&fit(&format!("  {} {subject}", commit.short(8)), output::width()));
     }
     output::note(&format!("look at it with: git log -p {}..{}", finalized.start.short(12), finalized.branch));
     Ok(ExitCode::SUCCESS)

@@ -1,15 +1,21 @@
 //! A ledger in place of a session.
 
+use std::path::Path;
+
 use autoresearch::domain::Direction;
 use autoresearch::ledger::{Ledger, Said, SourceError, read_file};
 
-use super::args::LedgerArgs;
+use super::args::{LedgerArgs, SaidArgs};
 use super::error::CliError;
 use super::output;
 
 /// Reads the ledger, where one is said, and tells which lines of it cannot be read if that is asked for.
 pub(super) fn read(args: &LedgerArgs) -> Result<Option<Ledger>, CliError> {
-    let Some(path) = &args.file else { return Ok(None) };
+    args.file.as_deref().map(|path| read_from(path, &args.said)).transpose()
+}
+
+/// Does the same with a ledger that is always said.
+pub(super) fn read_from(path: &Path, args: &SaidArgs) -> Result<Ledger, CliError> {
     let direction = match (args.lower, args.higher) {
         (true, _) => Some(Direction::Lower),
         (false, true) => Some(Direction::Higher),
@@ -22,7 +28,7 @@ pub(super) fn read(args: &LedgerArgs) -> Result<Option<Ledger>, CliError> {
             output::note(&format!("{}:{line}: {problem}", path.display()));
         }
     }
-    Ok(Some(ledger))
+    Ok(ledger)
 }
 
 impl From<SourceError> for CliError {

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, Record};
-use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json};
+use autoresearch::domain::{FORMAT_VERSION, json_text};
+use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json};
 use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::args::LogArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::settings::clock;
-use super::{foreign, output, pager};
+use super::{foreign, note, output, pager};
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
@@ -20,10 +20,10 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         let _pager = pager::start();
         let grid = ledger_grid(&ledger);
         output::text(&match Format::from(args.format) {
-            Format::Table => grid.to_table(output::width()),
+            Format::Table => grid.to_lines(output::width()),
             Format::Csv => grid.to_csv(),
             Format::Markdown => grid.to_markdown(),
-            Format::Json => format!("{:#}\n", ledger_json(&ledger)),
+            Format::Json => json_text(&ledger_json(&ledger), true) + "\n",
         });
         return Ok(ExitCode::SUCCESS);
     }
@@ -33,7 +33,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
             .map_err(|error| CliError::usage(error.clone(), format!("there are {}", error.known())))
     };
     let columns = args.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
-    let notes = view.notes(view.history.records())?;
+    let notes = note::on(&view, view.history.records());
     let selection = Selection {
         outcomes: args.outcome.into_iter().map(Into::into).collect(),
         pattern: args.grep,
@@ -45,18 +45,12 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);
     let _pager = pager::start();
     match Format::from(args.format) {
-        Format::Table => output::text(&grid(screen).to_table(output::width())),
+        Format::Table => output::text(&grid(screen).to_lines(output::width())),
         Format::Csv => output::text(&grid(None).to_csv()),
         Format::Markdown => output::text(&grid(screen).to_markdown()),
         Format::Json => {
-            let with_notes = |record: &&Record| {
-                let mut value = json!(record);
-                if let (Value::Object(fields), Some(notes)) = (&mut value, notes.get(&record.id)) {
-                    fields.insert("notes".into(), json!(notes));
-                }
-                value
-            };
-            let experiments: Vec<Value> = selected.iter().map(with_notes).collect();
+            let experiments: Vec<Value> =
+                selected.iter().map(|record| record_json(record, notes.get(&record.id))).collect();
             output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "experiments": experiments}));
         }
     }

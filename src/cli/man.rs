@@ -1,12 +1,13 @@
 //! `ar man`: the manual pages.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
+use autoresearch::exec::leave_interrupts_to_others;
 use autoresearch::session::SessionError;
-use clap::{Command, CommandFactory};
+use clap::CommandFactory;
 use clap_mangen::Man;
 
 use super::args::{Cli, ManArgs};
@@ -25,7 +26,10 @@ pub(super) fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
             path: dir.clone(),
             source,
         })?;
-        output::line(&format!("{pages} pages in {}; `man -M` reads the folder above a `man1`", dir.display()));
+        output::line(&format!(
+            "{pages} pages in {}; `man` finds them where that is a `man1` on its path",
+            dir.display()
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     let page = match &args.command {
@@ -33,28 +37,43 @@ pub(super) fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
         Some(name) => match program.find_subcommand(name) {
             Some(command) => render(command, &page_name(command)),
             None => {
-                let known: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
+                let known: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
                 let error = format!("there is no command `{name}`");
                 return Err(CliError::usage(error, format!("the commands are {}", known.join(", "))));
             }
         },
     };
-    output::bytes(&page.map_err(|error| CliError::new(error, None))?);
+    let page = page.map_err(|error| CliError::new(error, None))?;
+    if !output::is_terminal() || !show(&page) {
+        output::bytes(&page);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Shows a page as `man` shows its own, which also brings the pager; whether it did. Without `man` the source is printed.
+fn show(page: &[u8]) -> bool {
+    let reader = Command::new("man").args(["--local-file", "-"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let Ok(mut reader) = reader else { return false };
+    leave_interrupts_to_others();
+    if let Some(mut pipe) = reader.stdin.take() {
+        // Whoever leaves the pager early has seen enough.
+        let _ = pipe.write_all(page);
+    }
+    reader.wait().is_ok_and(|status| status.success())
+}
+
 /// The command line as it is documented, each command with its full name.
-fn program() -> Command {
+fn program() -> clap::Command {
     let mut program = Cli::command();
     program.build();
     program
 }
 
-fn page_name(command: &Command) -> String {
+fn page_name(command: &clap::Command) -> String {
     format!("ar-{}", command.get_name())
 }
 
-fn render(command: &Command, title: &str) -> io::Result<Vec<u8>> {
+fn render(command: &clap::Command, title: &str) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let source = concat!("autoresearch ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.clone()).title(title.to_uppercase()).date("").source(source).manual("autoresearch");
@@ -63,7 +82,7 @@ fn render(command: &Command, title: &str) -> io::Result<Vec<u8>> {
 }
 
 /// Writes all pages and gives how many there are.
-fn write_all(program: &Command, dir: &Path) -> io::Result<usize> {
+fn write_all(program: &clap::Command, dir: &Path) -> io::Result<usize> {
     fs::create_dir_all(dir)?;
     fs::write(dir.join(format!("{OWN_PAGE}.1")), render(program, OWN_PAGE)?)?;
     let mut pages = 1;

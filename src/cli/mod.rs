@@ -9,11 +9,13 @@ mod diff;
 mod doctor;
 mod error;
 mod exit;
+mod export;
 mod extract;
 mod finalize;
 mod foreign;
 mod globals;
 mod idea;
+mod import;
 mod init;
 mod log;
 mod man;
@@ -44,7 +46,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::TagError;
 use autoresearch::session::SessionError;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::archiver;
@@ -59,9 +61,9 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
     // Of a subcommand's help nobody expects to learn about the archiver.
     let own_option = args.get(1).is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
-    let matches = match Cli::command().try_get_matches_from(args) {
+    let matches = match Cli::command().try_get_matches_from(&args) {
         Ok(matches) => matches,
-        Err(error) => return clap_exit(&error, own_option),
+        Err(error) => return clap_exit(&with_whole_usage(error, &args), own_option),
     };
     let command = match Cli::from_arg_matches(&matches) {
         Ok(Cli { command, globals }) => {
@@ -70,16 +72,22 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => return clap_exit(&error, own_option),
     };
-    match dispatch(command) {
-        Ok(code) => code,
-        Err(error) => error.print(),
+    let is_loop = matches!(command, Command::Run(_) | Command::Resume(_) | Command::Try(_));
+    match (dispatch(command), output::failure()) {
+        // A loop is not held up by what becomes of its words.
+        (Ok(code), Some(failure)) if !is_loop && code == ExitCode::SUCCESS => {
+            let error = format!("the answer is not whole: {failure}");
+            CliError::new(error, Some("write it to a place with room".into())).print()
+        }
+        (Ok(code), _) => code,
+        (Err(error), _) => error.print(),
     }
 }
 
 fn dispatch(command: Command) -> Result<ExitCode, CliError> {
     match command {
-        Command::Run(args) => run::run(args),
-        Command::Try(args) => try_one::run(args),
+        Command::Run(args) => run::run(args).map_err(CliError::of_start),
+        Command::Try(args) => try_one::run(args).map_err(CliError::of_start),
         Command::Resume(args) => run::resume(args),
         Command::Report(args) => report::run(args),
         Command::Status(args) => status::run(args),
@@ -91,15 +99,33 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Restore(args) => restore::run(args),
         Command::Repro(args) => repro::run(args),
         Command::Finalize(args) => finalize::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
         Command::Brief(args) => brief::run(args),
         Command::Idea(args) => idea::run(args),
         Command::Extract(args) => extract::run(args),
         Command::Doctor(args) => doctor::run(args),
-        Command::Init(args) => init::run(args),
+        Command::Init(args) => init::run(args).map_err(CliError::of_start),
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// The same error with the usage of its command as the help has it: what clap shows names what was given, and hides that there
+/// are options.
+fn with_whole_usage(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+    let mut command = Cli::command();
+    command.build();
+    let mut innermost = &command;
+    for arg in args.iter().skip(1) {
+        innermost = innermost.find_subcommand(arg).unwrap_or(innermost);
+    }
+    if error.get(ContextKind::Usage).is_some() {
+        let usage = innermost.clone().render_usage();
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    }
+    error
 }
 
 /// Prints help, version or a usage error as clap words it. Help and version of the program itself also name the archiver

@@ -1,7 +1,9 @@
 //! `ar note`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use autoresearch::domain::{Note, Record, with_causes};
 use autoresearch::session::SessionView;
 
 use super::args::NoteArgs;
@@ -16,4 +18,18 @@ pub(super) fn run(args: NoteArgs) -> Result<ExitCode, CliError> {
     view.add_note(&record, &args.text, clock()?)?;
     output::line(&format!("noted on experiment {} of {}", record.id, view.tag));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The notes on these experiments, by number. Who reads a session can do without them: that they cannot be read is said.
+pub(super) fn on<'a>(
+    view: &SessionView,
+    records: impl IntoIterator<Item = &'a Record> + Clone,
+) -> BTreeMap<u32, Vec<Note>> {
+    view.notes(records).unwrap_or_else(|error| {
+        output::note(&format!(
+            "note: what people noted cannot be read, `ar doctor` says more: {}",
+            with_causes(&error)
+        ));
+        BTreeMap::new()
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +44,9 @@ pub(super) fn manners() -> Manners {
     MANNERS.get().copied().unwrap_or_default()
 }
 
+/// Why the first write to a file failed.
+static FAILURE: OnceLock<io::Error> = OnceLock::new();
+
 /// Notes that a write begins, and gives whether it should.
 fn begin(stream: &impl IsTerminal) -> bool {
     TO_TERMINAL.store(stream.is_terminal(), Ordering::Relaxed);
@@ -52,7 +55,7 @@ fn begin(stream: &impl IsTerminal) -> bool {
 
 /// Notes that something else begins to draw on standard error.
 pub(super) fn begin_drawing() {
-    begin(&std::io::stderr());
+    begin(&io::stderr());
 }
 
 /// Whether a write that does not come to its end is held up by a terminal.
@@ -72,6 +75,21 @@ pub(super) fn files() -> Vec<PathBuf> {
     named.filter(|path| path.is_file()).collect()
 }
 
+/// Remembers why an answer is not whole. Who has closed a pipe or a terminal wants no more of it.
+fn note_failure(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+        && !is_terminal()
+    {
+        let _ = FAILURE.set(error);
+    }
+}
+
+/// Why what was printed to a file is not all there.
+pub(super) fn failure() -> Option<&'static io::Error> {
+    FAILURE.get()
+}
+
 /// Writes a line to standard output.
 pub(super) fn line(text: &str) {
     self::text(&format!("{text}\n"));
@@ -79,27 +97,27 @@ pub(super) fn line(text: &str) {
 
 /// Writes text that already ends its lines to standard output.
 pub(super) fn text(text: &str) {
-    if begin(&std::io::stdout()) {
-        let mut paged = anstream::AutoStream::new(Vec::new(), anstream::AutoStream::choice(&std::io::stdout()));
+    if begin(&io::stdout()) {
+        let mut paged = anstream::AutoStream::new(Vec::new(), anstream::AutoStream::choice(&io::stdout()));
         if write!(paged, "{text}").is_ok() && pager::write(&paged.into_inner()) {
             return;
         }
         let mut out = anstream::stdout().lock();
-        let _ = write!(out, "{text}").and_then(|()| out.flush());
+        note_failure(write!(out, "{text}").and_then(|()| out.flush()));
     }
 }
 
 /// Writes bytes to standard output as they are.
 pub(super) fn bytes(bytes: &[u8]) {
-    if begin(&std::io::stdout()) && !pager::write(bytes) {
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    if begin(&io::stdout()) && !pager::write(bytes) {
+        let mut out = io::stdout().lock();
+        note_failure(out.write_all(bytes).and_then(|()| out.flush()));
     }
 }
 
 /// Writes bytes of others, such as a diff or a log: to a terminal without what it would obey, elsewhere as they are.
 pub(super) fn untrusted(bytes: &[u8]) {
-    if std::io::stdout().is_terminal() {
+    if io::stdout().is_terminal() {
         let mut plain = PlainText::default();
         let text = [plain.push(bytes), plain.finish()].concat();
         self::bytes(&text);
@@ -127,25 +145,30 @@ pub(super) fn note(text: &str) {
 
 /// Writes a line of an error to standard error.
 pub(super) fn complaint(text: &str) {
-    if begin(&std::io::stderr()) {
+    if begin(&io::stderr()) {
         let mut err = anstream::stderr().lock();
         let _ = writeln!(err, "{text}");
     }
 }
 
+/// Whether what is printed is seen on a terminal.
+pub(super) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Whether a person can be asked.
 pub(super) fn is_interactive() -> bool {
-    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    io::stdin().is_terminal() && is_terminal()
 }
 
 /// How many columns the terminal has, where standard output is one.
 pub(super) fn width() -> Option<u16> {
-    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 
 /// How many columns the terminal has, where standard error is one.
 pub(super) fn note_width() -> Option<u16> {
-    terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| width.0)
+    terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| width.0)
 }
 
 /// What a chart is drawn with: lines and dots where the locale is one of UTF-8.

@@ -48,14 +48,10 @@ pub(super) fn start() -> Option<Pager> {
     Some(Pager(child))
 }
 
-/// Writes to the pager, where there is one; gives whether there is. When the user has left it, nothing more is written.
+/// Writes to the pager, where there is one; gives whether there is. What comes when the user has left it goes nowhere.
 pub(super) fn write(bytes: &[u8]) -> bool {
     let mut pipe = PIPE.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(pager) = pipe.as_mut() else { return false };
-    if pager.write_all(bytes).is_err() {
-        output::give_up();
-    }
-    true
+    pipe.as_mut().map(|pager| pager.write_all(bytes)).is_some()
 }
 
 impl Drop for Pager {

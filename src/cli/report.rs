@@ -1,25 +1,30 @@
 //! `ar report`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use autoresearch::domain::with_causes;
+use autoresearch::domain::{Note, with_causes};
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
-use autoresearch::session::{SessionError, SessionView};
+use autoresearch::session::{SessionError, SessionView, no_session};
 use autoresearch::state;
 
 use super::args::ReportArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::values::ChartFile;
-use super::{foreign, output, pager, settings};
+use super::{foreign, note, output, pager, settings};
+
+/// What people noted on experiments, by number.
+type Notes = BTreeMap<u32, Vec<Note>>;
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
-    let (report, view) = match foreign::read(&args.foreign)? {
+    let (report, session) = match foreign::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(&ledger), None),
         None => {
             let view = SessionView::open(&current_dir()?, args.tag)?;
-            (of_session(&view)?, Some(view))
+            let notes = note::on(&view, view.history.records());
+            (of_session(&view, &notes)?, Some((view, notes)))
         }
     };
     match args.format.as_text() {
@@ -28,7 +33,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
             print(&report, format)?;
         }
         None => {
-            let details = view.as_ref().map(details).transpose()?.unwrap_or_default();
+            let details = session.as_ref().map(|(view, notes)| details(view, notes)).unwrap_or_default();
             output::bytes(html_report(&report, &details, settings::clock()?).as_bytes());
         }
     }
@@ -40,18 +45,17 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
 
 /// Prints the report of a session for people.
 pub(super) fn print_session(view: &SessionView) -> Result<(), CliError> {
-    print(&of_session(view)?, Format::Table)
+    print(&of_session(view, &Notes::new())?, Format::Table)
 }
 
-fn of_session(view: &SessionView) -> Result<Report, CliError> {
+fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
     let (metric, direction) = match (&view.contract, view.history.records().first()) {
         (Some(contract), _) => (contract.metric.name.clone(), contract.metric.direction),
         (None, Some(record)) => (record.metric.name.clone(), record.metric.direction),
-        (None, None) => return Err(SessionError::NoSession(Some(view.tag.to_string())).into()),
+        (None, None) => return Err(no_session(&view.repo, &view.tag).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    let notes = view.notes(view.history.records())?;
-    Ok(report.with_course(&view.history, view.course()).with_notes(&notes))
+    Ok(report.with_course(&view.history, view.course()).with_notes(notes))
 }
 
 fn print(report: &Report, format: Format) -> Result<(), CliError> {
@@ -60,8 +64,7 @@ fn print(report: &Report, format: Format) -> Result<(), CliError> {
 }
 
 /// What a page shows of each experiment beside its row, as far as there is room; what cannot be read says why.
-fn details(view: &SessionView) -> Result<Vec<Detail>, CliError> {
-    let notes = view.notes(view.history.records())?;
+fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
     let mut room = Room::default();
     let mut details = Vec::new();
     for record in Detail::order(view.history.records()) {
@@ -80,7 +83,7 @@ fn details(view: &SessionView) -> Result<Vec<Detail>, CliError> {
         let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
         details.push(Detail::new(record, diff, log, notes));
     }
-    Ok(details)
+    details
 }
 
 /// Draws the chart of a report into a file, which appears whole or not at all, and says where it is.

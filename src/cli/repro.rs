@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, Record, shell_word};
 use autoresearch::report::{Align, Format, Grid};
-use autoresearch::rules::CameBack;
+use autoresearch::rules::{CameBack, how_to_repeat};
 use autoresearch::session::{Reproduced, Rerun, Rerunning, SessionView};
 use serde_json::json;
 
@@ -27,8 +27,8 @@ pub(super) fn run(args: ReproArgs) -> Result<ExitCode, CliError> {
     };
     print(&view, &record, &reproduced, args.format.into());
     Ok(match reproduced.came_back {
-        Some(CameBack::Exactly | CameBack::Within { .. }) => ExitCode::SUCCESS,
-        Some(CameBack::No { .. }) => ExitCode::from(exit::TRY_DISCARD),
+        Some(came_back) if came_back.is_same() => ExitCode::SUCCESS,
+        Some(_) => ExitCode::from(exit::TRY_DISCARD),
         None if reproduced.failure.is_none() => ExitCode::SUCCESS,
         None => ExitCode::from(exit::TRY_CRASH),
     })
@@ -52,9 +52,10 @@ fn announce(about: &Rerunning<'_>) {
 /// Whether the number came back, in a sentence.
 fn verdict(record: &Record, reproduced: &Reproduced) -> String {
     let recorded = record.metric.number().map_or("no number".to_owned(), |number| number.raw);
-    let apart = |distance: &str| format!("{distance} from the recorded {recorded}");
+    let apart = |distance: &str| format!("{distance} than the recorded {recorded}");
     match &reproduced.came_back {
         Some(CameBack::Exactly) => "the number came back exactly".to_owned(),
+        Some(CameBack::Failure(class)) => format!("it failed again in the same way: {class}"),
         Some(CameBack::Within { distance, spread }) => {
             format!("the number came back: {}, within the spread of {spread} of repeated measurements", apart(distance))
         }
@@ -65,7 +66,12 @@ fn verdict(record: &Record, reproduced: &Reproduced) -> String {
             format!("another number: {}; how far such numbers spread is not known", apart(distance))
         }
         None => match &reproduced.failure {
-            Some(failure) => format!("no number ({}); recorded is {recorded}", failure.class),
+            Some(failure) => match &record.failure {
+                Some(before) => {
+                    format!("it failed in another way: {}, where the record has {}", failure.class, before.class)
+                }
+                None => format!("no number ({}), where the record has {recorded}", failure.class),
+            },
             None => "a number, where the record has none".to_owned(),
         },
     }
@@ -84,7 +90,8 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
             "measured": reproduced.measured.as_ref().map(|number| number.value),
             "raw": raw,
             "failure": reproduced.failure,
-            "came_back": reproduced.came_back.as_ref().map(|it| !matches!(it, CameBack::No { .. })),
+            "came_back": reproduced.came_back.as_ref().map(CameBack::is_same),
+            "environment_changes": reproduced.changes,
             "verdict": verdict,
             "recorded_seconds": record.runs.last().map(|run| run.seconds),
             "seconds": reproduced.seconds,
@@ -103,6 +110,10 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
         Format::Table | Format::Json => output::text(&grid.to_table(output::width())),
     }
     output::line(&format!("\n{verdict} ({})", reproduced.ended));
+    if !reproduced.changes.is_empty() {
+        let changes: Vec<String> = reproduced.changes.iter().map(ToString::to_string).collect();
+        output::line(&format!("it ran elsewhere than the record: {}", changes.join(", ")));
+    }
     for line in reproduced.failure.iter().flat_map(|failure| failure.excerpt.lines()) {
         output::line(&format!("  | {line}"));
     }
@@ -113,4 +124,13 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
             shell_word(dir)
         ));
     }
+    if let Some(CameBack::No { spread: None, .. }) = reproduced.came_back {
+        output::note(&format!("to know how far: {}", how_to_repeat(view.tag.as_str(), record.id)));
+    }
+    let what = match (&reproduced.failure, &reproduced.measured) {
+        (Some(failure), _) => failure.class.to_string(),
+        (None, number) => number.as_ref().map_or("no number".to_owned(), |number| number.raw.clone()),
+    };
+    let text = shell_word(format!("repro: {what} on {}", reproduced.host).as_ref());
+    output::note(&format!("the session knows nothing of it; note it with: ar note {}/{} {text}", view.tag, record.id));
 }

@@ -102,6 +102,7 @@ fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<
             let screen = view.screen(width, height);
             terminal.show(&screen.lines)?;
             (page, is_drawn) = (screen.page, true);
+            view.scroll = screen.scroll;
         }
         let left = looked.map_or(INTERVAL, |at| INTERVAL.saturating_sub(at.elapsed()));
         if !poll(left.min(PATIENCE))? {
@@ -176,7 +177,7 @@ impl<'a> View<'a> {
     fn look(&mut self) {
         self.loads = self.gpus.look();
         if !self.lookout.is_there() {
-            self.trouble = Some(SessionError::NoSession(Some(self.tag.to_string())).to_string());
+            self.trouble = Some(SessionError::NoSession { tag: Some(self.tag.clone()), there: Vec::new() }.to_string());
             return;
         }
         let status = match self.lookout.look() {
@@ -208,7 +209,7 @@ impl<'a> View<'a> {
                 let scene = Scene { status, overview, log: &self.log, gpus: &self.loads, trouble };
                 draw(&scene, self.scroll, width, height, output::glyphs())
             }
-            None => Screen { lines: vec![fit(trouble.unwrap_or_default(), Some(width))], page: 0 },
+            None => Screen { lines: vec![fit(trouble.unwrap_or_default(), Some(width))], page: 0, scroll: self.scroll },
         }
     }
 }

@@ -146,6 +146,9 @@ pub struct Contract {
     pub started_from: Option<String>,
     /// When the session was opened.
     pub created: Timestamp,
+    /// Whether it was made of another tool's ledger: there is no command, and nothing goes on from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -196,6 +199,7 @@ impl Contract {
             start,
             started_from: None,
             created,
+            imported: false,
             more: Map::new(),
         }
     }

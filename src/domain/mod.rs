@@ -12,6 +12,7 @@ mod finding;
 mod gpu;
 mod guard;
 mod idea;
+mod imported;
 mod keep_logs;
 mod lesson;
 mod limit;
@@ -40,6 +41,7 @@ pub use finding::{Area, Finding, Severity};
 pub use gpu::GpuLoad;
 pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
+pub use imported::Imported;
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
@@ -57,6 +59,6 @@ pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, json_text, one_line,
+    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, json_text, one_line,
     percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Direction, Environment, Failure, GuardRun, NewIdea, Number, Outcome, Tag, Version};
+use super::{Direction, Environment, Failure, GuardRun, Imported, NewIdea, Number, Outcome, Tag, Version};
 
 /// The version of the on-disk formats that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -22,14 +22,24 @@ impl CommitId {
         CommitId(hex.into())
     }
 
+    /// A commit that is not known, as git writes the name of no object: as many zeros as the name of `other` has digits.
+    pub fn unknown(other: &CommitId) -> Self {
+        CommitId("0".repeat(other.0.len()))
+    }
+
+    /// Whether it names a commit.
+    pub fn is_known(&self) -> bool {
+        self.0.bytes().any(|digit| digit != b'0')
+    }
+
     /// All digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first `digits` digits.
+    /// The first `digits` digits; nothing where the commit is not known.
     pub fn short(&self, digits: usize) -> &str {
-        &self.0[..digits.min(self.0.len())]
+        if self.is_known() { &self.0[..digits.min(self.0.len())] } else { "" }
     }
 }
 
@@ -171,6 +181,9 @@ pub struct Record {
     pub finished: Timestamp,
     /// The agent's call; absent for the baseline and for `ar try`.
     pub agent: Option<AgentCall>,
+    /// The row that it was made of, where another tool made the experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// Fields of a newer program, and the contract in the baseline's record.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -203,6 +216,12 @@ impl Record {
     /// The text of the idea that the agent was offered.
     pub fn offered_idea(&self) -> Option<&str> {
         self.proposal(OFFERED_IDEA)?.as_str()
+    }
+
+    /// What the experiment's maker said of it: the outcome, and nothing where the row that it was imported from does not say.
+    pub fn verdict(&self) -> Option<Outcome> {
+        let is_said = self.imported.as_ref().is_none_or(|row| !matches!(row.status.as_str(), "baseline" | "other"));
+        is_said.then_some(self.outcome)
     }
 
     fn proposal(&self, field: &str) -> Option<&Value> {

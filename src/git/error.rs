@@ -135,7 +135,7 @@ impl GitError {
     /// What to do about it, as the next thing to type where there is one.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            GitError::NoRepository(dir) => format!("git init {}", shell_word(dir)),
+            GitError::NoRepository(_) => "cd into the repository, and call it there".to_owned(),
             GitError::Bare(_) => "git worktree add ../experiments, and start there".to_owned(),
             GitError::ForeignOwner(dir) => {
                 format!("if you trust it: git config --global --add safe.directory {}", shell_word(dir))

@@ -64,6 +64,12 @@ impl Repo {
         }
     }
 
+    /// The linked working trees: the git folder and the root of each.
+    pub fn linked_worktrees(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
+        let all = self.gix.worktrees().during("listing worktrees")?.into_iter();
+        Ok(all.filter_map(|tree| Some((tree.git_dir().to_owned(), tree.base().ok()?))).collect())
+    }
+
     /// Removes this linked working tree with everything in it, and what the repository knows of it. Links are removed and
     /// not followed.
     pub fn remove_linked(self) -> Result<()> {

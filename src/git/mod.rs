@@ -41,6 +41,7 @@ mod worktree;
 pub use check::{BrokenRef, LockFile, LockOwner};
 pub use error::{Cause, GitError};
 pub use head::{Head, HeadTarget};
+pub use notes::NOTES;
 pub use open::Repo;
 pub use operation::Operation;
 pub use propose::{ChangeKind, ChangedPath, Proposal, TooLarge};

@@ -14,7 +14,7 @@ use super::{Repo, Result, refs};
 use crate::domain::CommitId;
 
 /// The ref of the notes: `git log --notes=autoresearch` shows them, `git notes --ref=autoresearch` reads and edits them.
-const NOTES: &str = "refs/notes/autoresearch";
+pub const NOTES: &str = "refs/notes/autoresearch";
 
 /// How often a note is added anew when somebody else adds one in the same moment.
 const TRIES: u32 = 50;

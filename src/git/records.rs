@@ -1,5 +1,6 @@
 //! Records: annotated tag objects under refs of their own.
 
+use gix::ObjectId;
 use gix::objs::Kind;
 use gix::refs::transaction::{PreviousValue, RefEdit};
 
@@ -28,6 +29,29 @@ impl Repo {
         if self.gix.try_find_reference(name.as_ref()).during("reading a ref")?.is_some() {
             return Err(GitError::RefExists(refname.to_owned()));
         }
+        let id = self.write_tag(refname, commit, message)?;
+        self.sync_objects([id])?;
+        crash::point("git.tag_written");
+        self.edit_refs([RefEdit::update(name, id, PreviousValue::MustNotExist, "")])?;
+        self.sync_ref(refname)
+    }
+
+    /// Writes many records as [`Repo::write_record`] writes one, each as ref, commit and message: all of them, or none.
+    /// An error where one of the refs is there and names something else.
+    pub fn write_records(&self, records: &[(String, CommitId, String)]) -> Result<()> {
+        let (mut ids, mut edits) = (Vec::new(), Vec::new());
+        for (refname, commit, message) in records {
+            let id = self.write_tag(refname, commit, message)?;
+            ids.push(id);
+            edits.push(RefEdit::update(refs::full_name(refname)?, id, PreviousValue::MustNotExist, ""));
+        }
+        self.sync_objects(ids)?;
+        crash::point("git.tag_written");
+        self.edit_refs_at_once(edits)?;
+        records.first().map_or(Ok(()), |(refname, ..)| self.sync_ref(refname))
+    }
+
+    fn write_tag(&self, refname: &str, commit: &CommitId, message: &str) -> Result<ObjectId> {
         let mut message = message.to_owned();
         if !message.ends_with('\n') {
             message.push('\n');
@@ -40,11 +64,7 @@ impl Repo {
             message: message.into(),
             signature: None,
         };
-        let id = self.gix.write_object(&tag).during("writing a record")?.detach();
-        self.sync_objects([id])?;
-        crash::point("git.tag_written");
-        self.edit_refs([RefEdit::update(name, id, PreviousValue::MustNotExist, "")])?;
-        self.sync_ref(refname)
+        Ok(self.gix.write_object(&tag).during("writing a record")?.detach())
     }
 
     /// The annotated tags directly below `prefix`, sorted by ref name. Refs further down, and refs that name something

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gix::bstr::ByteSlice;
+use gix::lock::acquire::Fail;
+use gix::refs::file::transaction::PackedRefs;
 use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
@@ -23,6 +25,9 @@ pub(super) fn full_name(name: &str) -> Result<FullName> {
 
 /// How often refs are changed or listed before it is given up.
 const TRIES: u32 = 5;
+
+/// How long a lock of refs that are made at once is waited for: 1 s, what git waits for its packed refs.
+const LOCK_WAIT: Fail = Fail::AfterDurationWithBackoff(Duration::from_secs(1));
 
 /// How long is waited before it is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -158,6 +163,14 @@ impl Repo {
         Ok(commit_id(commit.id))
     }
 
+    /// The commit whose name starts with `digits`, hexadecimal ones; nothing where there is none, or several objects do.
+    pub fn commit_starting(&self, digits: &str) -> Option<CommitId> {
+        let prefix = gix::hash::Prefix::from_hex(digits).ok()?;
+        let id = self.gix.objects.lookup_prefix(prefix, None).ok()??.ok()?;
+        let commit = commit_id(id);
+        self.has_commit(&commit).then_some(commit)
+    }
+
     /// The tree of a commit, as its full hexadecimal name.
     pub fn tree_of(&self, commit: &CommitId) -> Result<String> {
         Ok(self.tree_id(commit)?.to_string())
@@ -189,6 +202,15 @@ impl Repo {
     /// Carries out changes of refs as the committer. Somebody who packs refs meanwhile takes their files away, and what was
     /// read of the packed ones before is old: then it is tried again.
     pub(super) fn edit_refs(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
+        self.carry_out(edits, false)
+    }
+
+    /// Makes many new refs in one step, by one rename of the file of packed refs: all of them are there, or none is.
+    pub(super) fn edit_refs_at_once(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
+        self.carry_out(edits, true)
+    }
+
+    fn carry_out(&self, edits: impl IntoIterator<Item = RefEdit>, at_once: bool) -> Result<()> {
         let committer = self.identity()?.committer;
         let mut time = gix::date::parse::TimeBuf::default();
         let committer = committer.to_ref(&mut time);
@@ -196,7 +218,18 @@ impl Repo {
         for tries in 1.. {
             let _guard = RefGuard::begin(self.git_dir(), &self.locks_of(&edits)?)?;
             crash::point("git.locks_named");
-            match self.gix.edit_references_as(edits.clone(), Some(committer)) {
+            let objects = Box::new(&self.gix.objects);
+            let edited = match at_once {
+                true => self
+                    .gix
+                    .refs
+                    .transaction()
+                    .packed_refs(PackedRefs::DeletionsAndNonSymbolicUpdatesRemoveLooseSourceReference(objects))
+                    .prepare(edits.clone(), LOCK_WAIT, LOCK_WAIT)
+                    .and_then(|prepared| prepared.commit(Some(committer))),
+                false => self.gix.edit_references_as(edits.clone(), Some(committer)),
+            };
+            match edited {
                 Ok(_) => break,
                 Err(err) if tries == TRIES => return Err(err).during("updating refs"),
                 Err(_) => {

@@ -8,6 +8,7 @@ mod examine;
 mod file;
 mod jsonl;
 mod layout;
+mod outcomes;
 mod read;
 mod rebuild;
 mod repair;

@@ -1,12 +1,12 @@
 //! The messages of commits for people who did not see the session.
 
-use crate::domain::{Record, Tag, one_line};
-use crate::rules::format_gain;
+use crate::domain::{MetricSource, MetricSpec, Record, Tag, one_line};
+use crate::rules::{decide, format_step};
 
 /// The message of a kept experiment's commit: its description, the metric before and after, and where its record is.
 pub fn kept_message(tag: &Tag, record: &Record, before: &Record) -> String {
     let mut body = format!("{}\n\n{}\n", subject(record), step(record, before));
-    if !record.reason.is_empty() {
+    if !record.reason.is_empty() && !says_the_step(record, before) {
         body += &format!("{}\n", one_line(&record.reason));
     }
     body + &format!("\nExperiment: {tag}/{}\nRecord: {}\n", record.id, tag.record_ref(record.id))
@@ -30,15 +30,21 @@ fn subject(record: &Record) -> String {
     if line.is_empty() { format!("Experiment {}", record.id) } else { line }
 }
 
+/// Whether the reason of a record is its number against the one before, and no more.
+fn says_the_step(record: &Record, before: &Record) -> bool {
+    let (Some(value), Some(old)) = (record.metric.number(), before.metric.number()) else { return false };
+    let (name, direction) = (record.metric.name.clone(), record.metric.direction);
+    let metric = MetricSpec { name, direction, source: MetricSource::Log };
+    decide(&metric, &value, Some((before.id, &old)), 0.0).reason == record.reason
+}
+
 /// The metric before and after: `val_bpb 1.8342 -> 1.7811, 0.0531 (2.9 %) better`.
 fn step(record: &Record, before: &Record) -> String {
     let name = &record.metric.name;
     let (value, old) = (record.metric.number(), before.metric.number());
     match (value, old) {
         (Some(value), Some(old)) => {
-            let gain = record.metric.direction.gain(value.value, old.value);
-            let way = if gain < 0.0 { "worse" } else { "better" };
-            format!("{name} {old} -> {value}, {} {way}", format_gain(&value, &old))
+            format!("{name} {old} -> {value}, {}", format_step(record.metric.direction, &value, &old))
         }
         (Some(value), None) => format!("{name} {value}"),
         (None, _) => format!("{name} was not measured"),

@@ -100,12 +100,12 @@ impl Report {
         let points: Vec<Point> = records
             .iter()
             .map(|record| {
-                counts.add(Some(record.outcome));
+                counts.add(record.verdict());
                 Point {
                     id: record.id,
-                    commit: Some(record.commit.to_string()),
+                    commit: Some(record.commit.to_string()).filter(|_| record.commit.is_known()),
                     value: record.metric.number(),
-                    outcome: Some(record.outcome),
+                    outcome: record.verdict(),
                     description: record.description.clone(),
                     failure: record.failure.as_ref().map(|failure| failure.class),
                     reason: record.reason.clone(),
@@ -114,12 +114,13 @@ impl Report {
             })
             .collect();
         let baseline = points.iter().position(|point| point.id == 0);
+        let has_verdict = points.is_empty() || points.iter().any(|point| point.outcome.is_some());
         Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
             direction,
             counts,
-            summary: summarize(&points, direction, baseline, true),
+            summary: summarize(&points, direction, baseline, has_verdict),
             points,
             baseline,
             times: times(records),
@@ -284,6 +285,10 @@ fn details(record: &Record) -> Map<String, Value> {
 }
 
 fn times(records: &[Record]) -> Option<Times> {
+    // Of an imported one nobody knows when it was made.
+    if records.iter().any(|record| record.imported.is_some()) {
+        return None;
+    }
     let started = records.iter().map(|record| record.started).min()?;
     let finished = records.iter().map(|record| record.finished).max()?;
     let hours = (finished.as_second() - started.as_second()).max(0) as f64 / 3600.0;

@@ -55,7 +55,7 @@ pub fn report_grid(report: &Report) -> Grid {
         (metric, Align::Right),
         ("outcome", Align::Left),
         ("failure", Align::Left),
-        ("description", Align::Left),
+        ("description", Align::Text),
     ]);
     for point in &report.points {
         grid.push([

@@ -22,7 +22,7 @@ fn history(records: impl IntoIterator<Item = Value>) -> History {
         let at = |minute: u32| format!("2026-11-{}T{:02}:{minute:02}:00Z", 20 + hour / 24, hour % 24);
         let value = fields.get("value").map(|value| value.as_str().unwrap().parse::<f64>().unwrap());
         let mut all = json!({
-            "id": id, "commit": format!("{id:02x}").repeat(20), "started": at(minute), "finished": at(minute + 10),
+            "id": id, "commit": format!("{:02x}", if id == 0 { 0xb0 } else { id }).repeat(20), "started": at(minute), "finished": at(minute + 10),
             "runs": [run(300.0, value)], "agent": {"command": "agent", "seconds": 240.0},
             "environment": {"host": "box", "gpu": "H100", "gpus": 1, "driver": "550", "lockfile": null},
         });
@@ -95,7 +95,7 @@ loss 0.9979 → 0.5, better by 0.4979 (50 %), in 11 experiments, 3 h 50 min,
 session      nov20
 metric       loss, lower is better
 best         0.5  experiment 11 (0b0b0b0b): count the validation set twice
-baseline     0.9979  experiment 0 (00000000): baseline
+baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  12 rows: 7 keep, 2 discard, 3 crash
 keep rate    55 % without the baseline; longest streak without a keep 3, 4 to 6
 time         3 h 50 min until 01:50, 6 h ago; runs 26 %, agent 20 %, nobody at
@@ -121,7 +121,7 @@ loss (lower is better)
 
 kept, and what each step gained
  #  commit      loss     gain  relative    share  what
- 0  00000000  0.9979                              baseline
+ 0  b0b0b0b0  0.9979                              baseline
  1  01010101  0.9860  +0.0119     1.2 %    2.4 %  halve the batch
  3  03030303  0.9818  +0.0042    0.43 %   0.84 %  red <script>alert(1)</script>…
  7  07070707  0.9809  +0.0009   0.092 %   0.18 %  SSSSL window
@@ -199,7 +199,7 @@ loss 0.9979, the baseline alone, 10 min
 
 session      nov20
 metric       loss, lower is better
-baseline     0.9979  experiment 0 (00000000): baseline
+baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  1 row: 1 keep, 0 discard, 0 crash
 time         10 min until 22:10 on Nov 20, 9 h ago; runs 50 %, rest 50 %
 
@@ -230,7 +230,7 @@ loss 0.9979, nothing better in 1 experiment, 30 min
 
 session      nov20
 metric       loss, lower is better
-baseline     0.9979  experiment 0 (00000000): baseline
+baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  2 rows: 1 keep, 0 discard, 1 crash
 keep rate    0 % without the baseline
 time         30 min until 22:30 on Nov 20, 9 h ago; runs 17 %, agent 13 %, rest

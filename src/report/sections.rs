@@ -108,8 +108,9 @@ fn kept(report: &Report) -> Option<Section> {
         ("gain", Align::Right),
         ("relative", Align::Right),
         ("share", Align::Right),
-        ("what", Align::Left),
-    ]);
+        ("what", Align::Text),
+    ])
+    .sparing(["share", "relative"]);
     let percent = |ratio: Option<f64>| ratio.map(percent_text).unwrap_or_default();
     for (place, step) in kept.iter().enumerate() {
         let point = &report.points[step.index];
@@ -148,7 +149,7 @@ fn near_misses(report: &Report) -> Option<Section> {
         (report.metric.as_deref().unwrap_or("value"), Align::Right),
         ("gain", Align::Right),
         ("over", Align::Right),
-        ("what", Align::Left),
+        ("what", Align::Text),
     ]);
     let mut refused = Vec::new();
     for Miss { index, rival, gain } in &report.misses {
@@ -190,7 +191,7 @@ fn failed(report: &Report) -> Option<Section> {
         ("times", Align::Right),
         ("newest", Align::Right),
         ("earlier", Align::Left),
-        ("what it said", Align::Left),
+        ("what it said", Align::Text),
     ]);
     for (class, count) in failures {
         let newest = report.summary.examples.get(class).map(|index| &report.points[*index]);

@@ -43,7 +43,7 @@ pub struct SessionStatus {
     pub at_work: Option<f64>,
     /// When the journal was last written.
     pub last_seen: Option<Timestamp>,
-    /// How long ago that is, in seconds.
+    /// How long ago that is, in seconds, or how long nothing was written into the log of what goes on, if that is less.
     pub silent: Option<f64>,
     /// The terms.
     pub contract: Option<Contract>,
@@ -94,7 +94,7 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
         (Format::Csv, _) => grid(sessions).to_csv(),
         (Format::Table, [session]) => session.details(false, width),
         (Format::Markdown, [session]) => session.details(true, width),
-        (Format::Table, _) => grid(sessions).to_table(width) + "\n`ar status TAG` has the details of one\n",
+        (Format::Table, _) => grid(sessions).to_lines(width) + "\n`ar status TAG` has the details of one\n",
         (Format::Markdown, _) => grid(sessions).to_markdown(),
     }
 }
@@ -102,14 +102,15 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
 fn grid(sessions: &[SessionStatus]) -> Grid {
     let mut grid = Grid::new([
         ("session", Align::Left),
-        ("doing", Align::Left),
+        ("doing", Align::Text),
         ("metric", Align::Left),
         ("best", Align::Right),
         ("experiments", Align::Right),
         ("since keep", Align::Right),
         ("process", Align::Right),
-        ("damaged", Align::Left),
-    ]);
+        ("damaged", Align::Below),
+    ])
+    .sparing(["process", "metric", "since keep"]);
     for session in sessions {
         grid.push([
             session.tag.to_string(),
@@ -192,6 +193,10 @@ impl SessionStatus {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
+    fn is_imported(&self) -> bool {
+        self.contract.as_ref().is_some_and(|contract| contract.imported)
+    }
+
     /// Whether the goal is reached, where there is one.
     fn is_at_goal(&self) -> bool {
         let (Some(contract), Some((_, best))) = (&self.contract, self.history.best()) else { return false };
@@ -232,6 +237,9 @@ impl SessionStatus {
                 if self.activity == Activity::RunningAlone {
                     next.push((format!("ar stop {tag} --now"), "ends its run and puts everything back"));
                 }
+            }
+            Activity::Idle if self.is_imported() => {
+                next.push((format!("ar restore best --tag {tag}"), "puts its best code on a branch"));
             }
             Activity::Idle if at_cap => {
                 next.push((format!("ar resume {tag} --max-experiments N"), "goes on to a higher number"));
@@ -313,7 +321,13 @@ impl SessionStatus {
         let mut text = String::new();
         let mut add = |name: &str, value: String| text += &fact(markdown, name, &value);
         let place = self.worktree.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
-        add("session", format!("{} on branch {}{place}", self.tag, self.tag.branch()));
+        add(
+            "session",
+            match self.is_imported() {
+                true => format!("{}, imported from another tool's ledger", self.tag),
+                false => format!("{} on branch {}{place}", self.tag, self.tag.branch()),
+            },
+        );
         add("doing", self.doing());
         if let Some(ended) = &self.ended {
             add("ended", ended.clone());
@@ -344,14 +358,14 @@ impl SessionStatus {
         if !last(&report).is_empty() {
             let grid = last_grid(&report);
             text += "\nthe last experiments\n";
-            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_table(width) };
+            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_lines(width) };
         }
         text += "\nwhat to type next\n";
-        let mut next = Grid::new([("command", Align::Left), ("what it does", Align::Left)]);
+        let mut next = Grid::new([("command", Align::Left), ("what it does", Align::Text)]);
         for (command, what) in self.next() {
             next.push([command, what.to_owned()]);
         }
-        let rows = next.to_table(width);
+        let rows = next.to_lines(width.map(|width| width.saturating_sub(2)));
         text += &if markdown {
             format!("\n{}", next.to_markdown())
         } else {
@@ -380,8 +394,9 @@ fn last_grid(report: &Report) -> Grid {
         ("outcome", Align::Left),
         (metric, Align::Right),
         ("failure", Align::Left),
-        ("what", Align::Left),
-    ]);
+        ("what", Align::Text),
+    ])
+    .sparing(["failure"]);
     for point in last(report) {
         grid.push([
             point.id.to_string(),

@@ -77,7 +77,7 @@ impl Scroll {
     #[must_use]
     pub fn by(self, rows: isize, history: &History, page: usize) -> Scroll {
         let records = history.records();
-        let last = records.len().saturating_sub(page);
+        let last = records.len().saturating_sub(page.max(1));
         let at = self.index(records).saturating_add_signed(rows).min(last);
         Scroll { top: (at > 0).then(|| records[records.len() - 1 - at].id) }
     }
@@ -97,6 +97,8 @@ pub struct Screen {
     pub lines: Vec<String>,
     /// How many experiments are in view.
     pub page: usize,
+    /// Which ones: what was asked for, moved to where the screen is full.
+    pub scroll: Scroll,
 }
 
 /// Draws a screen `width` columns wide and `height` lines high, of any size.
@@ -122,7 +124,7 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
     let log_rows = log.len().min((room * 2 / 5).max(room.saturating_sub(wanted)));
     // A heading alone says nothing.
     let log_rows = if log_rows < 2 { 0 } else { log_rows };
-    let (table, page) = table(scene, scroll, usize::from(width), room - log_rows);
+    let (table, page, scroll) = table(scene, scroll, usize::from(width), room - log_rows);
     lines.extend(table);
     if log_rows > 0 {
         lines.push(bold(&log_heading(scene)));
@@ -134,7 +136,7 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
     }
     lines.truncate(rows);
     let shown = |line: &String| in_glyphs(&fit(&in_glyphs(line, glyphs), Some(width)), glyphs);
-    Screen { lines: lines.iter().map(shown).collect(), page }
+    Screen { lines: lines.iter().map(shown).collect(), page, scroll }
 }
 
 /// What there is to know at once, the most important first.
@@ -199,12 +201,16 @@ fn gpu_lines(gpus: &[GpuLoad]) -> Vec<String> {
     }
 }
 
-/// The experiments that are in view with a heading, at most `room` lines, and how many of them are over.
-fn table(scene: &Scene<'_>, scroll: Scroll, width: usize, room: usize) -> (Vec<String>, usize) {
+/// The experiments that are in view with a heading, at most `room` lines, how many of them are over, and where they are.
+fn table(scene: &Scene<'_>, scroll: Scroll, width: usize, room: usize) -> (Vec<String>, usize, Scroll) {
     let records = scene.status.history.records();
+    // On a screen that has grown the oldest ones would leave it half empty.
+    let scroll = scroll.by(0, &scene.status.history, room.saturating_sub(1));
     let open = scene.status.open.as_ref().filter(|_| scroll.top.is_none());
-    let Some(rows) = room.checked_sub(1 + usize::from(open.is_some())) else { return (Vec::new(), 0) };
-    let at = scroll.index(records).min(records.len().saturating_sub(rows));
+    let Some(rows) = room.checked_sub(1 + usize::from(open.is_some())) else {
+        return (Vec::new(), 0, scroll);
+    };
+    let at = scroll.index(records);
     let shown: Vec<&Record> = records.iter().rev().skip(at).take(rows).collect();
     let newest = |number: &Option<Number>| number.as_ref().map(Number::to_string).unwrap_or_default();
     let is_wide = width >= WIDE;
@@ -232,7 +238,7 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: usize, room: usize) -> (Vec<S
     if lines.len() == 1 {
         lines = vec!["no experiments yet".into()];
     }
-    (lines, shown.len())
+    (lines, shown.len(), scroll)
 }
 
 /// An experiment in the table.

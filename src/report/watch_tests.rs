@@ -15,7 +15,7 @@ fn record(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Rec
     let run = json!({"command": "c", "seed": null, "started": "2025-11-20T01:00:00Z", "seconds": 300.0, "exit": 0,
         "signal": null, "value": number});
     serde_json::from_value(json!({
-        "version": 1, "id": id, "tag": "nov20", "commit": format!("{id:040x}"), "base": "b",
+        "version": 1, "id": id, "tag": "nov20", "commit": format!("{:040x}", id + 1), "base": "b",
         "description": description, "direction": null, "outcome": outcome, "failure": failure, "reason": "",
         "metric": {"name": "val_bpb", "direction": "lower", "value": number, "raw": value}, "metrics": {},
         "memory_gb": 14.25, "runs": [run], "diff": {"files": 0, "added": 0, "deleted": 0}, "agent": null,
@@ -166,4 +166,20 @@ fn a_session_without_experiments_says_so() {
     empty.open = None;
     let shown = text(&screen(&empty, Scroll::default(), (80, 24), Glyphs::Ascii));
     assert!(shown.contains("no experiments yet") && shown.contains("best         none yet"), "{shown}");
+}
+
+#[test]
+fn a_screen_that_grows_moves_the_view_to_what_it_has_room_for() {
+    let status = night();
+    let draw = |scroll, rows| screen(&status, scroll, (80, rows), Glyphs::Unicode);
+    let small = draw(Scroll::default(), 24);
+    let end = draw(Scroll::default().by(isize::MAX, &status.history, small.page), 24);
+    let tall = draw(end.scroll, 30);
+    assert!(tall.page > end.page && tall.page < 12, "{tall:#?}");
+    let above = 12 - tall.page;
+    assert!(text(&tall).contains(&format!("; {above} newer above")), "{tall:#?}");
+    let up = draw(tall.scroll.by(-1, &status.history, tall.page), 30);
+    assert!(text(&up).contains(&format!("; {} newer above", above - 1)), "{up:#?}");
+    assert_eq!(draw(end.scroll, 90).scroll, Scroll::default(), "all of them");
+    assert_eq!(Scroll::default().by(isize::MAX, &status.history, 0), Scroll { top: Some(0) });
 }

@@ -53,11 +53,17 @@ pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
     Some(Warning {
         kind: "never_repeated",
         what: "no number was measured twice, so nothing tells how much of a gain is chance".into(),
-        hint: Some(format!(
-            "`ar run --tag {} --max-experiments 0`, with its other terms, measures the newest keep again",
-            next_tag(tag)
-        )),
+        hint: evidence.summary.kept.last().map(|newest| how_to_repeat(tag, evidence.points[newest.index].id)),
     })
+}
+
+/// What to type for a second number of an experiment: at once, and for the spread of the session `tag` to be known.
+pub fn how_to_repeat(tag: &str, id: u32) -> String {
+    format!(
+        "`ar repro {id} --tag {tag}` runs it again and says how far apart the numbers are; for the report to know: `ar run \
+         --tag {} --max-experiments 0`, with the session's other terms, measures the newest keep again",
+        next_tag(tag)
+    )
 }
 
 /// Keeps that gained far more than those before them.

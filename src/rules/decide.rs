@@ -76,6 +76,12 @@ pub fn format_gain(a: &Number, b: &Number) -> String {
     }
 }
 
+/// The distance of two numbers that differ, see [`format_gain`], and which way it goes: `0.0531 (2.9 %) better`.
+pub fn format_step(direction: Direction, a: &Number, b: &Number) -> String {
+    let way = if direction.gain(a.value, b.value) < 0.0 { "worse" } else { "better" };
+    format!("{} {way}", format_gain(a, b))
+}
+
 /// The gain of `a` over `b` relative to the size of `b`; `None` when `b` is 0.
 pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
     let ratio = direction.gain(a, b) / b.abs();

@@ -27,7 +27,7 @@ pub fn find_experiment<'a>(history: &'a History, which: &Which) -> Result<&'a Re
         return Ok(record);
     }
     let is_hash = digits.len() >= FEWEST_DIGITS;
-    let starts_so = |record: &&Record| is_hash && record.commit.as_str().starts_with(digits.as_str());
+    let starts_so = |record: &&Record| is_hash && record.commit.short(usize::MAX).starts_with(digits.as_str());
     let mut found: Vec<&Record> = history.records().iter().filter(starts_so).collect();
     match found.len() {
         0 => Err(Unfound::Missing),

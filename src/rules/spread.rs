@@ -65,7 +65,7 @@ pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
     let mut groups: BTreeMap<(&str, &str, Option<&str>), Group> = BTreeMap::new();
     for record in records {
         let numbers = numbers(record);
-        if numbers.is_empty() {
+        if numbers.is_empty() || !record.commit.is_known() {
             continue;
         }
         let code = record.fingerprint.as_ref().map_or(record.commit.as_str(), |fingerprint| &fingerprint.tree);

@@ -51,7 +51,8 @@ pub fn time_split(records: &[Record], waits: Waits, total: f64) -> Option<TimeSp
     };
     let mut left = total;
     let mut part = |seconds: f64| {
-        let seconds = seconds.clamp(0.0, left);
+        // An empty sum is -0.0.
+        let seconds = seconds.clamp(0.0, left).abs();
         left -= seconds;
         seconds
     };

@@ -195,6 +195,7 @@ impl Session<'_> {
             started: open.started,
             finished: self.now(),
             agent: open.agent.clone(),
+            imported: None,
             more,
         })
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::error::SessionError;
 use super::reading::SessionView;
 use crate::domain::{CommitId, Outcome, Record, Tag};
-use crate::git::HeadTarget;
+use crate::git::{Head, HeadTarget};
 use crate::report::{kept_message, squashed_message};
 
 /// The branches of sessions stand below this.
@@ -28,8 +28,8 @@ pub struct Finalized {
     pub branch: String,
     /// The commit that it begins on: the one that the session started from.
     pub start: CommitId,
-    /// Its commits with the number of the experiment, oldest first; the newest experiment for a single one.
-    pub commits: Vec<(u32, CommitId)>,
+    /// Its commits with their subjects, oldest first.
+    pub commits: Vec<(CommitId, String)>,
 }
 
 impl SessionView {
@@ -45,16 +45,22 @@ impl SessionView {
         branch: Option<String>,
         worktree: Option<&Path>,
     ) -> Result<Restored, SessionError> {
+        SessionView::require_commit(record)?;
         let branch = branch.unwrap_or_else(|| format!("{}-{}", self.tag, record.id));
-        let full = self.free_branch(&branch)?;
+        let left = if worktree.is_some() { self.left_branch(&branch, &record.commit)? } else { None };
+        let full = left.clone().map_or_else(|| self.free_branch(&branch), Ok)?;
         let place = worktree.map(|dir| self.repo.place_for_worktree(dir)).transpose()?;
-        let why = format!("branch: created from experiment {} of {}", record.id, self.tag);
-        self.repo.create_branch(&full, &record.commit, &why)?;
+        if left.is_none() {
+            let why = format!("branch: created from experiment {} of {}", record.id, self.tag);
+            self.repo.create_branch(&full, &record.commit, &why)?;
+        }
         let Some(place) = place else { return Ok(Restored { branch, worktree: None }) };
         match self.repo.add_worktree(&place, &HeadTarget::Branch(full.clone())) {
             Ok(made) => Ok(Restored { branch, worktree: Some(made.worktree().to_owned()) }),
             Err(error) => {
-                self.repo.delete_branch(&full, &record.commit)?;
+                if left.is_none() {
+                    self.repo.delete_branch(&full, &record.commit)?;
+                }
                 Err(error.into())
             }
         }
@@ -74,21 +80,23 @@ impl SessionView {
         let [baseline, kept @ ..] = chain.as_slice() else {
             return Err(SessionError::NothingKept(self.tag.to_string()));
         };
+        let subject = |message: &str| message.lines().next().unwrap_or_default().to_owned();
         let Some(last) = kept.last() else { return Err(SessionError::NothingKept(self.tag.to_string())) };
         let start = baseline.commit.clone();
         let mut commits = Vec::new();
         if squash {
             let message = squashed_message(&self.tag, &chain);
-            commits.push((last.id, self.repo.commit_tree_of(&last.commit, &start, &message)?));
+            commits.push((self.repo.commit_tree_of(&last.commit, &start, &message)?, subject(&message)));
         } else {
             let mut tip = start.clone();
             for pair in chain.windows(2) {
                 let [before, record] = pair else { continue };
-                tip = self.repo.commit_tree_of(&record.commit, &tip, &kept_message(&self.tag, record, before))?;
-                commits.push((record.id, tip.clone()));
+                let message = kept_message(&self.tag, record, before);
+                tip = self.repo.commit_tree_of(&record.commit, &tip, &message)?;
+                commits.push((tip.clone(), subject(&message)));
             }
         }
-        let tip = commits.last().map_or(&start, |(_, commit)| commit);
+        let tip = commits.last().map_or(&start, |(commit, _)| commit);
         let why = format!("branch: what session {} kept", self.tag);
         self.repo.create_branch(&full, tip, &why)?;
         Ok(Finalized { branch, start, commits })
@@ -98,11 +106,37 @@ impl SessionView {
     fn kept_chain(&self) -> Result<Vec<&Record>, SessionError> {
         let kept = self.history.records().iter().filter(|record| record.id == 0 || record.outcome == Outcome::Keep);
         let chain: Vec<&Record> = kept.collect();
+        chain.iter().try_for_each(|record| SessionView::require_commit(record))?;
         match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {
+            // Another tool may have merged, or amended what it kept.
+            Some(pair) if pair[1].imported.is_some() => {
+                Err(SessionError::NoChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
+            }
             Some(pair) => {
                 Err(SessionError::BrokenChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
             }
             None => Ok(chain),
+        }
+    }
+
+    /// The full ref name of a branch that is at `commit` already and checked out nowhere, as a call leaves it that was killed
+    /// before it made the working tree.
+    ///
+    /// # Errors
+    ///
+    /// It is checked out in another working tree, which may be half made.
+    fn left_branch(&self, branch: &str, commit: &CommitId) -> Result<Option<String>, SessionError> {
+        let full = self.repo.branch_ref(branch)?;
+        let is_here = matches!(self.repo.head()?, Head::Branch { name, .. } if name == full);
+        if is_here || full.starts_with(&format!("refs/heads/{SESSION_BRANCHES}")) || !self.repo.has_ref(&full)? {
+            return Ok(None);
+        }
+        if self.repo.branch(&full)?.as_ref() != Some(commit) {
+            return Ok(None);
+        }
+        match self.repo.checked_out_elsewhere(&full)? {
+            Some(worktree) => Err(SessionError::RestoredAlready { branch: branch.to_owned(), worktree }),
+            None => Ok(Some(full)),
         }
     }
 

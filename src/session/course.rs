@@ -21,7 +21,7 @@ impl SessionView {
         Course {
             flagged: self.flagged(),
             ended: self.ended(),
-            waits: waits(&self.folder.logs().join(EVENT_LOGS[0])),
+            waits: waits(&self.folder.logs().join(EVENT_LOGS[0]), self.history.records()),
             elsewhere: self.elsewhere(),
             tip: if is_idle { tip() } else { None },
             saved: self.saved().unwrap_or_default(),
@@ -74,10 +74,11 @@ const EVENTS: [&str; 4] = [
     r#""event":"session_started""#,
 ];
 
-/// Sums up what an event log tells of time.
-fn waits(log: &Path) -> Waits {
-    let bytes = read_regular(log).unwrap_or_default();
+/// Sums up what an event log tells of the time from the start of the first record to the end of the last.
+fn waits(log: &Path, records: &[Record]) -> Waits {
     let mut waits = Waits::default();
+    let Some((first, last)) = records.first().zip(records.last()) else { return waits };
+    let bytes = read_regular(log).unwrap_or_default();
     let mut stopped: Option<Timestamp> = None;
     for line in bytes.split(|byte| *byte == b'\n') {
         if !EVENTS.iter().any(|event| memmem::find(line, event.as_bytes()).is_some()) {
@@ -85,6 +86,10 @@ fn waits(log: &Path) -> Waits {
         }
         let Ok(parsed) = serde_json::from_slice::<Value>(line) else { continue };
         let (at, detail) = (parsed["ts"].as_str().and_then(|at| at.parse::<Timestamp>().ok()), &parsed["detail"]);
+        // What came after the last record belongs to an experiment that has none.
+        if at.is_none_or(|at| at < first.started || at > last.finished) {
+            continue;
+        }
         let seconds = detail["seconds"].as_f64().unwrap_or(0.0);
         match parsed["event"].as_str().unwrap_or_default() {
             "agent_finished" if detail["changed"] == false => waits.idle_calls += seconds,
@@ -102,7 +107,10 @@ fn waits(log: &Path) -> Waits {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::rules::sample::record;
 
     #[test]
     fn the_event_log_tells_of_time_that_no_record_has() {
@@ -123,7 +131,16 @@ mod tests {
             "{\"event\":\"session_stopped\", torn\n".to_owned(),
         ];
         std::fs::write(&log, text.concat()).unwrap();
-        assert_eq!(waits(&log), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 1800.0 });
-        assert_eq!(waits(&folder.path().join("none")), Waits::default());
+        let whole = |path: &Path, end: &str| {
+            let end = format!("2026-11-20T{end}Z");
+            let record = record(json!({"started": "2026-11-20T22:00:00Z", "finished": end}));
+            waits(path, &[record])
+        };
+        assert_eq!(whole(&log, "23:40:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 1800.0 });
+        // The loop that began after the last record has recorded nothing.
+        assert_eq!(whole(&log, "23:10:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 0.0 });
+        assert_eq!(whole(&log, "22:30:00"), Waits { idle_calls: 30.0, outages: 0.0, nobody: 0.0 });
+        assert_eq!(whole(&folder.path().join("none"), "23:40:00"), Waits::default());
+        assert_eq!(waits(&log, &[]), Waits::default());
     }
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
 use super::open::Session;
-use super::reading::{SessionView, refuse_changed};
+use super::reading::{SessionView, no_session, refuse_changed};
 use crate::agent::{self, Briefing, Proposal};
 use crate::domain::{Contract, Directive, Event, Rung, StopReason};
 use crate::rules::{History, Turn, climb, climb_all, directions_tried, same_direction};
@@ -66,7 +66,10 @@ impl SessionView {
     ///
     /// The terms were changed after they were approved.
     pub fn brief(&self, now: Timestamp, is_called: bool) -> Result<String, SessionError> {
-        let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoSession(Some(self.tag.to_string())))?;
+        let contract = self.contract.as_ref().ok_or_else(|| no_session(&self.repo, &self.tag))?;
+        if contract.imported {
+            return Err(SessionError::ImportedSession(self.tag.to_string()));
+        }
         refuse_changed(&self.repo, &self.tag, contract)?;
         let journal = self.journal();
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::agent::{PRESETS, Preset};
-use crate::domain::{Drift, FORMAT_VERSION, FailureClass, Space, TagError, bytes_text, count_of, shell_word};
+use crate::domain::{Drift, FORMAT_VERSION, FailureClass, Space, Tag, TagError, bytes_text, count_of, shell_word};
 use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -70,16 +70,18 @@ pub enum SessionError {
     CheckedOutElsewhere { branch: String, worktree: PathBuf },
     #[error("the branch {branch} is at {tip}, which is no experiment: {subject}")]
     UnrecordedTip { branch: String, tip: String, subject: String, base: String },
-    #[error("there is no session{}", .0.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
-    NoSession(Option<String>),
-    #[error("there are several sessions: {0}")]
-    WhichSession(String),
+    #[error("there is no session{}", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
+    NoSession { tag: Option<Tag>, there: Vec<Tag> },
+    #[error("there are several sessions: {}", names(.0))]
+    WhichSession(Vec<Tag>),
     #[error("session {tag} has no experiment {name}")]
     NoExperiment { tag: String, name: String, last: Option<u32> },
     #[error("`{name}` is the start of several commits of session {tag}: {}", candidates.join(", "))]
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
     #[error("the branch {0} exists already")]
     BranchTaken(String),
+    #[error("the branch {branch} exists already, checked out in {}", worktree.display())]
+    RestoredAlready { branch: String, worktree: PathBuf },
     #[error("the branch {0} is a session's, or would be taken for one")]
     SessionBranch(String),
     #[error("session {tag} was asked about, and {name} is of another one")]
@@ -88,10 +90,28 @@ pub enum SessionError {
     BrokenChain { tag: String, id: u32, before: u32 },
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
+    #[error("there is no {} to link", .0.display())]
+    NothingToLink(PathBuf),
+    #[error("{} is in the new working tree already", .0.display())]
+    LinkedAlready(PathBuf),
     #[error("session {0} has kept nothing")]
     NothingKept(String),
     #[error("the backlog has no idea {0}")]
     NoIdea(u32),
+    #[error("what session {tag} kept is no chain: experiment {id} was not made on experiment {before}")]
+    NoChain { tag: String, id: u32, before: u32 },
+    #[error("session {0} was imported: it has no command, and nothing goes on from it")]
+    ImportedSession(String),
+    #[error("the commit of experiment {id} of session {tag} is not known: {why}")]
+    UnknownCommit { tag: String, id: u32, why: String },
+    #[error("there is a session {0} already, or something is left of one")]
+    TagTaken(Tag),
+    #[error("{} has no row that can be imported", .0.display())]
+    NothingToImport(PathBuf),
+    #[error("session {tag} has no experiment yet")]
+    NothingToExport { tag: String },
+    #[error("another experiment of MLflow's is called {tag}: {}", other.display())]
+    MlflowNamesake { tag: String, other: PathBuf },
     #[error("the record {reference} cannot be read")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
@@ -161,6 +181,10 @@ fn changed_terms(drifts: &[Drift]) -> String {
     if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
 }
 
+fn names(tags: &[Tag]) -> String {
+    tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// The names of some files, the first ones of many.
 pub(super) fn list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -227,6 +251,9 @@ impl SessionError {
                      says whether a session left something of yours there"
                 )
             }
+            SessionError::BranchInTheWay { blocking, .. } if blocking.starts_with("autoresearch/") => {
+                format!("that is a session's branch; choose another name, with --branch or --tag ({blocking} stays)")
+            }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
             SessionError::Drift { drifts, .. } => {
                 let fields: Vec<_> = drifts.iter().map(|drift| drift.field).collect();
@@ -244,8 +271,15 @@ impl SessionError {
                     "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {base}"
                 )
             }
-            SessionError::NoSession(_) => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
-            SessionError::WhichSession(_) => "name one of them".into(),
+            SessionError::NoSession { there, .. } => match there.as_slice() {
+                [] => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
+                [only] => format!("the only session is {only}"),
+                there => format!("the sessions are {}", names(there)),
+            },
+            SessionError::WhichSession(tags) => match tags.last() {
+                Some(tag) => format!("name one of them, as in `ar report {tag}` or `ar show best --tag {tag}`"),
+                None => "name one of them".into(),
+            },
             SessionError::NoExperiment { tag, last: Some(last), .. } => {
                 format!("it has 0 to {last}; `ar log {tag}` lists them")
             }
@@ -254,8 +288,19 @@ impl SessionError {
             }
             SessionError::AmbiguousExperiment { .. } => "write more digits, or the number".into(),
             SessionError::BranchTaken(_) | SessionError::SessionBranch(_) => "name another one with --branch".into(),
+            SessionError::RestoredAlready { worktree, .. } => format!(
+                "name another one with --branch; or if a call that was killed left it half made: git worktree remove --force \
+                 {}, and call this again",
+                shell_word(worktree)
+            ),
             SessionError::OtherSession { .. } => "leave --tag out".into(),
             SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
+            SessionError::NothingToLink(_) => {
+                "name an untracked file or folder; `git status --short --ignored` lists them".into()
+            }
+            SessionError::LinkedAlready(path) => {
+                format!("leave --link {} out: what git tracks is checked out there", shell_word(path))
+            }
             SessionError::NothingKept(tag) => format!("`ar log {tag}` says what became of its experiments"),
             SessionError::NoIdea(_) => "`ar idea list` lists them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
@@ -272,6 +317,23 @@ impl SessionError {
             }
             SessionError::BaselineFailed { printed, .. } => {
                 format!("name one of the numbers that the log has with --metric: {}", cut(printed).join(", "))
+            }
+            SessionError::ImportedSession(tag) => format!(
+                "`ar restore best --tag {tag}` puts its best code on a branch; from there `ar run --tag NEW --metric NAME \
+                 --cmd COMMAND` begins a session"
+            ),
+            SessionError::NoChain { tag, id, .. } => {
+                format!("`ar restore {id} --tag {tag}` takes out one of them as it is")
+            }
+            SessionError::UnknownCommit { .. } => {
+                "if another repository has it, `git fetch` it from there, and import the ledger anew with `--tag NEW`"
+                    .into()
+            }
+            SessionError::TagTaken(_) => "name another one with --tag".into(),
+            SessionError::NothingToExport { tag } => format!("`ar status {tag}` says what is happening"),
+            SessionError::MlflowNamesake { .. } => "write it into another folder with --output DIR".into(),
+            SessionError::NothingToImport(path) => {
+                format!("`ar log --ledger {}` shows what can be read of it", shell_word(path))
             }
             SessionError::NewerRecord { .. } => "continue this session with the newer ar that wrote it".into(),
             SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),

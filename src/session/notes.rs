@@ -22,6 +22,7 @@ impl SessionView {
 
     /// Adds a note to an experiment, also while a loop is at work on the session.
     pub fn add_note(&self, record: &Record, text: &str, clock: Clock) -> Result<(), SessionError> {
+        SessionView::require_commit(record)?;
         let by = self.repo.committer_name()?;
         let line = Note::line(clock.now(), &self.tag, record.id, &by, text);
         Ok(self.repo.add_to_note(&record.commit, &line)?)

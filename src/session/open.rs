@@ -410,7 +410,7 @@ fn forget(state: &Path) -> Result<(), SessionError> {
 }
 
 /// The pattern by which git passes over a file of the working tree at `root`; nothing for one that is elsewhere.
-fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
+pub(super) fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
     let path = file.strip_prefix(root.canonicalize().ok()?).ok()?.to_str()?;
     let is_special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ' ');
     let escaped = path.chars().map(|c| if is_special(c) { format!("\\{c}") } else { c.to_string() });

@@ -68,7 +68,7 @@ pub(super) struct Others {
     pub(super) troubles: Vec<String>,
 }
 
-/// The records of all sessions but `own`.
+/// The records of all sessions but `own`, without those that were imported.
 pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionError> {
     let mut others = Others::default();
     for tag in session_tags(repo)?.into_iter().filter(|tag| tag != own) {
@@ -77,6 +77,8 @@ pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
             Ok(records) => {
                 for record in records {
                     match record {
+                        // Its row is in a ledger of others.
+                        Ok(record) if record.imported.is_some() => {}
                         Ok(record) => good.push(record),
                         Err(error) => bad.push(error),
                     }

@@ -83,6 +83,9 @@ impl Plan {
             }
             None => None,
         };
+        if let Some(stored) = known.as_ref().filter(|stored| stored.imported) {
+            return Err(SessionError::ImportedSession(stored.tag.to_string()));
+        }
         let continued = known.is_some();
         if let (Some(tag), true) = (&tag, continued) {
             refuse_gaps(&repo, tag)?;
@@ -180,7 +183,7 @@ impl Plan {
 fn only_session(repo: &Repo) -> Result<Option<Tag>, SessionError> {
     match find_session(repo, None) {
         Ok(tag) => Ok(Some(tag)),
-        Err(SessionError::NoSession(_)) => Ok(None),
+        Err(SessionError::NoSession { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::domain::{Contract, Drift, ExperimentName, FORMAT_VERSION, Record, Tag, Which};
+use crate::domain::{Contract, Drift, ExperimentName, FORMAT_VERSION, Imported, Record, Tag, Which, cut};
 use crate::git::{Head, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::rules::{History, Unfound, find_experiment};
@@ -40,9 +40,9 @@ impl SessionView {
         Ok(SessionView { repo, tag, folder, contract, history })
     }
 
-    /// The change of an experiment as a unified diff; empty for the baseline.
+    /// The change of an experiment as a unified diff; empty for the baseline, and where the commit is not known.
     pub fn diff(&self, record: &Record) -> Result<Vec<u8>, SessionError> {
-        if record.base == record.commit {
+        if record.base == record.commit || !record.commit.is_known() {
             return Ok(Vec::new());
         }
         Ok(self.repo.diff_text(&record.base, &record.commit)?)
@@ -99,6 +99,21 @@ impl SessionView {
         Ok((view, record))
     }
 
+    /// Refuses an experiment whose code nobody knows: another tool's, whose ledger names no commit of this repository.
+    pub fn require_commit(record: &Record) -> Result<(), SessionError> {
+        if record.commit.is_known() {
+            return Ok(());
+        }
+        let why = match &record.imported {
+            Some(Imported { file, line, commit_text: Some(text), .. }) if !text.trim().is_empty() => {
+                format!("line {line} of {file} names `{}`, and there is no such commit here", cut(text.trim(), 40))
+            }
+            Some(Imported { file, line, .. }) => format!("line {line} of {file} names none"),
+            None => "its record names none".to_owned(),
+        };
+        Err(SessionError::UnknownCommit { tag: record.tag.to_string(), id: record.id, why })
+    }
+
     /// The experiment that is meant.
     pub fn find(&self, which: &Which) -> Result<&Record, SessionError> {
         let (tag, name) = (self.tag.to_string(), which.to_string());
@@ -111,6 +126,11 @@ impl SessionView {
             }
         })
     }
+}
+
+/// Says that there is no session of that name, and which ones there are as far as that can be read.
+pub fn no_session(repo: &Repo, tag: &Tag) -> SessionError {
+    SessionError::NoSession { tag: Some(tag.clone()), there: session_tags(repo).unwrap_or_default() }
 }
 
 /// Says that a session has no experiment of that name, and which ones it has.
@@ -151,7 +171,7 @@ pub(super) fn readable_refs(repo: &Repo, prefix: &str) -> Result<Vec<(String, St
 /// The session that a command is about: the one named, or that of HEAD's branch, or the only one there is.
 pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> {
     if let Some(tag) = tag {
-        return if is_session(repo, &tag)? { Ok(tag) } else { Err(SessionError::NoSession(Some(tag.to_string()))) };
+        return if is_session(repo, &tag)? { Ok(tag) } else { Err(no_session(repo, &tag)) };
     }
     if let Some(tag) = session_of_head(&repo.head()?)
         && is_session(repo, &tag)?
@@ -160,9 +180,9 @@ pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> 
     }
     let mut tags = session_tags(repo)?;
     match tags.len() {
-        0 => Err(SessionError::NoSession(None)),
+        0 => Err(SessionError::NoSession { tag: None, there: tags }),
         1 => Ok(tags.remove(0)),
-        _ => Err(SessionError::WhichSession(tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", "))),
+        _ => Err(SessionError::WhichSession(tags)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Running an experiment again, beside the session: in a working tree of its own, without a trace in the session's files
 //! and refs.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,17 @@ use super::follow::LogFollower;
 use super::interrupts::{Interrupt, Interrupts};
 use super::reading::SessionView;
 use super::running::{RUN, judge_run, metric_file_stamp, run_variables};
-use crate::domain::{Contract, Failure, Number, Record, ended_text};
+use crate::domain::{Contract, EnvironmentChange, Failure, Number, Record, ended_text};
 use crate::exec::{self, Exit, Job};
 use crate::git::{HeadTarget, Repo};
-use crate::rules::{CameBack, came_back, spread};
+use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
+use crate::state::{open_locked, open_regular};
 
 /// The folder of the run, in the working tree's own git folder: it goes with the working tree, and is no part of it.
 const FOLDER: &str = "autoresearch-repro";
+
+/// The file in it that is held while the call goes on, and goes when it ends: one that nobody holds was left behind.
+const UNFINISHED: &str = "unfinished";
 
 /// Names of a working tree's root that are git's or this program's.
 const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];
@@ -48,8 +52,12 @@ pub struct Reproduced {
     pub measured: Option<Number>,
     /// Why there is none that counts.
     pub failure: Option<Failure>,
-    /// How it compares with the recorded one, where both have a number.
+    /// How it compares with the record, where both have a number, or failed in the same way.
     pub came_back: Option<CameBack>,
+    /// What is different here from where the record's number was measured, if the two do not compare for that.
+    pub changes: Vec<EnvironmentChange>,
+    /// The name of this host.
+    pub host: String,
     /// How long the run took, in seconds.
     pub seconds: f64,
     /// How it ended, in words.
@@ -71,6 +79,10 @@ impl SessionView {
         tell: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
+        SessionView::require_commit(record)?;
+        if contract.imported {
+            return Err(SessionError::ImportedSession(self.tag.to_string()));
+        }
         let links = rerun.links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
         let dir = match &rerun.worktree {
             Some(dir) => dir.clone(),
@@ -86,14 +98,19 @@ impl SessionView {
             let _ = fs::remove_dir(&dir);
         }
         let place = made?;
-        let ran = self.run_in(&place, contract, record, &links, interrupts, tell).await;
+        let unfinished = place.git_dir().join(FOLDER).join(UNFINISHED);
+        let (ran, _held) = match hold(&unfinished) {
+            Ok(held) => (self.run_in(&place, contract, record, &links, interrupts, tell).await, held),
+            Err(error) => (Err(error), None),
+        };
         let log = place.git_dir().join(FOLDER).join("run.log");
         match ran {
             Ok(Some(mut reproduced)) => {
-                let is_same = !matches!(reproduced.came_back, None | Some(CameBack::No { .. }));
-                if is_same && rerun.worktree.is_none() {
+                if reproduced.came_back.as_ref().is_some_and(CameBack::is_same) && rerun.worktree.is_none() {
                     place.remove_linked()?;
                 } else {
+                    let failed = |source| SessionError::Io { action: "remove", path: unfinished.clone(), source };
+                    fs::remove_file(&unfinished).map_err(failed)?;
                     reproduced.kept = Some(place.worktree().to_owned());
                     reproduced.log = Some(log);
                 }
@@ -119,7 +136,11 @@ impl SessionView {
         let folder = place.git_dir().join(FOLDER);
         let log = folder.join("run.log");
         for (from, name) in links {
-            link(from, &root.join(name))?;
+            let there = root.join(name);
+            if fs::symlink_metadata(&there).is_ok() {
+                return Err(SessionError::LinkedAlready(name.clone()));
+            }
+            link(from, &there)?;
         }
         if !place.is_tracked(Path::new("run.log"))? {
             // A command that redirects its output there writes where it is looked for.
@@ -146,10 +167,20 @@ impl SessionView {
         follower.follow_name();
         while !follower.look()? {}
         let (_, verdict) = judge_run(follower, &contract.metric.source, root, before.as_deref(), &exit);
+        let here = exec::environment(root);
+        let mut changes = environment_differences(record, record.id, &here);
+        changes.retain(EnvironmentChange::matters);
         let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(record.metric.number());
         let spread = spread(self.history.records(), &self.elsewhere());
         Ok(Some(Reproduced {
-            came_back: numbers.map(|(measured, recorded)| came_back(&recorded, measured, spread.as_ref())),
+            came_back: match numbers {
+                Some((measured, recorded)) => {
+                    Some(came_back(record.metric.direction, &recorded, measured, spread.as_ref()))
+                }
+                None => failed_again(record.failure.as_ref(), verdict.failure.as_ref()),
+            },
+            changes,
+            host: here.host,
             measured: verdict.value,
             failure: verdict.failure,
             seconds: exit.seconds,
@@ -164,7 +195,9 @@ impl SessionView {
         let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
         let root = self.repo.worktree().canonicalize().map_err(failed)?;
         let full = std::path::absolute(path).map_err(failed)?;
-        fs::symlink_metadata(&full).map_err(failed)?;
+        if fs::symlink_metadata(&full).is_err() {
+            return Err(SessionError::NothingToLink(path.to_owned()));
+        }
         // What is named may be a link itself, to a disk for data.
         let folder = full.parent().unwrap_or(&full).canonicalize().map_err(failed)?;
         let real = folder.join(full.file_name().unwrap_or_default());
@@ -184,6 +217,27 @@ impl SessionView {
         missing.sort();
         missing
     }
+}
+
+/// The working trees of calls that were killed.
+pub(super) fn left_worktrees(repo: &Repo) -> Result<Vec<PathBuf>, SessionError> {
+    let is_left = |git_dir: &Path| {
+        let file = open_regular(&git_dir.join(FOLDER).join(UNFINISHED));
+        file.is_ok_and(|file| file.try_lock_shared().is_ok())
+    };
+    let all = repo.linked_worktrees()?.into_iter();
+    Ok(all.filter(|(git_dir, _)| is_left(git_dir)).map(|(_, worktree)| worktree).collect())
+}
+
+/// Makes a file that says that this call goes on, until it is dropped.
+fn hold(path: &Path) -> Result<Option<File>, SessionError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let held = fs::create_dir_all(folder).and_then(|()| open_locked(path));
+    held.map(|held| held.map(|(file, _)| file)).map_err(|source| SessionError::Io {
+        action: "make",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Waits until a run is over; `None` when somebody asked to stop, and it is ended.

@@ -84,14 +84,15 @@ impl<'a> Lookout<'a> {
         // A session that is only being opened has them in a moment.
         let is_new = owner.is_some() && history.records().is_empty();
         let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
-        if !is_whole && !is_new {
+        let contract =
+            contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
+        let is_imported = contract.as_ref().is_some_and(|contract| contract.imported);
+        if !is_whole && !is_new && !is_imported {
             let state = folder.state();
             damage
                 .0
                 .push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
         }
-        let contract =
-            contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
 
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
         let outage = journal.as_ref().and_then(|journal| journal.outage.clone());
@@ -107,6 +108,7 @@ impl<'a> Lookout<'a> {
         let metric = contract.as_ref().map(|contract| &contract.metric);
         let log =
             open.map(|open| folder.log(open.id, &format!("{}.log", job_of(open, seen)))).filter(|log| log.exists());
+        let written = log.as_deref().filter(|_| owner.is_some()).and_then(written_at);
         let open = open.map(|open| look_at_open(&folder.run(open.id), open, seen, metric));
         let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
         Ok(SessionStatus {
@@ -121,7 +123,10 @@ impl<'a> Lookout<'a> {
             process: owner.as_ref().and_then(|owner| owner.process()),
             at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
             last_seen: journal.as_ref().map(|journal| journal.last_seen),
-            silent: journal.as_ref().map(|journal| seconds(journal.last_seen, clock.now())),
+            silent: journal.as_ref().map(|journal| {
+                let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
+                seconds(journal.last_seen, clock.now()).min(written)
+            }),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
             contract,
             history,
@@ -163,6 +168,11 @@ fn look_at_open(folder: &Path, open: &OpenExperiment, seen: Seen, metric: Option
         deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
         newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&folder.join("run.log"), metric)),
     }
+}
+
+/// When a file was last written to.
+fn written_at(path: &Path) -> Option<Timestamp> {
+    std::fs::metadata(path).and_then(|meta| meta.modified()).ok()?.try_into().ok()
 }
 
 /// The newest number that the end of a log has of the metric.

@@ -126,16 +126,7 @@ pub(super) fn new_contract(
     };
     let tag = match tag {
         Some(tag) => tag,
-        None => {
-            let mut trouble = None;
-            let tag = Tag::for_day(clock.today(), |tag| {
-                is_taken(repo, tag).unwrap_or_else(|error| {
-                    trouble = Some(error);
-                    false
-                })
-            });
-            trouble.map_or(Ok(tag), Err)?
-        }
+        None => free_tag(repo, clock)?,
     };
     if repo.branch(&tag.branch_ref())?.is_some() {
         return Err(SessionError::ForeignBranch(tag.branch()));
@@ -163,6 +154,19 @@ pub(super) fn continue_contract(stored: Contract, asked: &Asked) -> Result<Contr
     Ok(contract)
 }
 
-fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
+/// The first tag of the day that nobody has.
+pub(super) fn free_tag(repo: &Repo, clock: Clock) -> Result<Tag, SessionError> {
+    let mut trouble = None;
+    let tag = Tag::for_day(clock.today(), |tag| {
+        is_taken(repo, tag).unwrap_or_else(|error| {
+            trouble = Some(error);
+            false
+        })
+    });
+    trouble.map_or(Ok(tag), Err)
+}
+
+/// Whether there is a session of that tag, or its branch.
+pub(super) fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     Ok(repo.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, ar, ar_command};
+use crate::support::{Called, TestRepo, ar, ar_command};
 
 /// Where the sources are.
 pub(crate) const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
@@ -135,4 +135,13 @@ fn a_baseline_that_fails_says_what_to_do_about_it() {
         said.starts_with("error: the baseline failed: exit 7 after ") && said.contains("printed nothing"),
         "{said}"
     );
+}
+
+#[test]
+fn a_wrong_call_is_told_that_there_are_options() {
+    let repo = TestRepo::new();
+    let called = ar(&repo, ["resume", "nov20", "--tag", "nov21"]).exits(2);
+    assert!(called.stderr.contains("Usage: ar resume [OPTIONS] [TAG]"), "{called:#?}");
+    let called = ar(&repo, ["idea", "add", "--nosuch"]).exits(2);
+    assert!(called.stderr.contains("Usage: ar idea add "), "{called:#?}");
 }

@@ -24,6 +24,7 @@ mod docs;
 mod doctor;
 mod durable;
 mod environment;
+mod exchange;
 mod exec;
 mod fix;
 mod foreign;

@@ -118,3 +118,21 @@ fn colour_notes_and_details_are_as_asked() {
     assert!(quiet.stdout.contains("   4  keep "), "{quiet:?}");
     ar(&repo, ["log", "-q", "-v"]).exits(2);
 }
+
+#[test]
+fn an_answer_that_does_not_fit_is_an_error_and_one_that_nobody_wants_is_none() {
+    let repo = small_session();
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
+        eprintln!("skipped: there is no /dev/full");
+        return;
+    };
+    for args in [&["report", "--format", "html"][..], &["log", "--format", "json"], &["log"]] {
+        let mut command = ar_command(&repo, &repo.path(), args);
+        let called = Called::from(command.stdout(full.try_clone().unwrap()).output().unwrap()).exits(1);
+        assert!(called.stderr.starts_with("error: the answer is not whole: "), "{called:?}");
+    }
+    let mut command = ar_command(&repo, &repo.path(), ["log"]);
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    Called::from(command.stdout(writer).output().unwrap()).ok();
+}

@@ -87,6 +87,13 @@ fn a_loop_that_is_at_work_can_be_read_at_a_glance() {
         session["for_left"].as_f64().unwrap() > 28_000.0 && session["damage"] == serde_json::json!([]),
         "{session}"
     );
+    // The journal is written once a minute, and the log by each step of the run.
+    let journal = repo.read(format!("{STATE}/progress.json"));
+    let year = regex::Regex::new(r#"("last_seen":\s*")\d{4}"#).unwrap();
+    repo.write(format!("{STATE}/progress.json"), year.replace(&journal, "${1}2001").as_bytes());
+    let said = ar(&repo, ["status"]).ok().stdout;
+    assert!(regex::Regex::new(r"last sign of life \d+s ago").unwrap().is_match(&said), "{said}");
+    repo.write(format!("{STATE}/progress.json"), &journal);
     kill(child);
     insta::assert_snapshot!("run_goes_on_alone", shown(&repo, &[]));
     go(&repo);

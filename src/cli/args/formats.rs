@@ -116,3 +116,16 @@ impl From<OutcomeName> for Outcome {
         }
     }
 }
+
+/// What a session is written out as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ExportFormat {
+    /// The records, one JSON document a line
+    Jsonl,
+    /// Comma-separated values
+    Csv,
+    /// Markdown
+    Md,
+    /// A folder that MLflow opens
+    Mlflow,
+}

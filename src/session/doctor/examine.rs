@@ -8,7 +8,7 @@ use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
-use crate::session::reading::session_of_head;
+use crate::session::reading::{no_session, session_of_head};
 use crate::session::terms::Asked;
 use crate::state::SEE_DOCTOR;
 
@@ -51,7 +51,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         }
     };
     let patients = match Patients::find(&repo, tag) {
-        Err(error @ SessionError::NoSession(_)) => return Err(error),
+        Err(error @ SessionError::NoSession { .. }) => return Err(error),
         Err(error) => {
             let mut findings = repository::look(&repo, &[]);
             findings.push(finding_of(Area::Refs, &error));
@@ -70,7 +70,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         findings.extend(refs::look(&repo, facts, sessions.len() == 1));
         findings.extend(records::look(&repo, facts));
         // Where the folder should be stands something else, and that was said.
-        if repository::in_the_way(&repo).is_none() {
+        if repository::in_the_way(&repo).is_none() && !facts.is_imported() {
             findings.extend(state::look(&repo, facts));
         }
     }
@@ -111,7 +111,7 @@ impl Patients {
     pub(super) fn find(repo: &Repo, tag: Option<&Tag>) -> Result<Patients, SessionError> {
         let tags = known_tags(repo)?;
         let meant = match tag {
-            Some(tag) if !tags.contains(tag) => return Err(SessionError::NoSession(Some(tag.to_string()))),
+            Some(tag) if !tags.contains(tag) => return Err(no_session(repo, tag)),
             Some(tag) => Some(tag.clone()),
             // A HEAD that cannot be read names no session, and is found elsewhere.
             None => repo.head().ok().and_then(|head| session_of_head(&head)).filter(|tag| tags.contains(tag)),
@@ -125,10 +125,10 @@ impl Patients {
         Ok(patients)
     }
 
-    /// The same without what is only left of sessions.
+    /// The same without what is only left of sessions, and those that were imported: they have no files to be mended.
     pub(super) fn sessions(mut self) -> Patients {
-        self.meant.retain(|facts| !facts.is_remains());
-        self.others.retain(|facts| !facts.is_remains());
+        self.meant.retain(|facts| !facts.is_remains() && !facts.is_imported());
+        self.others.retain(|facts| !facts.is_remains() && !facts.is_imported());
         self
     }
 

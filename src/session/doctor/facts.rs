@@ -33,6 +33,8 @@ pub(super) struct Facts {
     pub(super) folder: SessionFolder,
     /// Its records in the order of their numbers: those that have a readable ref, and those whose ref can be put back.
     pub(super) refs: Vec<RecordRef>,
+    /// The records that can be read.
+    history: History,
     /// The refs that records were made for, with their tag objects; looked for only when refs are lost.
     tag_objects: Vec<(String, String)>,
     /// Its refs whose files name nothing, its branch among them.
@@ -85,7 +87,19 @@ impl Facts {
         // One that cannot be read is told of as such.
         let is_changed = folder.contract_was_changed().unwrap_or(false);
         let journal = Journal::read(&folder.state());
-        Ok(Facts { tag: tag.clone(), folder, refs, tag_objects, broken, contract, is_changed, journal, holder })
+        let history = History::new(refs.iter().filter_map(|found| sound(found, tag)).cloned().collect());
+        Ok(Facts {
+            tag: tag.clone(),
+            folder,
+            refs,
+            history,
+            tag_objects,
+            broken,
+            contract,
+            is_changed,
+            journal,
+            holder,
+        })
     }
 
     /// Whether it is no session any more: there are neither terms nor records, nor anybody at work.
@@ -94,14 +108,19 @@ impl Facts {
         !has_files && self.refs.is_empty() && self.broken.is_empty() && self.holder.is_none()
     }
 
+    /// Whether it was made of another tool's ledger: it has records, and nothing else.
+    pub(super) fn is_imported(&self) -> bool {
+        self.terms().is_some_and(|terms| terms.imported)
+    }
+
     /// A record that can be read and is that of its ref.
     fn sound<'a>(&self, found: &'a RecordRef) -> Option<&'a Record> {
-        found.record.as_ref().ok().filter(|record| record.id == found.id && record.tag == self.tag)
+        sound(found, &self.tag)
     }
 
     /// The records that can be read.
-    pub(super) fn history(&self) -> History {
-        History::new(self.refs.iter().filter_map(|found| self.sound(found)).cloned().collect())
+    pub(super) fn history(&self) -> &History {
+        &self.history
     }
 
     /// Whether all records are there and can be read: only then is it known what comes next.
@@ -141,10 +160,11 @@ impl Facts {
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
     }
 
-    /// What the tip of its branch is; `None` where nothing tells where the branch should be, or its file is torn.
+    /// What the tip of its branch is; `None` where there is none, nothing tells where it should be, or
+    /// its file is torn.
     pub(super) fn tip(&self, repo: &Repo) -> Result<Option<Tip>, SessionError> {
         let branch = self.tag.branch_ref();
-        if self.broken.iter().any(|broken| broken.name == branch) {
+        if self.is_imported() || self.broken.iter().any(|broken| broken.name == branch) {
             return Ok(None);
         }
         let Some(expected) = self.expected_tip() else { return Ok(None) };
@@ -167,6 +187,10 @@ impl Facts {
     pub(super) fn is_open(&self) -> bool {
         self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| journal.open.is_some()))
     }
+}
+
+fn sound<'a>(found: &'a RecordRef, tag: &Tag) -> Option<&'a Record> {
+    found.record.as_ref().ok().filter(|record| record.id == found.id && record.tag == *tag)
 }
 
 fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a str> {

@@ -21,15 +21,14 @@ impl Books {
     /// The ledger, where there is a session. It is of the metric of the first session that it can be continued with.
     pub(super) fn of(repo: &Repo, patients: &Patients) -> Option<Books> {
         let path = repo.main_worktree().join("results.tsv");
-        let terms: Vec<(String, LedgerDialect)> = patients
-            .all()
-            .filter_map(|facts| facts.terms())
-            .map(|terms| (one_line(&terms.metric.name), terms.ledger))
-            .collect();
+        // Rows of others stay with others.
+        let own = || patients.all().filter(|facts| !facts.is_imported());
+        let terms: Vec<(String, LedgerDialect)> =
+            own().filter_map(|facts| facts.terms()).map(|terms| (one_line(&terms.metric.name), terms.ledger)).collect();
         let fits =
             |(metric, dialect): &&(String, LedgerDialect)| LedgerFile::compare(&path, metric, *dialect, &[]).is_ok();
         let (metric, dialect) = terms.iter().find(fits).or(terms.first())?.clone();
-        let mut records: Vec<Record> = patients.all().flat_map(|facts| facts.history().records().to_vec()).collect();
+        let mut records: Vec<Record> = own().flat_map(|facts| facts.history().records().to_vec()).collect();
         records.retain(|record| one_line(&record.metric.name) == metric);
         records.sort_by_key(|record| record.finished);
         Some(Books { path, metric, dialect, records })

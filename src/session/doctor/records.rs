@@ -11,7 +11,7 @@ use crate::state::StateError;
 /// Looks at the terms and the records of a session.
 pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
-    if repository::in_the_way(repo).is_none() {
+    if repository::in_the_way(repo).is_none() && !facts.is_imported() {
         found.extend(contract(facts));
     }
     if found.is_empty() {
@@ -41,7 +41,7 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
         format!("the record {name} is that of experiment {}", record.id)
     } else if record.tag != facts.tag {
         format!("the record {name} is that of session {}", record.tag)
-    } else if tagged.as_ref().is_some_and(|commit| *commit != record.commit) {
+    } else if record.commit.is_known() && tagged.as_ref().is_some_and(|commit| *commit != record.commit) {
         format!("the record {name} is on another commit than it says")
     } else {
         return None;

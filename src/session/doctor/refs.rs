@@ -2,8 +2,8 @@
 
 use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef, record_id};
-use crate::domain::{Area, CommitId, Finding, Severity};
-use crate::git::{BrokenRef, Head, Repo};
+use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
+use crate::git::{BrokenRef, Head, NOTES, Repo};
 use crate::rules::{Tip, gaps};
 use crate::session::error::SessionError;
 
@@ -19,17 +19,41 @@ pub(super) fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
 /// Looks at the refs of a session; `is_only` says that no other session is looked at.
 pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
     let mut found = Vec::new();
-    for looked in [Ok(broken(facts)), Ok(missing(facts)), branch(repo, facts, is_only), saved(repo, facts)] {
+    for looked in [
+        Ok(broken(facts)),
+        Ok(missing(facts)),
+        branch(repo, facts, is_only),
+        saved(repo, facts),
+        Ok(notes(repo, facts)),
+    ] {
         match looked {
             Ok(findings) => found.extend(findings),
             Err(error) => found.push(finding_of(Area::Refs, &error)),
         }
     }
     if found.is_empty() {
-        let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
-        found.push(Finding::ok(Area::Refs, format!("{}{tip}", facts.tag.branch())));
+        found.push(Finding::ok(
+            Area::Refs,
+            match facts.is_imported() {
+                true => "imported; it has records and no branch".to_owned(),
+                false => {
+                    let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
+                    format!("{}{tip}", facts.tag.branch())
+                }
+            },
+        ));
     }
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+}
+
+/// Whether what people noted can be read. Nothing else depends on it.
+fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
+    let Err(error) = repo.notes(facts.history().records().iter().map(|record| &record.commit)) else {
+        return Vec::new();
+    };
+    let what = format!("what people noted on experiments cannot be read: {}", with_causes(&error));
+    let hint = format!("git update-ref -d {NOTES} lets go of the notes; `git fsck --unreachable` finds what they were");
+    vec![Finding::error(Area::Refs, what).hint(hint)]
 }
 
 /// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.
@@ -168,7 +192,7 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     for RecordRef { id, record, .. } in &facts.refs {
         let Ok(record) = record else { continue };
         for (commit, what) in [(&record.commit, "commit"), (&record.base, "base")] {
-            if !repo.has_commit(commit) && !gone.contains(&commit) {
+            if commit.is_known() && !repo.has_commit(commit) && !gone.contains(&commit) {
                 gone.push(commit);
                 found.push(lost(format!("the {what} {} of experiment {id} is not in the repository", commit.short(8))));
             }

@@ -37,6 +37,8 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     if in_the_way(&repo).is_some() || repo.broken_packed_line()?.is_some() {
         return examine(dir, tag, asked);
     }
+    let found = Patients::find(&repo, tag)?;
+    let imported: Vec<Facts> = found.meant.into_iter().filter(|facts| facts.is_imported()).collect();
     let patients = Patients::find(&repo, tag)?.sessions();
     let folders: Vec<&SessionFolder> = patients.all().map(|facts| &facts.folder).collect();
     // Nothing is made before it is known that nobody is at work.
@@ -50,7 +52,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     let held = lock_all(&folders, repo.git_dir())?;
     let mut done = Vec::new();
     locks(&repo, &mut done)?;
-    for facts in &patients.meant {
+    for facts in patients.meant.iter().chain(&imported) {
         refs(&repo, facts, &mut done)?;
     }
     let patients = Patients::find(&repo, tag)?.sessions();
@@ -205,7 +207,7 @@ fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> 
     let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };
     let now = clock.now();
     let tip = repo.branch(&facts.tag.branch_ref())?;
-    rebuilt_journal(&facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now)
+    rebuilt_journal(facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now)
         .write(&facts.folder.state(), now)?;
     done.push(format!("wrote {} from the records, with no experiment open{aside}", path.display()));
     Ok(())

@@ -9,6 +9,7 @@ use super::facts::Facts;
 use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
 use crate::session::error::SessionError;
+use crate::session::repro::left_worktrees;
 
 /// The age from which on a lock of another program is taken for one that was left behind.
 const OLD: Duration = Duration::from_secs(60);
@@ -27,6 +28,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     take(Area::Repository, repo.refuse_odd_files().map(|()| Vec::new()).map_err(SessionError::from));
     take(Area::Repository, locks(repo));
     take(Area::Repository, Ok(folders(repo)));
+    take(Area::Repository, left_worktrees(repo).map(|left| left.iter().map(|dir| left_worktree(dir)).collect()));
     if found.is_empty() {
         let at = match repo.head() {
             Ok(Head::Branch { name, commit }) => {
@@ -116,6 +118,11 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
         }
     };
     Ok(repo.locks()?.into_iter().map(finding).collect())
+}
+
+fn left_worktree(dir: &Path) -> Finding {
+    let what = format!("the working tree {} was left behind by an `ar repro` that was killed", dir.display());
+    Finding::warning(Area::Repository, what).hint(format!("git worktree remove --force {}", shell_word(dir)))
 }
 
 fn own_folder(repo: &Repo) -> PathBuf {

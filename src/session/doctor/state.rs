@@ -131,7 +131,7 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
     }
     let open = journal.open.as_ref();
     if let Some(tip) = facts.expected_tip()
-        && let Some(trouble) = contradiction(repo, &facts.history(), &tip, journal)
+        && let Some(trouble) = contradiction(repo, facts.history(), &tip, journal)
     {
         found.push(decide(trouble_text(trouble).to_owned()));
         return found;

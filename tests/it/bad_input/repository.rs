@@ -14,8 +14,17 @@ fn where_there_is_no_repository_or_no_working_tree() {
     let dir = repo.outside().join("plain");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("train.sh"), "echo val_bpb: 1\n").unwrap();
-    for args in [RUN, TRY, &["report"], &["log"], &["show", "0"]] {
-        refused_in(&repo, &dir, args, 1, &["no git repository at or above", "hint: git init "]);
+    for args in [RUN, TRY, &["init"]] {
+        refused_in(&repo, &dir, args, 1, &["no git repository at or above", "or make one: git init "]);
+    }
+    for args in [&["report"][..], &["log"], &["show", "0"]] {
+        refused_in(
+            &repo,
+            &dir,
+            args,
+            1,
+            &["no git repository at or above", "hint: cd into the repository, and call it"],
+        );
     }
     let bare = repo.outside().join("bare.git");
     repo.git(["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);

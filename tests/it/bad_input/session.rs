@@ -162,11 +162,14 @@ fn reading_what_is_not_there() {
         1,
         &["session t1 has no experiment 99", "hint: it has 0 to 0; `ar log t1` lists them"],
     );
-    refused(&repo, &["report", "t9"], 1, &["there is no session `t9`"]);
+    for command in ["report", "resume", "doctor", "brief", "stop"] {
+        refused(&repo, &[command, "t9"], 1, &["there is no session `t9`\nhint: the only session is t1\n"]);
+    }
     let called = ar(&repo, ["report", "--ledger", "nope.tsv"]).exits(1);
     assert!(called.stderr.starts_with("error: cannot read nope.tsv\n  caused by: "), "{called:?}");
     repo.git(["checkout", "--quiet", "main"]);
     ar(&repo, ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t2"]).ok();
     repo.git(["checkout", "--quiet", "main"]);
-    refused(&repo, &["log"], 1, &["several sessions: t1, t2", "hint: "]);
+    refused(&repo, &["log"], 1, &["several sessions: t1, t2", "hint: name one of them, as in `ar report t2`"]);
+    refused(&repo, &["restore", "0", "--tag", "t9"], 1, &["no session `t9`\nhint: the sessions are t1, t2\n"]);
 }

@@ -241,7 +241,10 @@ fn where_there_is_no_repository_or_none_to_work_in() {
     let said = Called::from(ar_command(&repo, &there, ["doctor"]).output().unwrap()).exits(1).stdout;
     assert!(said.contains("is a bare repository") && said.contains("hint: git worktree add"), "{said}");
     let said = Called::from(ar_command(&repo, repo.outside(), ["doctor"]).output().unwrap()).exits(1).stdout;
-    assert!(said.contains("no git repository at or above") && said.contains("hint: git init"), "{said}");
+    assert!(
+        said.contains("no git repository at or above") && said.contains("hint: cd into the repository, and"),
+        "{said}"
+    );
     let repo = TestRepo::new();
     assert!(ar(&repo, ["doctor", "t9"]).exits(1).stderr.contains("there is no session `t9`"));
 }

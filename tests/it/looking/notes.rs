@@ -1,5 +1,6 @@
 //! `ar note`.
 
+use std::fs;
 use std::process::Stdio;
 
 use autoresearch::domain::CommitId;
@@ -81,7 +82,7 @@ fn a_loop_at_work_undoes_neither_notes_nor_branches() {
     ar(&repo, ["restore", "1", "--worktree", beside.to_str().unwrap()]).ok();
     let restored = commit(&repo, 1);
     ar(&repo, ["repro", "1"]).ok();
-    std::fs::write(repo.outside().join("go"), "").unwrap();
+    fs::write(repo.outside().join("go"), "").unwrap();
     let called = Called::from(session.wait_with_output().unwrap()).ok();
     for word in ["put back", "taken away", "was made while"] {
         assert!(!called.stdout.contains(word) && !called.stderr.contains(word), "{word}: {called:#?}");
@@ -89,4 +90,26 @@ fn a_loop_at_work_undoes_neither_notes_nor_branches() {
     assert_eq!(repo.git(["rev-parse", "t-1"]), restored);
     assert_eq!(ar(&repo, ["show", "1", "--format", "json"]).ok().json()["notes"][0]["text"], "while it goes on");
     assert_eq!(ar(&repo, ["log", "--format", "csv"]).ok().stdout.lines().count(), 4);
+}
+
+#[test]
+fn notes_that_cannot_be_read_keep_nobody_from_reading_the_rest() {
+    let repo = session("better");
+    repo.write("not-notes", "no notes\n");
+    let blob = repo.git(["hash-object", "-w", "not-notes"]);
+    fs::remove_file(repo.file("not-notes")).unwrap();
+    repo.git(["update-ref", "refs/notes/autoresearch", blob.trim()]);
+    for args in [&["log"][..], &["show", "0"], &["report"], &["log", "--format", "json"]] {
+        let called = ar(&repo, args).ok();
+        assert!(
+            called.stderr.starts_with("note: what people noted cannot be read, `ar doctor` says more: "),
+            "{called:?}"
+        );
+    }
+    let said = ar(&repo, ["doctor"]).exits(1).stdout;
+    assert!(said.contains("what people noted on experiments cannot be read: "), "{said}");
+    let hint = "hint: git update-ref -d refs/notes/autoresearch";
+    assert!(said.contains(hint), "{said}");
+    repo.git(["update-ref", "-d", "refs/notes/autoresearch"]);
+    ar(&repo, ["doctor"]).ok();
 }

@@ -35,38 +35,49 @@ fn a_number_that_comes_back_leaves_nothing_behind() {
     assert!(ar(&repo, ["repro", "1", "--worktree", kept.to_str().unwrap()]).exits(1).stderr.contains("something at"));
     repo.git(["worktree", "remove", "--force", kept.to_str().unwrap()]);
     // A crash that was recorded crashes again.
-    let called = ar(&repo, ["repro", "3"]).exits(20);
-    assert!(called.stdout.contains("no number (crash); recorded is no number"), "{called:#?}");
-    let dir = worktrees(&repo).pop().unwrap();
-    assert!(called.stderr.contains(&format!("git worktree remove --force {dir}")), "{called:#?}");
-    repo.git(["worktree", "remove", "--force", &dir]);
+    let called = ar(&repo, ["repro", "3"]).ok();
+    assert!(called.stdout.contains("\nit failed again in the same way: crash (exit "), "{called:#?}");
+    assert!(called.stderr.contains("note it with: ar note t/3 'repro: crash on "), "{called:#?}");
+    assert_eq!(worktrees(&repo).len(), 1);
     assert_eq!(surroundings(&repo, |_| false), before);
 }
 
 #[test]
 fn another_number_says_how_far_and_data_come_along_as_links() {
     let repo = training_repo();
-    repo.write("train.sh", "cat data/set/offset; echo \"val_bpb: $(cat data/set/offset)\"; echo x > made\n");
+    repo.write(
+        "train.sh",
+        "cat data/set/offset | tee uv.lock; echo \"val_bpb: $(cat data/set/offset)\"; echo x > made\n",
+    );
     repo.write(".gitignore", "data/\n");
     repo.write("data/set/offset", "1.25\n");
     repo.git(["add", "train.sh", ".gitignore"]);
     repo.git(["commit", "--quiet", "-m", "data"]);
     ar(&repo, ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
     let called = ar(&repo, ["repro", "0", "--format", "json"]).exits(20);
-    assert!(called.stderr.contains("not there: data, made; what the run needs of them comes along"), "{called:#?}");
+    assert!(
+        called.stderr.contains("not there: data, made, uv.lock; what the run needs of them comes along"),
+        "{called:#?}"
+    );
     repo.git(["worktree", "remove", "--force", &worktrees(&repo).pop().unwrap()]);
     assert!(ar(&repo, ["repro", "0", "--link", "data"]).ok().stdout.contains("came back exactly"));
     let mut below = ar_command(&repo, &repo.file("data"), ["repro", "0", "--link", "set", "--format", "json"]);
     Called::from(below.output().unwrap()).ok();
     repo.write("data/set/offset", "1.5\n");
     let called = ar(&repo, ["repro", "0", "--link", "data/set"]).exits(10);
-    assert!(called.stdout.contains("another number: 0.25 from the recorded 1.25"), "{called:#?}");
+    assert!(called.stdout.contains("another number: 0.25 (20 %) worse than the recorded 1.25; how"), "{called:#?}");
+    assert!(called.stdout.contains("\nit ran elsewhere than the record: lockfile "), "{called:#?}");
+    let hint = "to know how far: `ar repro 0 --tag t` runs it again and says how far apart the numbers are";
+    assert!(called.stderr.contains(hint) && called.stderr.contains("`ar run --tag t-again "), "{called:#?}");
+    let note = called.stderr.split_once("note it with: ar note t/0 'repro: 1.5 on ");
+    assert!(note.is_some(), "{called:#?}");
     assert_eq!(worktrees(&repo).len(), 2, "what was another number can be looked at");
     repo.git(["worktree", "remove", "--force", &worktrees(&repo).pop().unwrap()]);
     assert!(repo.exists("data/set/offset"), "what was linked is still there");
-    assert!(ar(&repo, ["repro", "0", "--link", "nowhere"]).exits(1).stderr.contains("cannot link nowhere"));
+    assert!(ar(&repo, ["repro", "0", "--link", "nowhere"]).exits(1).stderr.contains("no nowhere to link\nhint: "));
     assert!(ar(&repo, ["repro", "0", "--link", "/"]).exits(1).stderr.contains("is not in the working tree"));
-    ar(&repo, ["repro", "0", "--link", "train.sh"]).exits(1);
+    let called = ar(&repo, ["repro", "0", "--link", "train.sh"]).exits(1);
+    assert!(called.stderr.contains("train.sh is in the new working tree already\nhint: leave --link train.sh out"));
     assert_eq!(worktrees(&repo).len(), 1);
 }
 
@@ -90,4 +101,30 @@ fn an_interrupt_ends_the_run_and_removes_its_working_tree() {
     assert!(!dir.exists() && worktrees(&repo).len() == 1);
     assert!(!Command::new("kill").args(["-0", child.trim()]).stderr(Stdio::null()).status().unwrap().success());
     assert_eq!(surroundings(&repo, |_| false), before);
+}
+
+#[test]
+fn the_doctor_names_the_working_tree_of_a_call_that_was_killed() {
+    let repo = training_repo();
+    repo.write("train.sh", "[ -e ../slow ] && { touch ../there; sleep 600; }; echo val_bpb: 1.0\n");
+    repo.commit_all("slow the second time");
+    ar(&repo, ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
+    let place = repo.outside().join("place");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("slow"), "").unwrap();
+    let dir = place.join("run");
+    let mut command = ar_command(&repo, &repo.path(), ["repro", "0", "--worktree", dir.to_str().unwrap()]);
+    let mut call = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the run", || place.join("there").exists().then_some(()));
+    let remove = format!("git worktree remove --force {}", dir.display());
+    assert!(!ar(&repo, ["doctor"]).stdout.contains(&remove), "it is in use");
+    call.kill().unwrap();
+    call.wait().unwrap();
+    let said = ar(&repo, ["doctor"]).stdout;
+    assert!(said.contains("was left behind by an `ar repro` that was killed") && said.contains(&remove), "{said}");
+    fs::remove_file(place.join("slow")).unwrap();
+    repo.git(["worktree", "remove", "--force", dir.to_str().unwrap()]);
+    // One that is kept on purpose is nothing to remark.
+    ar(&repo, ["repro", "0", "--worktree", dir.to_str().unwrap()]).ok();
+    assert!(!ar(&repo, ["doctor"]).stdout.contains(&remove));
 }

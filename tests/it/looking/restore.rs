@@ -53,6 +53,13 @@ fn the_code_of_any_experiment_is_on_a_new_branch_and_nothing_else_changed() {
         assert!(called.stderr.contains(words), "{words}: {called:#?}");
     }
     assert_eq!(surroundings(&repo, is_new), before, "a refusal leaves nothing");
+    // A call that was killed has made the branch, and then a working tree that may not be whole.
+    let dir = repo.outside().join("again");
+    let args = ["restore", "2", "--worktree", dir.to_str().unwrap()];
+    let called = ar(&repo, args).ok();
+    assert!(called.stdout.contains("is on the branch t-2, checked out in "), "{called:#?}");
+    let called = ar(&repo, args).exits(1);
+    assert!(called.stderr.contains(&format!("git worktree remove --force {}, and", dir.display())), "{called:#?}");
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! `ar import`.
+
+use std::process::ExitCode;
+
+use autoresearch::domain::{Outcome, count_of};
+use autoresearch::report::imported_grid;
+use autoresearch::session::Import;
+
+use super::args::ImportArgs;
+use super::error::CliError;
+use super::run::current_dir;
+use super::settings::clock;
+use super::{foreign, output, pager};
+
+/// Makes a session of a ledger, or shows what it would be.
+pub(super) fn run(args: ImportArgs) -> Result<ExitCode, CliError> {
+    let ledger = foreign::read_from(&args.file, &args.said)?;
+    let import = Import::new(&current_dir()?, &ledger, &args.file, args.tag, clock()?)?;
+    if !args.dry_run {
+        import.write()?;
+    }
+    let records = import.records();
+    let tag = import.tag();
+    let experiments = count(records.len(), "experiment");
+    let outcomes = [Outcome::Keep, Outcome::Discard, Outcome::Crash]
+        .map(|outcome| format!("{} {outcome}", records.iter().filter(|record| record.outcome == outcome).count()));
+    let linked = records.iter().filter(|record| record.commit.is_known()).count();
+    let what = format!(
+        "{experiments} of {} as session {tag}: {}; {linked} with the commit, {} without",
+        args.file.display(),
+        outcomes.join(", "),
+        records.len() - linked
+    );
+    if args.dry_run {
+        let _pager = pager::start();
+        output::text(&imported_grid(records).to_table(output::width()));
+        output::line(&format!("\nwould import {what}"));
+    } else {
+        output::line(&format!("imported {what}"));
+    }
+    for assumed in &ledger.assumed {
+        output::note(&format!("assumed: {assumed}"));
+    }
+    let left_out = ledger.rows.len() - records.len();
+    if left_out > 0 {
+        output::note(&format!("{} cannot be read and left out; `-v` shows them", count(left_out, "row")));
+    }
+    if !args.dry_run {
+        output::note(&format!("look at it with: ar report {tag}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn count(number: usize, thing: &str) -> String {
+    count_of(u32::try_from(number).unwrap_or(u32::MAX), thing)
+}

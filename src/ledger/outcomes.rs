@@ -1,0 +1,62 @@
+//! What became of the rows of a ledger, in the words of a record.
+
+use super::read::{Ledger, Row};
+use super::status::RowStatus;
+use crate::domain::Outcome;
+
+impl Ledger {
+    /// The rows that are rows, each with the outcome that its record has.
+    ///
+    /// Keep, discard and crash are what the row says. Of other rows the first one was kept, and one that says baseline
+    /// while nothing has a number yet; without a verdict in the whole ledger, each that is better than all before it. The rest
+    /// was discarded, or crashed where it has no number.
+    pub fn outcomes(&self) -> Vec<(&Row, Outcome)> {
+        let mut best: Option<f64> = None;
+        let mut outcomes: Vec<(&Row, Outcome)> = Vec::new();
+        for row in self.rows.iter().filter(|row| row.status != RowStatus::Malformed) {
+            let value = row.value.as_ref().map(|number| number.value);
+            let is_better = match (value, best) {
+                (Some(value), Some(best)) => !self.has_verdict && self.direction.better(value, best),
+                (Some(_), None) => outcomes.is_empty() || !self.has_verdict || row.status == RowStatus::Baseline,
+                (None, _) => false,
+            };
+            let outcome = match (row.status, value) {
+                (RowStatus::Keep, _) => Outcome::Keep,
+                (RowStatus::Discard, _) => Outcome::Discard,
+                (RowStatus::Crash, _) | (_, None) => Outcome::Crash,
+                _ if is_better => Outcome::Keep,
+                _ => Outcome::Discard,
+            };
+            if outcome == Outcome::Keep {
+                best = value.or(best);
+            }
+            outcomes.push((row, outcome));
+        }
+        outcomes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::Outcome::{self, Crash, Discard, Keep};
+    use crate::ledger::{Said, read};
+
+    fn outcomes(text: &str) -> Vec<Outcome> {
+        read(text.as_bytes(), &Said::default()).outcomes().into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    #[test]
+    fn rows_without_a_verdict_are_kept_where_nothing_else_can_be_meant() {
+        let said = "commit\tloss\tstatus\tdescription\n\
+                    a\t\tbaseline\tno number\n\
+                    b\t2.0\tbaseline\tmeasured\n\
+                    c\t1.9\tmaybe\tno verdict\n\
+                    d\ttorn\n\
+                    e\t1.8\tkeep\tbetter\n\
+                    f\t1.7\tdiscard\trefused all the same\n\
+                    g\t0\tcrash\tno value\n";
+        assert_eq!(outcomes(said), [Crash, Keep, Discard, Keep, Discard, Crash]);
+        let unsaid = "commit\tloss\tdescription\na\t2.0\tx\nb\t2.1\ty\nc\t1.9\tz\nd\t1.95\tz\n";
+        assert_eq!(outcomes(unsaid), [Keep, Discard, Keep, Discard]);
+    }
+}

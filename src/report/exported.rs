@@ -1,0 +1,100 @@
+//! Experiments of a session for other programs, with all that their records have.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::grid::{Align, Grid};
+use crate::domain::{CommitId, Note, Record};
+
+/// A record with the notes on it, as JSON; without notes the field is absent.
+pub fn record_json(record: &Record, notes: Option<&Vec<Note>>) -> Value {
+    let mut value = json!(record);
+    if let (Value::Object(fields), Some(notes)) = (&mut value, notes) {
+        fields.insert("notes".into(), json!(notes));
+    }
+    value
+}
+
+/// A field of a record as the text of a cell.
+type Cell = fn(&Record) -> String;
+
+/// The columns in their order.
+const COLUMNS: [(&str, Cell); 28] = [
+    ("id", |record| record.id.to_string()),
+    ("session", |record| record.tag.to_string()),
+    ("commit", |record| commit(&record.commit)),
+    ("base", |record| commit(&record.base)),
+    ("outcome", |record| record.outcome.to_string()),
+    ("failure", |record| record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default()),
+    ("metric", |record| record.metric.name.clone()),
+    ("better", |record| record.metric.direction.to_string()),
+    ("value", |record| number(record.metric.value)),
+    ("raw", |record| record.metric.raw.clone().unwrap_or_default()),
+    ("memory_gb", |record| number(record.memory_gb)),
+    ("runs", |record| record.runs.len().to_string()),
+    ("seconds", |record| number((!record.runs.is_empty()).then(|| record.run_seconds()))),
+    ("command", |record| record.runs.last().map(|run| run.command.clone()).unwrap_or_default()),
+    ("seed", |record| record.runs.last().and_then(|run| run.seed).map(|seed| seed.to_string()).unwrap_or_default()),
+    ("agent", |record| record.agent.as_ref().map(|call| call.command.clone()).unwrap_or_default()),
+    ("agent_seconds", |record| number(record.agent.as_ref().map(|call| call.seconds))),
+    ("files", |record| record.diff.files.to_string()),
+    ("added", |record| record.diff.added.to_string()),
+    ("deleted", |record| record.diff.deleted.to_string()),
+    ("started", |record| record.started.to_string()),
+    ("finished", |record| record.finished.to_string()),
+    ("host", |record| record.environment.host.clone()),
+    ("gpu", |record| record.environment.gpu.clone().unwrap_or_default()),
+    ("direction", |record| record.direction.clone().unwrap_or_default()),
+    ("reason", |record| record.reason.clone()),
+    ("description", |record| record.description.clone()),
+    ("metrics", |record| Value::Object(record.metrics.clone()).to_string()),
+];
+
+/// A row for each record; what has no column of its own is in the JSON lines alone.
+pub fn exported_grid(records: &[Record], notes: &BTreeMap<u32, Vec<Note>>) -> Grid {
+    let names = COLUMNS.iter().map(|(name, _)| *name).chain(["notes"]);
+    let mut grid = Grid::new(names.map(|name| (name, Align::Left)));
+    for record in records {
+        let said = notes.get(&record.id).into_iter().flatten().map(|note| note.text.as_str());
+        let notes = said.collect::<Vec<_>>().join("; ");
+        grid.push(COLUMNS.iter().map(|(_, cell)| cell(record)).chain([notes]));
+    }
+    grid
+}
+
+/// What a ledger's rows become, for people.
+pub fn imported_grid(records: &[Record]) -> Grid {
+    let metric = records.first().map_or("value", |record| record.metric.name.as_str());
+    let mut grid = Grid::new([
+        ("line", Align::Right),
+        ("#", Align::Right),
+        ("outcome", Align::Left),
+        (metric, Align::Right),
+        ("said", Align::Left),
+        ("commit", Align::Left),
+        ("description", Align::Left),
+    ]);
+    for record in records {
+        let row = record.imported.as_ref();
+        let known = if record.commit.is_known() { record.commit.short(12) } else { "not known" };
+        grid.push([
+            row.map(|row| row.line.to_string()).unwrap_or_default(),
+            record.id.to_string(),
+            record.outcome.to_string(),
+            record.metric.number().map(|number| number.to_string()).unwrap_or_default(),
+            row.and_then(|row| row.commit_text.clone()).unwrap_or_default(),
+            known.to_owned(),
+            record.description.clone(),
+        ]);
+    }
+    grid
+}
+
+fn commit(commit: &CommitId) -> String {
+    commit.short(usize::MAX).to_owned()
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
