@@ -88,6 +88,15 @@ def main(browser):
         wide = page.evaluate("document.documentElement.scrollWidth")
         check(wide <= 390, f"{name}: the page is {wide} wide on 390")
         page.screenshot(path=SHOTS / f"{name}.png")
+        cut = page.evaluate(
+            "[...document.querySelectorAll('.part td')].filter(cell => cell.getBoundingClientRect().right > 390).length"
+        )
+        check(cut == 0, f"{name}: {cut} cells of the parts are off the screen")
+        gone = page.evaluate(
+            "(([box, mark]) => mark.left < box.left || mark.right > box.right)(['.wide', '.chart .keep:last-of-type']"
+            ".map(each => document.querySelector(each).getBoundingClientRect()))"
+        )
+        check(not gone, f"{name}: the best experiment is in view in the chart")
         page.evaluate("[...document.querySelectorAll('details')].slice(0, 40).forEach(each => each.open = true)")
         wide = page.evaluate("document.documentElement.scrollWidth")
         check(wide <= 390, f"{name}: with details opened it is {wide} wide")
