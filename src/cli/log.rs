@@ -20,7 +20,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         let _pager = pager::start();
         let grid = ledger_grid(&ledger);
         output::text(&match Format::from(args.format) {
-            Format::Table => grid.to_table(output::width()),
+            Format::Table => grid.to_lines(output::width()),
             Format::Csv => grid.to_csv(),
             Format::Markdown => grid.to_markdown(),
             Format::Json => json_text(&ledger_json(&ledger), true) + "\n",
@@ -45,7 +45,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);
     let _pager = pager::start();
     match Format::from(args.format) {
-        Format::Table => output::text(&grid(screen).to_table(output::width())),
+        Format::Table => output::text(&grid(screen).to_lines(output::width())),
         Format::Csv => output::text(&grid(None).to_csv()),
         Format::Markdown => output::text(&grid(screen).to_markdown()),
         Format::Json => {

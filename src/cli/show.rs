@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::args::ShowArgs;
 use super::error::CliError;
 use super::run::current_dir;
+use super::settings::clock;
 use super::{note, output, pager};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
@@ -23,10 +24,11 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let dropped = view.folder.why_dropped(record.id);
     let notes = note::on(&view, [&record]).remove(&record.id).unwrap_or_default();
     let _pager = pager::start();
-    let grid = record_grid(&record, &notes);
+    let screen = (format == Format::Table).then(clock).transpose()?;
+    let grid = record_grid(&record, &notes, screen);
     match format {
         Format::Table => {
-            output::text(&grid.to_table(output::width()));
+            output::text(&grid.to_fields(output::width()));
             if !diff.is_empty() {
                 output::line("");
                 output::untrusted(&diff);
@@ -57,7 +59,7 @@ fn print_tail(view: &SessionView, record: &Record) -> Result<bool, CliError> {
     let tail = view.log_tail(record.id)?;
     if !tail.is_empty() {
         output::line(&format!("\nthe end of {}", view.run_log(record.id).display()));
-        output::text(&tail);
+        output::untrusted(tail.as_bytes());
     }
     Ok(!tail.is_empty())
 }

@@ -59,6 +59,6 @@ pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, json_text, one_line,
+    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, json_text, one_line,
     percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };

@@ -41,7 +41,7 @@ pub fn json_text(document: &Value, indented: bool) -> String {
 
 /// Whether a terminal does something else with a character than to show it: control characters, line and paragraph
 /// separators, and those that turn the direction of what follows.
-fn acts(c: char) -> bool {
+pub fn acts(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

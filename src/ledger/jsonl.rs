@@ -53,7 +53,17 @@ pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
         ));
     }
     assumed.extend(words.sentence());
-    Ledger { form: Form::JsonLines, metric, direction, assumed, columns: Vec::new(), has_verdict, rows, segments }
+    Ledger {
+        file: None,
+        form: Form::JsonLines,
+        metric,
+        direction,
+        assumed,
+        columns: Vec::new(),
+        has_verdict,
+        rows,
+        segments,
+    }
 }
 
 struct Reader<'a> {

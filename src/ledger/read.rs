@@ -1,6 +1,7 @@
 //! Reading a ledger that anybody wrote.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::cell::{Quantity, is_nothing, memory, quantity};
 use super::jsonl;
@@ -36,6 +37,8 @@ pub struct Said<'a> {
 /// A ledger, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ledger {
+    /// Where it is; absent where it was read from text alone.
+    pub file: Option<PathBuf>,
     /// What kind of file it is.
     pub form: Form,
     /// The metric's name; absent where nothing says it.
@@ -141,6 +144,7 @@ pub fn read(bytes: &[u8], said: &Said<'_>) -> Ledger {
         assumed.push(format!("{} without a bar left out", count_of(words.prose, "line")));
     }
     Ledger {
+        file: None,
         form,
         columns: shape.found(),
         has_verdict: shape.columns.status.is_some(),
@@ -282,14 +286,13 @@ impl OtherWords {
     }
 }
 
-/// The direction of a metric of which nobody said it: lower, unless its name and the kept rows say higher.
+/// The direction of a metric of which nobody said it: lower, unless its name says higher and the kept rows do not go down.
 pub(super) fn assume_direction(
     name: Option<&str>,
     is_plain: bool,
     rows: &[Row],
     assumed: &mut Vec<String>,
 ) -> Direction {
-    let reads_higher = name.is_some_and(Direction::is_unclear_for);
     let kept =
         rows.iter().filter(|row| row.status == RowStatus::Keep).filter_map(|row| Some(row.value.as_ref()?.value));
     let (mut up, mut down, mut first, mut last) = (0u32, 0u32, None, None);
@@ -299,11 +302,12 @@ pub(super) fn assume_direction(
         first = first.or(Some(value));
         last = Some(value);
     }
-    if reads_higher && last > first {
-        assumed.push(format!(
-            "higher is better, as the name `{}` and the kept rows say; `--lower` says otherwise",
-            name.unwrap_or_default()
-        ));
+    if let Some(name) = name
+        && Direction::is_unclear_for(name)
+        && last >= first
+    {
+        let says = if last > first { "and the kept rows say" } else { "says" };
+        assumed.push(format!("higher is better, as the name `{name}` {says}; `--lower` says otherwise"));
         return Direction::Higher;
     }
     if up >= TELLING_STEPS && up > 3 * down {
@@ -311,7 +315,7 @@ pub(super) fn assume_direction(
             "lower is better, although {up} of {} steps between kept rows go up; `--higher` says otherwise",
             up + down
         ));
-    } else if !is_plain || reads_higher {
+    } else if !is_plain || name.is_some_and(Direction::is_unclear_for) {
         assumed.push("lower is better; `--higher` says otherwise".to_owned());
     }
     Direction::Lower

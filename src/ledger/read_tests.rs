@@ -76,6 +76,10 @@ fn the_kept_rows_tell_the_direction_where_the_name_leaves_it_open() {
     };
     let (direction, assumed) = rows("score", &["1", "3", "2"]);
     assert!(direction == Direction::Higher && assumed.contains("--lower"), "{assumed}");
+    for one in [&["2"][..], &[]] {
+        let (direction, assumed) = rows("tok_per_sec", one);
+        assert!(direction == Direction::Higher && assumed.contains("as the name `tok_per_sec` says"), "{assumed}");
+    }
     let (direction, assumed) = rows("score", &["2", "1"]);
     assert!(direction == Direction::Lower && assumed.contains("--higher"), "{assumed}");
     let (direction, assumed) = rows("odd", &["1", "2", "3", "4"]);

@@ -143,7 +143,7 @@ pub fn read_file(path: &Path, said: &Said<'_>) -> Result<Ledger, SourceError> {
         Some(wanted) if wanted == 0 || wanted > ledger.segments.len() => {
             Err(SourceError::NoSegment { path: path.to_owned(), wanted, there: ledger.segments })
         }
-        _ => Ok(ledger),
+        _ => Ok(Ledger { file: Some(path.to_owned()), ..ledger }),
     }
 }
 

@@ -1,21 +1,22 @@
 //! A whole log as text that does nothing to a terminal.
 
 use super::clean::Cleaner;
+use crate::domain::acts;
 
-/// Takes text of others in any pieces and gives it without escapes and other control characters. A carriage return that
-/// overwrites a line ends it.
+/// Takes text of others in any pieces and gives it without escapes, other control characters, and those that turn the
+/// writing around. A carriage return that overwrites a line ends it, and what is no UTF-8 becomes U+FFFD.
 #[derive(Debug)]
 pub struct PlainText {
     cleaner: Cleaner,
     /// A carriage return was the last byte.
     returned: bool,
-    /// The first byte of a control character beyond ASCII was the last one.
-    half: bool,
+    /// The first bytes of a character beyond ASCII.
+    begun: Vec<u8>,
 }
 
 impl Default for PlainText {
     fn default() -> Self {
-        PlainText { cleaner: Cleaner::new(), returned: false, half: false }
+        PlainText { cleaner: Cleaner::new(), returned: false, begun: Vec::new() }
     }
 }
 
@@ -32,9 +33,7 @@ impl PlainText {
         let mut clean = Vec::new();
         self.cleaner.finish(&mut clean);
         let mut rest = self.without_controls(&clean);
-        if self.half {
-            rest.push(C1);
-        }
+        self.give_up_begun(&mut rest);
         rest
     }
 
@@ -44,15 +43,13 @@ impl PlainText {
             if std::mem::take(&mut self.returned) && !matches!(byte, b'\n' | b'\r') {
                 out.push(b'\n');
             }
-            if std::mem::take(&mut self.half) {
-                if (0x80..0xa0).contains(&byte) {
-                    continue;
-                }
-                out.push(C1);
+            if byte >= 0x80 {
+                self.push_beyond_ascii(byte, &mut out);
+                continue;
             }
+            self.give_up_begun(&mut out);
             match byte {
                 b'\r' => self.returned = true,
-                C1 => self.half = true,
                 b'\n' | b'\t' => out.push(byte),
                 0..0x20 | 0x7f => {}
                 byte => out.push(byte),
@@ -60,10 +57,34 @@ impl PlainText {
         }
         out
     }
-}
 
-/// The first byte in UTF-8 of the control characters U+0080 to U+009F, and of signs such as §.
-const C1: u8 = 0xc2;
+    /// Takes a byte of a character beyond ASCII, and gives the character when it is whole and can be shown.
+    fn push_beyond_ascii(&mut self, byte: u8, out: &mut Vec<u8>) {
+        if byte >= 0xc0 {
+            self.give_up_begun(out);
+        }
+        self.begun.push(byte);
+        match std::str::from_utf8(&self.begun) {
+            Ok(text) => {
+                if !text.contains(acts) {
+                    out.extend(text.as_bytes());
+                }
+                self.begun.clear();
+            }
+            Err(error) if error.error_len().is_some() => self.give_up_begun(out),
+            Err(_) => {}
+        }
+    }
+
+    /// Gives the sign for what is no character in place of what was begun as one. Its bytes could make another one together
+    /// with what follows something that is left out.
+    fn give_up_begun(&mut self, out: &mut Vec<u8>) {
+        if !self.begun.is_empty() {
+            out.extend("\u{fffd}".as_bytes());
+            self.begun.clear();
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -71,13 +92,22 @@ mod tests {
 
     #[test]
     fn nothing_is_left_that_a_terminal_obeys_however_it_is_cut() {
-        let text = "a\u{1b}[31mred\u{1b}[0m\u{7}\r\nstep 1\rstep 2\r\r\nµ§\u{9b}31mx\u{8}\tend".as_bytes();
+        let text =
+            "a\u{1b}[31mred\u{1b}[0m\u{7}\r\nstep 1\rstep 2\r\r\nµ§\u{9b}31mx\u{8}\t\u{202e}你\u{2066}end".as_bytes();
         for cut in 0..=text.len() {
             let mut plain = PlainText::default();
             let mut out = plain.push(&text[..cut]);
             out.extend(plain.push(&text[cut..]));
             out.extend(plain.finish());
-            assert_eq!(String::from_utf8(out).unwrap(), "ared\nstep 1\nstep 2\nµ§31mx\tend", "{cut}");
+            assert_eq!(String::from_utf8(out).unwrap(), "ared\nstep 1\nstep 2\nµ§31mx\t你end", "{cut}");
         }
+    }
+
+    #[test]
+    fn what_is_left_of_broken_characters_makes_no_new_ones() {
+        let mut plain = PlainText::default();
+        let mut out = plain.push(b"a\xc2\xc2\x9b\x9bb\xe2\x80\xe2\x80\xae\xaec\xe2");
+        out.extend(plain.finish());
+        assert_eq!(String::from_utf8(out).unwrap(), "a\u{fffd}\u{fffd}b\u{fffd}\u{fffd}c\u{fffd}");
     }
 }

@@ -1,5 +1,6 @@
 //! The end of a log: its last lines as text, and every number there that has a name.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::clean::Cleaner;
@@ -99,9 +100,8 @@ pub(super) fn excerpt(lines: &[&str]) -> String {
 pub(super) fn pairs(log: &[u8]) -> Vec<(String, Number)> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
-    for line in log.rsplit(|&byte| is_break(byte)) {
-        let line = String::from_utf8_lossy(line);
-        for (name, value) in in_line(&line).into_iter().rev() {
+    for line in outside_traces(log).iter().rev() {
+        for (name, value) in in_line(line).into_iter().rev() {
             if seen.len() < MOST_NAMES
                 && seen.insert(name.clone())
                 && let Value::Finite(number) = value
@@ -112,6 +112,38 @@ pub(super) fn pairs(log: &[u8]) -> Vec<(String, Number)> {
     }
     found.reverse();
     found
+}
+
+/// The lines of a log that are no part of a Python traceback: neither a frame, nor the code below it, nor the exception.
+fn outside_traces(log: &[u8]) -> Vec<Cow<'_, str>> {
+    let mut frame: Option<String> = None;
+    let mut outside = Vec::new();
+    for line in log.split(|&byte| is_break(byte)).map(String::from_utf8_lossy) {
+        if let Some(column) = frame_column(&line) {
+            frame = Some(line[..column].to_owned());
+            continue;
+        }
+        if let Some(before) = frame.take() {
+            if line.strip_prefix(before.as_str()).is_some_and(|code| code.starts_with(char::is_whitespace)) {
+                frame = Some(before);
+                continue;
+            }
+            let own = line.strip_prefix(before.trim_end()).unwrap_or(&line);
+            let name = own.split(':').next().unwrap_or_default();
+            if name.ends_with("Error") || name.ends_with("Exception") {
+                continue;
+            }
+        }
+        outside.push(line);
+    }
+    outside
+}
+
+/// Where a frame of a traceback, `File "train.py", line 10, in main`, begins in its line, in bytes.
+fn frame_column(line: &str) -> Option<usize> {
+    let column = line.find("File \"")?;
+    let (_, number) = line[column..].split_once("\", line ")?;
+    number.starts_with(|c: char| c.is_ascii_digit()).then_some(column)
 }
 
 fn in_line(line: &str) -> Vec<(String, Value)> {
@@ -198,6 +230,24 @@ mod tests {
         assert_eq!(names("| ep_rew_mean | 22.8 |"), ["ep_rew_mean=22.8"]);
         assert_eq!(names("a: 1\na: 2\nb: 3\nb: nan\n"), ["a=2"]);
         assert_eq!(names("compile_fx.py:2772: UserWarning"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_traceback_is_no_summary() {
+        for prefix in ["", "[rank0]: "] {
+            let trace = [
+                "Traceback (most recent call last):",
+                "  File \"train.py\", line 10, in main",
+                "    step(lr=0.5, beta = 2)",
+                "         ^^^^^^",
+                "  File \"model.py\", line 7",
+                "    x: int = 3",
+                "KeyError: 5",
+            ];
+            let trace: String = trace.iter().map(|line| format!("{prefix}{line}\n")).collect();
+            assert_eq!(names(&format!("loss: 2.5\n{trace}retries: 1\n")), ["loss=2.5", "retries=1"], "{prefix}");
+        }
+        assert_eq!(names("step 10/10\nstep 10/10 loss 1.0550\n  line 10\n"), ["line=10"]);
     }
 
     #[test]

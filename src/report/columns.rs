@@ -75,6 +75,9 @@ pub(super) const DEFAULT: [Column; 9] = [
     Column::Description,
 ];
 
+/// Which of these to go without where there is no room, the least important first.
+pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failure"];
+
 /// Why a text names no column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no column `{name}`")]
@@ -123,7 +126,9 @@ impl Column {
         let align = match self {
             Column::Id | Column::Value | Column::Gain | Column::Memory | Column::Seconds => Align::Right,
             Column::Agent | Column::Metric(_) => Align::Right,
-            _ => Align::Left,
+            Column::Reason | Column::Description => Align::Text,
+            Column::Notes => Align::Below,
+            Column::Commit | Column::Outcome | Column::Failure | Column::When | Column::Direction => Align::Left,
         };
         (text.to_owned(), align)
     }
@@ -157,7 +162,8 @@ impl Column {
     }
 }
 
-fn time(at: Timestamp, screen: Option<Clock>) -> String {
+/// A moment as on the `screen` of who has that clock, else in UTC.
+pub(super) fn time(at: Timestamp, screen: Option<Clock>) -> String {
     screen.map_or_else(|| at.to_string(), |clock| clock.said(at))
 }
 

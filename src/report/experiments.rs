@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::{Column, DEFAULT, Shown, incumbents};
+use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents, time};
 use super::grid::{Align, Grid};
 use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, one_line};
 use crate::rules::{History, format_distance};
@@ -17,6 +17,8 @@ pub fn experiments_grid(
     screen: Option<Clock>,
 ) -> Grid {
     let mut columns = columns.to_vec();
+    // What was asked for stays.
+    let spare = if columns.is_empty() { SPARE.to_vec() } else { Vec::new() };
     if columns.is_empty() {
         columns.extend(DEFAULT);
         if screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id)) {
@@ -25,7 +27,7 @@ pub fn experiments_grid(
     }
     let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
     let incumbents = incumbents(history);
-    let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric)));
+    let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric))).sparing(spare);
     for record in selected {
         let (notes, incumbent) = (notes.get(&record.id).map_or(&[][..], Vec::as_slice), incumbents.get(&record.id));
         let shown = Shown { record, notes, incumbent };
@@ -41,8 +43,8 @@ pub(super) fn signed_gain(direction: Direction, value: &Number, before: &Number)
 }
 
 /// The fields of one record and the notes on it, a row each. Of an experiment that was reworked each version stands above
-/// its run and its guards.
-pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
+/// its run and its guards. Times are said as on the `screen` of who has that clock, else in UTC.
+pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Grid {
     let mut grid = Grid::new([("field", Align::Left), ("value", Align::Left)]);
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
@@ -82,14 +84,14 @@ pub fn record_grid(record: &Record, notes: &[Note]) -> Grid {
         add(name, one_line(value));
     }
     for note in notes {
-        let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {at})"));
+        let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {})", time(at, screen)));
         add("note", format!("{}{}", note.text, by.unwrap_or_default()));
     }
     if record.imported.is_some() {
-        add("imported", record.finished.to_string());
+        add("imported", time(record.finished, screen));
     } else {
-        add("started", record.started.to_string());
-        add("finished", record.finished.to_string());
+        add("started", time(record.started, screen));
+        add("finished", time(record.finished, screen));
     }
     for (name, value) in &record.metrics {
         if *name != record.metric.name {

@@ -1,6 +1,7 @@
 //! What a session or a ledger found, as data.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -152,16 +153,17 @@ impl Report {
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
         self.changes.retain(EnvironmentChange::matters);
-        self.judge(&changed, tip, course.saved);
+        self.judge(None, &changed, tip, course.saved);
         self
     }
 
     /// Looks for near misses and for what to warn of.
-    fn judge(&mut self, changed: &[u32], tip: Option<&str>, saved: usize) {
+    fn judge(&mut self, ledger: Option<&Path>, changed: &[u32], tip: Option<&str>, saved: usize) {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
         self.misses = misses(&self.points, self.direction, self.baseline, self.margin);
         self.warnings = warnings(Evidence {
             tag: self.tag.as_deref(),
+            ledger,
             points: &self.points,
             direction: self.direction,
             summary: &self.summary,
@@ -240,7 +242,7 @@ impl Report {
             assumed: ledger.assumed.clone(),
             unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
         };
-        report.judge(&[], None, 0);
+        report.judge(ledger.file.as_deref(), &[], None, 0);
         report
     }
 

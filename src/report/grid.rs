@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use maud::{Markup, html};
 
 use super::safe::safe_line;
-use super::width::{columns, fit};
+use super::width::{columns, fit, wrap};
 
 /// What a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,13 +23,23 @@ pub enum Format {
 /// How many columns are left free behind each column of a table.
 const BETWEEN: usize = 2;
 
-/// Where a column's text stands.
+/// How far a line below a row stands in.
+const BELOW: usize = 4;
+
+/// How wide the names of fields may be for all that is said to begin in one column.
+const LONGEST_NAME: usize = 24;
+
+/// Where a column's text stands, and what becomes of it on a terminal with too little room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Text.
+    /// Words, which stay whole.
     Left,
-    /// Numbers.
+    /// Numbers, which stay whole.
     Right,
+    /// Sentences, which are cut.
+    Text,
+    /// Remarks, which go to a line below their row.
+    Below,
 }
 
 /// Named columns and rows of text.
@@ -37,13 +47,22 @@ pub enum Align {
 pub struct Grid {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
+    /// The columns to go without, the least important first.
+    spare: Vec<&'static str>,
 }
 
 impl Grid {
     /// Starts a table with these columns; their names are cleaned as cells are.
     pub fn new(columns: impl IntoIterator<Item = (impl Into<String>, Align)>) -> Self {
         let named = columns.into_iter().map(|(name, align)| (safe_line(&name.into()), align));
-        Grid { columns: named.collect(), rows: Vec::new() }
+        Grid { columns: named.collect(), rows: Vec::new(), spare: Vec::new() }
+    }
+
+    /// The same, going without these columns where there is no room for them, the least important first.
+    #[must_use]
+    pub fn sparing(mut self, columns: impl Into<Vec<&'static str>>) -> Self {
+        self.spare = columns.into();
+        self
     }
 
     /// Adds a row; a cell is one line without terminal escapes, whatever it is made of.
@@ -73,28 +92,97 @@ impl Grid {
         table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    /// The same with a line for each row: what is too long in the last column is cut, and wrapped only where the other
-    /// columns leave it less than a quarter of the width.
+    /// The same with a line for each row, none wider than the terminal. Where there is too little room remarks go below
+    /// their row, then columns are left out until sentences have 3/10 of the width, and these are cut to what there is.
     pub fn to_lines(&self, width: Option<u16>) -> String {
-        let widest = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
-            cells.chain([columns(&self.columns[column].0)]).max().unwrap_or(0) + BETWEEN
+        let Some(width) = width.map(usize::from).filter(|width| self.taken(|_| true) > *width + BETWEEN) else {
+            return self.to_table(None);
         };
-        let taken: usize = (0..self.columns.len().saturating_sub(1)).map(widest).sum();
-        let left = width.map(|width| usize::from(width).saturating_sub(taken));
-        match (width, left.and_then(|left| u16::try_from(left).ok())) {
-            (Some(width), Some(left)) if left >= width / 4 => {
-                let cut = |row: &Vec<String>| {
-                    let mut row = row.clone();
-                    if let Some(last) = row.last_mut() {
-                        *last = fit(last, Some(left));
-                    }
-                    row
-                };
-                Grid { columns: self.columns.clone(), rows: self.rows.iter().map(cut).collect() }.to_table(None)
-            }
-            _ => self.to_table(width),
+        let shown = self.without_spare(width);
+        let room = (width + BETWEEN).saturating_sub(shown.taken(|align| align != Align::Text));
+        let wanted = shown.columns.iter().enumerate().filter(|(_, (_, align))| *align == Align::Text);
+        let mut wanted: Vec<_> = wanted.map(|(column, _)| (shown.widest(column), column)).collect();
+        wanted.sort_unstable();
+        let (mut shown, mut left, mut waiting) = (shown, room, wanted.len());
+        for (wide, column) in wanted {
+            let given = wide.min(left / waiting);
+            let cut = |cell: &str| fit(cell, Some(u16::try_from(given.saturating_sub(BETWEEN)).unwrap_or(u16::MAX)));
+            shown.columns[column].0 = cut(&shown.columns[column].0);
+            shown.rows.iter_mut().for_each(|row| row[column] = cut(&row[column]));
+            (left, waiting) = (left - given, waiting - 1);
         }
+        let edge = u16::try_from(width).ok();
+        let mut text = String::new();
+        for (line, row) in shown.to_table(None).lines().zip(std::iter::once(None).chain(self.rows.iter().map(Some))) {
+            text += &format!("{}\n", fit(line, edge));
+            for remark in row.into_iter().flat_map(|row| self.remarks(row)) {
+                text += &format!("{}\n", fit(&format!("{:BELOW$}{remark}", ""), edge));
+            }
+        }
+        text
+    }
+
+    /// Renders names with what is said of them, as their two columns: what is too long goes on below its beginning, and
+    /// names stay whole.
+    pub fn to_fields(&self, width: Option<u16>) -> String {
+        let names = (0..self.rows.len()).map(|row| columns(&self.rows[row][0])).max().unwrap_or(0);
+        let indent = names.min(LONGEST_NAME) + BETWEEN;
+        let field = |row: &Vec<String>| {
+            let name = &row[0];
+            let gap = indent.saturating_sub(columns(name)).max(BETWEEN);
+            wrap(&format!("{name}{:gap$}{}", "", row[1..].join(" ")), indent, width)
+        };
+        self.rows.iter().map(field).collect()
+    }
+
+    /// How many columns a column of this table takes with what is left free behind it.
+    fn widest(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
+        cells.chain([columns(&self.columns[column].0)]).max().unwrap_or(0) + BETWEEN
+    }
+
+    /// How many columns those of a kind take together.
+    fn taken(&self, is_meant: impl Fn(Align) -> bool) -> usize {
+        let meant = (0..self.columns.len()).filter(|column| is_meant(self.columns[*column].1));
+        meant.map(|column| self.widest(column)).sum()
+    }
+
+    /// The table without remarks, without spare columns that say nothing, and without as many others of them as it takes to
+    /// give the sentences their room.
+    fn without_spare(&self, width: usize) -> Grid {
+        let is_said = |column: usize| self.rows.iter().any(|row| !row[column].is_empty());
+        let mut shown = self.without(|column| {
+            let (name, align) = &self.columns[column];
+            *align == Align::Below || self.spare.contains(&name.as_str()) && !is_said(column)
+        });
+        let wanted = shown.taken(|align| align == Align::Text).min(width * 3 / 10);
+        for spare in &self.spare {
+            if shown.taken(|align| align != Align::Text) + wanted <= width + BETWEEN {
+                break;
+            }
+            shown = shown.without(|column| shown.columns[column].0 == *spare);
+        }
+        shown
+    }
+
+    fn without(&self, is_left_out: impl Fn(usize) -> bool) -> Grid {
+        let keep = |row: &Vec<String>| {
+            let cells = row.iter().enumerate().filter(|(column, _)| !is_left_out(*column));
+            cells.map(|(_, cell)| cell.clone()).collect()
+        };
+        let columns = self.columns.iter().enumerate().filter(|(column, _)| !is_left_out(*column));
+        Grid {
+            columns: columns.map(|(_, column)| column.clone()).collect(),
+            rows: self.rows.iter().map(keep).collect(),
+            spare: self.spare.clone(),
+        }
+    }
+
+    /// The remarks on a row, each behind the name of its column.
+    fn remarks<'a>(&'a self, row: &'a [String]) -> impl Iterator<Item = String> + 'a {
+        let remarks =
+            self.columns.iter().zip(row).filter(|((_, align), cell)| *align == Align::Below && !cell.is_empty());
+        remarks.map(|((name, _), cell)| format!("{name}: {cell}"))
     }
 
     /// Its rows, each with a cell for each column.
@@ -116,7 +204,7 @@ impl Grid {
                     @for row in &self.rows {
                         tr {
                             @for (place, cell) in row.iter().enumerate() {
-                                td.number[is_number(place)] { (cell) }
+                                td.number[is_number(place)] data-name=(safe_line(&self.columns[place].0)) { (cell) }
                             }
                         }
                     }
@@ -175,11 +263,53 @@ mod tests {
 
     #[test]
     fn a_row_keeps_to_its_line_as_long_as_there_is_room() {
-        let mut grid = Grid::new([("#", Align::Right), ("what", Align::Left)]);
+        let mut grid = Grid::new([("#", Align::Right), ("what", Align::Text)]);
         grid.push(["1".into(), "a change with a long name".into()]);
         assert_eq!(grid.to_lines(None), "#  what\n1  a change with a long name\n");
         assert_eq!(grid.to_lines(Some(14)), "#  what\n1  a change w…\n");
-        grid.push(["1000000000".into(), "b".into()]);
-        assert!(grid.to_lines(Some(14)).lines().all(|line| columns(line) <= 14), "{}", grid.to_lines(Some(14)));
+    }
+
+    #[test]
+    fn words_and_numbers_stay_whole_and_the_rest_makes_room_for_them() {
+        let columns = [
+            ("#", Align::Right),
+            ("outcome", Align::Left),
+            ("GiB", Align::Right),
+            ("seconds", Align::Right),
+            ("notes", Align::Below),
+            ("description", Align::Text),
+        ];
+        let mut grid = Grid::new(columns).sparing(["seconds", "GiB"]);
+        let long = "halve the learning rate and warm up";
+        grid.push(["1", "discard", "", "12.5", "look at step 300", long].map(str::to_owned));
+        grid.push(["2", "keep", "", "3.0", "", "你好"].map(str::to_owned));
+        let at = |width| grid.to_lines(Some(width));
+        assert_eq!(at(200), grid.to_table(None));
+        assert_eq!(
+            at(42),
+            "#  outcome  seconds  description\n1  discard     12.5  halve the learning r…\n    \
+             notes: look at step 300\n2  keep         3.0  你好\n"
+        );
+        assert_eq!(
+            at(22),
+            "#  outcome  descripti…\n1  discard  halve the…\n    notes: look at st…\n\
+             2  keep     你好\n"
+        );
+        assert_eq!(at(14).lines().next(), Some("#  outcome  d…"));
+        for width in 0..80 {
+            assert!(at(width).lines().all(|line| super::columns(line) <= usize::from(width.max(1))), "{}", at(width));
+        }
+        let mut fields = Grid::new([("field", Align::Left), ("value", Align::Left)]);
+        fields.push(["description".into(), long.into()]);
+        fields.push([format!("a_{}", "long_".repeat(6)), "1.5".into()]);
+        assert_eq!(
+            fields.to_fields(Some(50)),
+            format!(
+                "description               halve the learning rate\n{:26}and warm up\n\
+             a_{}  1.5\n",
+                "",
+                "long_".repeat(6)
+            )
+        );
     }
 }

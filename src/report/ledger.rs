@@ -16,9 +16,10 @@ pub fn ledger_grid(ledger: &Ledger) -> Grid {
         (ledger.metric.as_deref().unwrap_or("value"), Align::Right),
         ("gain", Align::Right),
         ("GiB", Align::Right),
-        ("problem", Align::Left),
-        ("description", Align::Left),
-    ]);
+        ("problem", Align::Below),
+        ("description", Align::Text),
+    ])
+    .sparing(["GiB", "gain", "commit"]);
     let mut incumbent: Option<&Number> = None;
     for row in &ledger.rows {
         let gain = row.value.as_ref().zip(incumbent).map(|(value, best)| signed_gain(ledger.direction, value, best));

@@ -55,7 +55,7 @@ pub fn report_grid(report: &Report) -> Grid {
         (metric, Align::Right),
         ("outcome", Align::Left),
         ("failure", Align::Left),
-        ("description", Align::Left),
+        ("description", Align::Text),
     ]);
     for point in &report.points {
         grid.push([
@@ -84,6 +84,9 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
     if let Some(tag) = &report.tag {
         add("session", tag.clone());
     }
+    if report.is_without_numbers() {
+        report.assumed.iter().for_each(|sentence| add("assumed", sentence.clone()));
+    }
     let metric = report.metric.as_deref().unwrap_or("none");
     add("metric", format!("{metric}, {} is better", report.direction));
     if report.summary.best.is_none() || report.summary.best != report.baseline {
@@ -93,9 +96,15 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
     add("experiments", counts_sentence(report));
     let summary = &report.summary;
     if let Some(rate) = summary.keep_rate {
-        let streak = match summary.streak.map(|(first, last)| (report.points[first].id, report.points[last].id)) {
+        let streak = match summary.streak {
             Some((first, last)) if first != last => {
-                format!("; longest streak without a keep {}, {first} to {last}", summary.longest_streak)
+                let (from, to) = (report.points[first].id, report.points[last].id);
+                // Rows whose word is no verdict neither lengthen a streak nor end it.
+                let without = match last + 1 - first - summary.longest_streak as usize {
+                    0 => String::new(),
+                    rows => format!(" with {} between", count_of(rows as u32, "other row")),
+                };
+                format!("; longest streak without a keep {}, {from} to {to}{without}", summary.longest_streak)
             }
             _ => String::new(),
         };
@@ -112,7 +121,8 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
 
 /// How long it took, until when, and what the time went into.
 fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
-    let until = if exact { times.finished.to_string() } else { clock.said(times.finished) };
+    let until =
+        if exact { times.finished.strftime("%Y-%m-%d %H:%M UTC").to_string() } else { clock.said(times.finished) };
     let mut parts = vec![format!("{} until {until}", span_text(times.hours * 3600.0))];
     if let Some(split) = &report.time_split {
         let shares = [

@@ -136,9 +136,9 @@ near misses, within the spread of 0.00084
   8: loss 0.9790 is better than 0.9809, but memory_gb 81 > 80
 
 what failed
-class  times  newest  what it said
-oom        2       5  torch.OutOfMemoryError: CUDA out of memory. Tried to allo…
-nan        1       6  the run failed (exit 1 after 12.0 s)
+class  times  newest  earlier  what it said
+oom        2       5  4        torch.OutOfMemoryError: CUDA out of memory. Trie…
+nan        1       6           the run failed (exit 1 after 12.0 s)
 
 measured more than once
   the baseline, again in nov18, nov19: 3 measurements, 0.9976 to 0.9982,
@@ -254,8 +254,8 @@ loss (lower is better)
 ● 1 kept   × 1 crashed
 
 what failed
-class    times  newest  what it said
-timeout      1       1  the deadline passed (ended by ar after 600.0 s)
+class    times  newest  earlier  what it said
+timeout      1       1           the deadline passed (ended by ar after 600.0 s)
 
 warnings
   13 % of the time was waiting for the agent (4 min)
@@ -307,8 +307,7 @@ near misses, within 0.35, the median gain of a keep
 2  ccccccc   5.90  -0.07     1  tiles
 
 warnings
-  1 row cannot be read and counted for nothing
-    `ar report --ledger FILE -v` names their lines and what is wrong with them
+  1 row cannot be read and is left out
 
 assumed
   higher is better, as the name `tok_s` and the kept rows say; `--lower` says
@@ -316,6 +315,11 @@ assumed
 "#);
     assert!(of("").starts_with("no experiments\n"), "{}", of(""));
     assert!(of("commit\tloss\tstatus\tdescription\n-\tnan\tcrash\tx\n").starts_with("no number of loss\n"));
+    let unknown = of("id\tdate\tstatus\nx\ty\tkeep\n");
+    let assumed = "\nassumed      no column looks like the metric; `--metric NAME` names it\n";
+    assert!(unknown.starts_with(&format!("no number of value\n{assumed}")), "{unknown}");
+    let between = of("commit\tloss\tstatus\na\t1\tkeep\nb\t2\tdiscard\nc\t2\todd\nd\t2\tdiscard\n");
+    assert!(between.contains("keep 2, 1 to 3\n             with 1 other row between\n"), "{between}");
 }
 
 #[test]

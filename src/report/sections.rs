@@ -18,6 +18,29 @@ const MOST_KEPT: usize = 20;
 /// How many groups of repeated measurements are shown.
 const MOST_REPEATED: usize = 3;
 
+/// How many experiments of a class of failures are named beside the newest.
+const MOST_EARLIER: usize = 3;
+
+/// What the last line of a crashed run's log holds where it says why, in lower case.
+const WORDS_OF_FAILURE: &[&str] = &[
+    "abort",
+    "cannot",
+    "denied",
+    "error",
+    "exception",
+    "fail",
+    "fatal",
+    "fault",
+    "invalid",
+    "killed",
+    "missing",
+    "no such",
+    "not found",
+    "panic",
+    "refused",
+    "unable",
+];
+
 /// A part of a report: a title, and a table or lines with further lines below each.
 pub(super) struct Section {
     pub(super) title: String,
@@ -60,7 +83,8 @@ impl Section {
 /// The parts of a report in their order.
 pub(super) fn sections(report: &Report) -> Vec<Section> {
     let assumed = report.assumed.iter().map(|sentence| (one_line(sentence), None));
-    let notes = (!report.assumed.is_empty()).then(|| Section::lines("assumed", assumed));
+    let notes =
+        (!report.assumed.is_empty() && !report.is_without_numbers()).then(|| Section::lines("assumed", assumed));
     [kept(report), near_misses(report), failed(report), repeated(report), warned(report), notes]
         .into_iter()
         .flatten()
@@ -84,8 +108,9 @@ fn kept(report: &Report) -> Option<Section> {
         ("gain", Align::Right),
         ("relative", Align::Right),
         ("share", Align::Right),
-        ("what", Align::Left),
-    ]);
+        ("what", Align::Text),
+    ])
+    .sparing(["share", "relative"]);
     let percent = |ratio: Option<f64>| ratio.map(percent_text).unwrap_or_default();
     for (place, step) in kept.iter().enumerate() {
         let point = &report.points[step.index];
@@ -124,7 +149,7 @@ fn near_misses(report: &Report) -> Option<Section> {
         (report.metric.as_deref().unwrap_or("value"), Align::Right),
         ("gain", Align::Right),
         ("over", Align::Right),
-        ("what", Align::Left),
+        ("what", Align::Text),
     ]);
     let mut refused = Vec::new();
     for Miss { index, rival, gain } in &report.misses {
@@ -165,7 +190,8 @@ fn failed(report: &Report) -> Option<Section> {
         ("class", Align::Left),
         ("times", Align::Right),
         ("newest", Align::Right),
-        ("what it said", Align::Left),
+        ("earlier", Align::Left),
+        ("what it said", Align::Text),
     ]);
     for (class, count) in failures {
         let newest = report.summary.examples.get(class).map(|index| &report.points[*index]);
@@ -173,17 +199,35 @@ fn failed(report: &Report) -> Option<Section> {
             class.to_string(),
             count.to_string(),
             newest.map(|point| point.id.to_string()).unwrap_or_default(),
+            earlier(report, *class),
             newest.map(said).unwrap_or_default(),
         ]);
     }
     (!failures.is_empty()).then(|| Section::table("what failed", grid))
 }
 
-/// What a failed run's log says last of it, where it is the log that says why; else the reason.
+/// The first experiments that failed in a way, without the newest.
+fn earlier(report: &Report, class: FailureClass) -> String {
+    let failed = report.points.iter().filter(|point| point.failure == Some(class));
+    let mut ids: Vec<String> = failed.map(|point| point.id.to_string()).collect();
+    ids.pop();
+    if ids.len() > MOST_EARLIER {
+        ids[MOST_EARLIER] = "…".into();
+        ids.truncate(MOST_EARLIER + 1);
+    }
+    ids.join(", ")
+}
+
+/// What a failed run's log says last of it, where it is the log that says why; else the reason. The last line of a run that
+/// crashed is often of its progress.
 fn said(point: &Point) -> String {
     use FailureClass::{Crash, GuardFailed, ImportError, Oom, SyntaxError};
     let is_in_log = matches!(point.failure, Some(Crash | GuardFailed | ImportError | Oom | SyntaxError));
-    let line = point.excerpt.lines().rev().find(|line| is_in_log && !line.trim().is_empty());
+    let says = |line: &&str| {
+        let line = line.to_lowercase();
+        point.failure != Some(Crash) || WORDS_OF_FAILURE.iter().any(|word| line.contains(word))
+    };
+    let line = point.excerpt.lines().rev().find(|line| is_in_log && !line.trim().is_empty()).filter(says);
     line.unwrap_or(&point.reason).to_owned()
 }
 
@@ -221,4 +265,19 @@ fn repetition(group: &Repeated) -> String {
 fn warned(report: &Report) -> Option<Section> {
     let lines = report.warnings.iter().map(|warning| (one_line(&warning.what), warning.hint.as_deref().map(one_line)));
     (!report.warnings.is_empty()).then(|| Section::lines("warnings", lines))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_that_left_no_message_is_told_by_its_reason() {
+        let crash = |excerpt: &str| {
+            let point = Point { failure: Some(FailureClass::Crash), excerpt: excerpt.into(), ..Point::default() };
+            said(&Point { reason: "the run failed (exit 3)".into(), ..point })
+        };
+        assert_eq!(crash("step 9/10\nstep 10/10 loss 1.0550\n"), "the run failed (exit 3)");
+        assert_eq!(crash("step 1\nRuntimeError: shapes\n"), "RuntimeError: shapes");
+    }
 }

@@ -94,7 +94,7 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
         (Format::Csv, _) => grid(sessions).to_csv(),
         (Format::Table, [session]) => session.details(false, width),
         (Format::Markdown, [session]) => session.details(true, width),
-        (Format::Table, _) => grid(sessions).to_table(width) + "\n`ar status TAG` has the details of one\n",
+        (Format::Table, _) => grid(sessions).to_lines(width) + "\n`ar status TAG` has the details of one\n",
         (Format::Markdown, _) => grid(sessions).to_markdown(),
     }
 }
@@ -102,14 +102,15 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
 fn grid(sessions: &[SessionStatus]) -> Grid {
     let mut grid = Grid::new([
         ("session", Align::Left),
-        ("doing", Align::Left),
+        ("doing", Align::Text),
         ("metric", Align::Left),
         ("best", Align::Right),
         ("experiments", Align::Right),
         ("since keep", Align::Right),
         ("process", Align::Right),
-        ("damaged", Align::Left),
-    ]);
+        ("damaged", Align::Below),
+    ])
+    .sparing(["process", "metric", "since keep"]);
     for session in sessions {
         grid.push([
             session.tag.to_string(),
@@ -357,14 +358,14 @@ impl SessionStatus {
         if !last(&report).is_empty() {
             let grid = last_grid(&report);
             text += "\nthe last experiments\n";
-            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_table(width) };
+            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_lines(width) };
         }
         text += "\nwhat to type next\n";
-        let mut next = Grid::new([("command", Align::Left), ("what it does", Align::Left)]);
+        let mut next = Grid::new([("command", Align::Left), ("what it does", Align::Text)]);
         for (command, what) in self.next() {
             next.push([command, what.to_owned()]);
         }
-        let rows = next.to_table(width);
+        let rows = next.to_lines(width.map(|width| width.saturating_sub(2)));
         text += &if markdown {
             format!("\n{}", next.to_markdown())
         } else {
@@ -393,8 +394,9 @@ fn last_grid(report: &Report) -> Grid {
         ("outcome", Align::Left),
         (metric, Align::Right),
         ("failure", Align::Left),
-        ("what", Align::Left),
-    ]);
+        ("what", Align::Text),
+    ])
+    .sparing(["failure"]);
     for point in last(report) {
         grid.push([
             point.id.to_string(),

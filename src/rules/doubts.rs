@@ -2,7 +2,7 @@
 
 use super::warnings::{listed, next_tag};
 use super::{Evidence, Warning};
-use crate::domain::{Direction, count_of, cut, experiment_name};
+use crate::domain::{Direction, count_of, cut, experiment_name, shell_word};
 
 /// How many changes of the environment are named.
 const CHANGES: usize = 3;
@@ -87,7 +87,8 @@ pub(super) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// A ledger whose keeps get worse as it goes on: then more of its metric is better, or less, contrary to what is assumed.
+/// A ledger whose keeps get worse as it goes on, or whose best keep is worse than its first row: then more of its metric
+/// is better, or less, contrary to what is assumed.
 pub(super) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
     let gains: Vec<f64> = evidence.summary.kept.iter().filter_map(|step| step.gain).collect();
     let worse = gains.iter().filter(|gain| **gain < 0.0).count();
@@ -96,22 +97,34 @@ pub(super) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
         Direction::Lower => ("less", "--higher"),
         Direction::Higher => ("more", "--lower"),
     };
-    (evidence.tag.is_none() && worse > better).then(|| Warning {
+    let what = if worse > better {
+        let (of, are) = if gains.len() == 1 {
+            ("the one keep".to_owned(), "is")
+        } else {
+            (format!("{worse} of {}", count_of(gains.len() as u32, "keep")), if worse == 1 { "is" } else { "are" })
+        };
+        format!("{of} {are} worse than the one before, if {said} is better")
+    } else if evidence.summary.gain.is_some_and(|gain| gain < 0.0) {
+        format!("the best keep is worse than the first row, if {said} is better")
+    } else {
+        return None;
+    };
+    evidence.tag.is_none().then(|| Warning {
         kind: "direction_doubted",
-        what: format!(
-            "{worse} of {} are worse than the one before, if {said} is better",
-            count_of(gains.len() as u32, "keep")
-        ),
-        hint: Some(format!("`ar report --ledger FILE {other}` reads it the other way")),
+        what,
+        hint: Some(format!("`{other}` added to the command reads it the other way")),
     })
 }
 
-/// Rows of a ledger that say nothing.
+/// Rows of a ledger that cannot be read.
 pub(super) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
+    let are = if evidence.malformed == 1 { "is" } else { "are" };
+    let name =
+        |file| format!("`ar report --ledger {} -v` names the lines and what is wrong with them", shell_word(file));
     (evidence.malformed > 0).then(|| Warning {
         kind: "malformed",
-        what: format!("{} cannot be read and counted for nothing", count_of(evidence.malformed, "row")),
-        hint: Some("`ar report --ledger FILE -v` names their lines and what is wrong with them".into()),
+        what: format!("{} cannot be read and {are} left out", count_of(evidence.malformed, "row")),
+        hint: evidence.ledger.map(name),
     })
 }
 
@@ -148,7 +161,7 @@ mod tests {
                 "flagged for a person 2 times, last after experiment 9: keeps had failed to come",
                 "the branch is at 01234567…, which is not experiment 1",
                 "unfinished or uncommitted work was put away 2 times",
-                "1 row cannot be read and counted for nothing",
+                "1 row cannot be read and is left out",
             ]
         );
     }
@@ -166,5 +179,9 @@ mod tests {
         );
         assert_eq!(doubts(Some("t"), &worse), None, "simplifications; a session knows its direction");
         assert_eq!(doubts(None, &worse[1..]), None, "as many are better");
+        let said = |points: &[_]| doubts(None, points).unwrap_or_default();
+        assert_eq!(said(&worse[..2]), "the one keep is worse than the one before, if less is better");
+        let first = [("1", Discard), ("2", Keep)];
+        assert_eq!(said(&first), "the best keep is worse than the first row, if less is better");
     }
 }

@@ -1,5 +1,7 @@
 //! What a person should know before believing a session's numbers, each with what to type.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::chance::{jumps, never_repeated, within_spread};
@@ -26,6 +28,8 @@ pub struct Warning {
 pub struct Evidence<'a> {
     /// The session; absent for a ledger.
     pub tag: Option<&'a str>,
+    /// The file of a ledger; absent for a session.
+    pub ledger: Option<&'a Path>,
     /// The experiments.
     pub points: &'a [Point],
     /// Which way is better.
@@ -106,6 +110,7 @@ pub(super) mod tests {
         let summary = summarize(&points, Direction::Lower, Some(0), true);
         let mut evidence = Evidence {
             tag: Some("t"),
+            ledger: None,
             points: &points,
             direction: Direction::Lower,
             summary: &summary,

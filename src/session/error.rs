@@ -251,6 +251,9 @@ impl SessionError {
                      says whether a session left something of yours there"
                 )
             }
+            SessionError::BranchInTheWay { blocking, .. } if blocking.starts_with("autoresearch/") => {
+                format!("that is a session's branch; choose another name, with --branch or --tag ({blocking} stays)")
+            }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
             SessionError::Drift { drifts, .. } => {
                 let fields: Vec<_> = drifts.iter().map(|drift| drift.field).collect();

@@ -50,14 +50,19 @@ fn a_report_knows_what_another_session_measured_what_was_saved_and_where_the_bra
 #[test]
 fn times_are_those_of_the_users_clock_on_the_screen_and_utc_in_files() {
     let repo = session();
-    let said = |format: &str| {
-        let mut command = ar_command(&repo, &repo.path(), ["report", "--format", format]);
+    let said = |args: &str| {
+        let mut command = ar_command(&repo, &repo.path(), args.split(' '));
         let command = command.env("AR_CLOCK", "2026-11-21T01:30:00Z").env("TZ", "UTC-2");
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
-    let table = said("table");
+    let table = said("report");
     assert!(table.contains("\ntime         0 s until 00:00, 3 h ago\n"), "{table}");
-    assert!(said("md").contains("0 s until 2026-11-20T22:00:00Z\n"));
+    assert!(said("report --format md").contains("0 s until 2026-11-20 22:00 UTC\n"));
+    ar(&repo, ["note", "1", "look"]).ok();
+    let shown = said("show 1");
+    assert!(shown.contains("00:00, 3 h ago\n") && shown.contains("00:00, 3 h ago)\n"), "{shown}");
+    assert!(!shown.contains("22:00:00Z"), "{shown}");
+    assert!(said("show 1 --format csv").contains("started,2026-11-20T22:00:00Z\n"));
 }
 
 #[test]

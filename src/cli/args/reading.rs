@@ -81,7 +81,8 @@ pub(in crate::cli) struct LogArgs {
     #[arg(long, conflicts_with = "file", value_name = "REGEX")]
     pub(in crate::cli) grep: Option<Regex>,
     /// The columns: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason, notes,
-    /// description, and any number of the logs by its name
+    /// description, and any number of the logs by its name. Unless they are asked for, a terminal that is too narrow goes
+    /// without seconds, memory, gain, commit and failure, in this order
     #[arg(long, conflicts_with = "file", value_name = "NAMES", value_delimiter = ',')]
     pub(in crate::cli) columns: Vec<String>,
     #[command(flatten)]

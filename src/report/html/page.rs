@@ -70,7 +70,7 @@ fn section(part: &Section) -> Markup {
         section {
             h2 { (safe_line(&part.title)) }
             @if let Some(grid) = &part.grid {
-                div.wide tabindex="0" role="region" aria-label=(safe_line(&part.title)) { (grid.to_html()) }
+                div.wide.part tabindex="0" role="region" aria-label=(safe_line(&part.title)) { (grid.to_html()) }
             }
             @if !part.lines.is_empty() {
                 ul {
