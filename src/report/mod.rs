@@ -38,4 +38,4 @@ pub use ledger::{ledger_grid, ledger_json, select_rows};
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
 pub use watch::{Overview, Scene, Screen, Scroll, draw};
-pub use width::{columns, fit, wrap};
+pub use width::{columns, fit, in_ascii, wrap};
