@@ -31,7 +31,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
     let grid = compared_grid(&a, &b, &rows);
     match Format::from(args.format) {
         Format::Table => {
-            output::text(&grid.to_table(output::width()));
+            output::text(&grid.to_lines(output::width()));
             let is_elsewhere =
                 |row: &Compared| row.aspect == Aspect::Environment && !row.a.is_null() && !row.b.is_null();
             if rows.iter().any(is_elsewhere) {

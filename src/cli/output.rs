@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use autoresearch::domain::json_text;
 use autoresearch::measure::PlainText;
-use autoresearch::report::Glyphs;
+use autoresearch::report::{Glyphs, in_ascii};
 use serde_json::Value;
 
 use super::pager;
@@ -98,6 +98,8 @@ pub(super) fn line(text: &str) {
 /// Writes text that already ends its lines to standard output.
 pub(super) fn text(text: &str) {
     if begin(&io::stdout()) {
+        let is_plain = io::stdout().is_terminal() && glyphs() == Glyphs::Ascii;
+        let text = if is_plain { &in_ascii(text, width()) } else { text };
         let mut paged = anstream::AutoStream::new(Vec::new(), anstream::AutoStream::choice(&io::stdout()));
         if write!(paged, "{text}").is_ok() && pager::write(&paged.into_inner()) {
             return;

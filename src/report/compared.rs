@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::grid::{Align, Grid};
 use crate::domain::{FORMAT_VERSION, Record};
-use crate::rules::{Aspect, Compared};
+use crate::rules::{Aspect, Compared, MEMORY};
 
 /// Two experiments side by side: what was said of them, then what was compared.
 pub fn compared_grid(a: &Record, b: &Record, rows: &[Compared]) -> Grid {
-    let columns = [("what", Align::Left), ("a", Align::Left), ("b", Align::Left), ("change", Align::Left)];
+    let columns = [("what", Align::Left), ("a", Align::Text), ("b", Align::Text), ("change", Align::Left)];
     let mut grid = Grid::new(columns);
     let name = |record: &Record| format!("{}/{}", record.tag, record.id);
     type Said = fn(&Record) -> String;
@@ -28,13 +28,21 @@ pub fn compared_grid(a: &Record, b: &Record, rows: &[Compared]) -> Grid {
             Aspect::Environment => format!("environment: {}", row.name),
             Aspect::Settings => format!("settings: {}", row.name),
         };
-        let raw = |record: &Record, value| match record.metric.number() {
-            Some(number) if row.aspect == Aspect::Metrics && record.metric.name == row.name => number.raw,
+        let raw = |record: &Record, value: &Value| match (record.metric.number(), value.as_f64()) {
+            (Some(number), _) if is_metric(row, record) => number.raw,
+            (_, Some(memory)) if row.aspect == Aspect::Cost && row.name == MEMORY => format!("{memory:.3} GiB"),
             _ => text(value),
         };
-        grid.push([what, raw(a, &row.a), raw(b, &row.b), row.change.clone()]);
+        let way = row.difference.filter(|change| *change != 0.0 && is_metric(row, a) && is_metric(row, b));
+        let way = way.map(|change| if a.metric.direction.better(change, 0.0) { ", better" } else { ", worse" });
+        grid.push([what, raw(a, &row.a), raw(b, &row.b), row.change.clone() + way.unwrap_or_default()]);
     }
     grid
+}
+
+/// Whether a row is that of the metric that decides on an experiment.
+fn is_metric(row: &Compared, record: &Record) -> bool {
+    row.aspect == Aspect::Metrics && record.metric.name == row.name
 }
 
 /// The same as a JSON document; `diff_text` is how the code differs.

@@ -42,4 +42,4 @@ pub use mlflow::{Artifacts, MlflowExperiment, MlflowRun, mlflow_experiment};
 pub use render::{render_report, report_grid};
 pub use status::{OpenStatus, OutageStatus, SessionStatus, render_status};
 pub use watch::{Overview, Scene, Screen, Scroll, draw};
-pub use width::{columns, fit, wrap};
+pub use width::{columns, fit, in_ascii, wrap};

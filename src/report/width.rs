@@ -28,6 +28,31 @@ pub fn fit(line: &str, width: Option<u16>) -> String {
     cut
 }
 
+/// A text with arrows and signs of what is missing that are made of ASCII; where a line has no room for them, they take
+/// that of the characters before.
+pub fn in_ascii(text: &str, width: Option<u16>) -> String {
+    let line = |line: &str| {
+        let roomy = line.replace('→', "->").replace('…', "...");
+        if width.is_none_or(|width| columns(&roomy) <= usize::from(width)) {
+            return roomy;
+        }
+        let mut tight = String::new();
+        for c in line.chars() {
+            match c {
+                '→' => tight.push('>'),
+                '…' => {
+                    let cut = tight.char_indices().rev().take(2).last().map_or(0, |(at, _)| at);
+                    tight.truncate(cut);
+                    tight.push_str("...");
+                }
+                c => tight.push(c),
+            }
+        }
+        fit(&tight, width).replace('…', "~")
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// A text in lines of at most `width` columns, broken at spaces, the later ones behind `indent` spaces; each line is
 /// ended. A word that is longer than a line is broken anywhere. One line where there is no terminal.
 pub fn wrap(text: &str, indent: usize, width: Option<u16>) -> String {
@@ -83,6 +108,13 @@ mod tests {
         assert_eq!(fit("你好吗", Some(5)), "你好…");
         assert_eq!(fit("\u{1b}[32mkeep\u{1b}[0m it", Some(3)), "\u{1b}[32mke…\u{1b}[0m");
         assert_eq!(columns("\u{1b}[32mkeep\u{1b}[0m 你"), 7);
+    }
+
+    #[test]
+    fn signs_of_ascii_keep_to_the_width() {
+        assert_eq!(in_ascii("1 → 2 a…\n", Some(80)), "1 -> 2 a...\n");
+        assert_eq!(in_ascii("descript…  b\n", Some(12)), "descri...  b\n");
+        assert_eq!(in_ascii("1 → 2\n", Some(5)), "1 > 2\n");
     }
 
     #[test]

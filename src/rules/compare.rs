@@ -38,6 +38,9 @@ pub struct Compared {
     pub change: String,
 }
 
+/// The name of peak memory, in GiB, among what an experiment costs.
+pub const MEMORY: &str = "memory_gb";
+
 /// Fields of a contract that tell sessions apart and decide nothing.
 const NAMES: [&str; 4] = ["version", "tag", "created", "started_from"];
 
@@ -77,15 +80,15 @@ fn cost(a: &Record, b: &Record) -> Vec<Compared> {
     let costs: [(&str, Cost); 3] = [
         ("run seconds", |record| (!record.runs.is_empty()).then(|| rounded(record.run_seconds()))),
         ("agent seconds", |record| record.agent.as_ref().map(|call| rounded(call.seconds))),
-        ("memory_gb", |record| record.memory_gb),
+        (MEMORY, |record| record.memory_gb.map(rounded)),
     ];
     let row = |(name, of): (&str, Cost)| numbers(Aspect::Cost, name, number(of(a)), number(of(b)));
     costs.into_iter().map(row).filter(|row| !(row.a.is_null() && row.b.is_null())).collect()
 }
 
-/// Seconds to the millisecond.
-fn rounded(seconds: f64) -> f64 {
-    (seconds * 1e3).round() / 1e3
+/// Seconds to the millisecond, memory to the thousandth of a GiB.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
 
 fn number(value: Option<f64>) -> Option<Number> {

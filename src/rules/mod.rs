@@ -48,7 +48,7 @@ pub use activity::{Activity, Seen, activity};
 pub use alerts::alerts;
 pub use budget::{End, expected_call, expected_run, nearest_end, stop_for_time};
 pub use chance::how_to_repeat;
-pub use compare::{Aspect, Compared, compare};
+pub use compare::{Aspect, Compared, MEMORY, compare};
 pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};
 pub use directions::{directions_tried, near_misses, same_direction};
 pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, judge_tip, worst};

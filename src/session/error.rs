@@ -251,7 +251,9 @@ impl SessionError {
                      says whether a session left something of yours there"
                 )
             }
-            SessionError::BranchInTheWay { blocking, .. } if blocking.starts_with("autoresearch/") => {
+            SessionError::BranchInTheWay { blocking, branch }
+                if blocking.starts_with("autoresearch/") && branch.starts_with(blocking.as_str()) =>
+            {
                 format!("that is a session's branch; choose another name, with --branch or --tag ({blocking} stays)")
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),

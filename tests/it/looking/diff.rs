@@ -33,11 +33,15 @@ fn two_experiments_stand_side_by_side_with_the_diff_that_git_gives() {
         line.unwrap_or_else(|| panic!("{start}: {shown}")).split_whitespace().collect()
     };
     assert_eq!(words("experiment"), ["experiment", "t/1", "t/2"]);
-    assert_eq!(words("val_bpb"), ["val_bpb", "1.900000", "1.800000", "-0.100000", "(5.3", "%)"]);
+    assert_eq!(words("val_bpb"), ["val_bpb", "1.900000", "1.800000", "-0.100000", "(5.3", "%),", "better"]);
+    assert_eq!(words("memory_gb")[1..], ["14.300", "GiB", "14.300", "GiB", "0"]);
     assert_eq!(words("num_params_M"), ["num_params_M", "50.3", "50.3", "0"]);
     assert!(!shown.contains("settings:") && !shown.contains("environment:"), "{shown}");
     let csv = ar(&repo, ["diff", "1", "2", "--format", "csv"]).ok().stdout;
-    assert!(csv.starts_with("what,a,b,change\n") && csv.contains("\nval_bpb,1.900000,1.800000,-0.100000 (5.3 %)\n"));
+    assert!(
+        csv.starts_with("what,a,b,change\n")
+            && csv.contains("\nval_bpb,1.900000,1.800000,\"-0.100000 (5.3 %), better\"\n")
+    );
     assert_eq!(ar(&repo, ["diff", "1", "1", "--format", "json"]).ok().json()["diff_text"], "");
     let markdown = ar(&repo, ["diff", "1", "2", "--format", "md"]).ok().stdout;
     assert!(markdown.starts_with("| what | a | b | change |\n"), "{markdown}");
