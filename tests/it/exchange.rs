@@ -5,7 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::run_loop::{agent, training_repo};
-use crate::support::{Called, TestRepo, ar, ar_command};
+#[cfg(feature = "crash-points")]
+use crate::support::ar_command;
+use crate::support::{Called, TestRepo, ar};
 
 fn called(repo: &TestRepo, args: &str) -> Called {
     ar(repo, args.split(' '))
