@@ -38,7 +38,14 @@ pub(super) fn ticks(limits: Limits, most: usize) -> Vec<Tick> {
         .collect();
     ticks.dedup_by(|a, b| a.label == b.label);
     if ticks.len() < 2 {
-        ticks = [limits.low, limits.high].map(|value| Tick { value, label: format!("{value:e}") }).into();
+        // Two digits of what is between the limits.
+        let decimals = (1.0 - (limits.high - limits.low).log10().floor()).clamp(0.0, 16.0) as usize;
+        let at =
+            |label: &dyn Fn(f64) -> String| [limits.low, limits.high].map(|value| Tick { value, label: label(value) });
+        ticks = at(&|value| if is_plain { format!("{value:.decimals$}") } else { format!("{value:e}") }).into();
+        if ticks[0].label == ticks[1].label {
+            ticks = at(&|value| format!("{value:e}")).into();
+        }
     }
     ticks
 }
@@ -83,6 +90,7 @@ mod tests {
         assert_eq!(labels(-1.0, 1.0, 5), ["-1.0", "-0.5", "0.0", "0.5", "1.0"]);
         assert_eq!(labels(17.0, 240.0, 5), ["50", "100", "150", "200"]);
         assert_eq!(labels(1.2e-9, 3.1e-9, 4), ["1.5e-9", "2.0e-9", "2.5e-9", "3.0e-9"]);
+        assert_eq!(labels(0.9057, 1.0123, 2), ["0.91", "1.01"]);
         assert_eq!(labels(1e10, 1.00004e10, 4), ["1.00000e10", "1.00001e10", "1.00002e10", "1.00003e10"]);
     }
 
