@@ -10,7 +10,7 @@ use super::grid::{Align, Grid, escape_markdown};
 use super::render::{commit, value};
 use super::width::wrap;
 use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
-use crate::rules::{Margin, MarginBy, Miss, Point, Repeated};
+use crate::rules::{Margin, MarginBy, Miss, Point, Repeated, listed};
 
 /// How many kept steps are shown; of more the smaller ones are summed up.
 const MOST_KEPT: usize = 20;
@@ -254,8 +254,10 @@ fn repeated(report: &Report) -> Option<Section> {
 
 /// One group of repeated measurements.
 fn repetition(group: &Repeated) -> String {
-    let names: Vec<String> = group.experiments.iter().map(|id| experiment_name(*id)).collect();
-    let names = names.join(", ");
+    let names = match group.experiments.as_slice() {
+        [id] => experiment_name(*id),
+        ids => format!("experiments {}", listed(ids)),
+    };
     let again =
         if group.sessions.is_empty() { String::new() } else { format!(", again in {}", group.sessions.join(", ")) };
     let Repeated { count, min, max, deviation, .. } = group;

@@ -78,4 +78,4 @@ pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};
 pub use tools::{Tool, tools_of};
-pub use warnings::{Evidence, Warning, warnings};
+pub use warnings::{Evidence, Warning, listed, warnings};

@@ -75,7 +75,7 @@ pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
 }
 
 /// Experiments as a sentence lists them: `3, 5 and 8`, of many the first five.
-pub(super) fn listed(ids: &[u32]) -> String {
+pub fn listed(ids: &[u32]) -> String {
     const MOST: usize = 5;
     let mut names: Vec<String> = ids.iter().take(MOST).map(u32::to_string).collect();
     if let Some(more) = ids.len().checked_sub(MOST).filter(|more| *more > 0) {

@@ -57,7 +57,8 @@ def main():
         number = {"value": None, "raw": None} if kind == "crash" else {"value": float(raw), "raw": raw}
         failure = {"class": "oom", "excerpt": text} if kind == "crash" else None
         record = {**model, "id": n, "commit": commit, "base": base, "description": f"experiment {n}: {text}", "outcome": kind,
-                  "metric": {**model["metric"], **number}, "failure": failure, "reason": f"because of {text}"}
+                  "metric": {**model["metric"], **number}, "failure": failure, "reason": f"because of {text}",
+                  "fingerprint": {"tree": commit, "patch": commit}}
         base = commit if kind == "keep" else base
         tags += [f"tag {n}\nfrom {commit}\ntagger A <a@example.com> 1763500000 +0000\n", data(f"subject\n\n{json.dumps(record)}\n")]
         run = folder / ".autoresearch" / tag / "runs" / f"{n:05}"
