@@ -104,6 +104,8 @@ pub enum SessionError {
     ImportedSession(String),
     #[error("the commit of experiment {id} of session {tag} is not known: {why}")]
     UnknownCommit { tag: String, id: u32, why: String },
+    #[error("experiment {id} was refused and never ran: {why}")]
+    NeverRan { id: u32, why: String },
     #[error("there is a session {0} already, or something is left of one")]
     TagTaken(Tag),
     #[error("{} has no row that can be imported", .0.display())]
@@ -326,6 +328,9 @@ impl SessionError {
             ),
             SessionError::NoChain { tag, id, .. } => {
                 format!("`ar restore {id} --tag {tag}` takes out one of them as it is")
+            }
+            SessionError::NeverRan { id, .. } => {
+                format!("`ar show {id}` shows its change, and `ar restore {id}` takes it out")
             }
             SessionError::UnknownCommit { .. } => {
                 "if another repository has it, `git fetch` it from there, and import the ledger anew with `--tag NEW`"

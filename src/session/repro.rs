@@ -10,7 +10,7 @@ use super::follow::LogFollower;
 use super::interrupts::{Interrupt, Interrupts};
 use super::reading::SessionView;
 use super::running::{RUN, judge_run, metric_file_stamp, run_variables};
-use crate::domain::{Contract, EnvironmentChange, Failure, Number, Record, ended_text};
+use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, ended_text};
 use crate::exec::{self, Exit, Job};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
@@ -82,6 +82,10 @@ impl SessionView {
         SessionView::require_commit(record)?;
         if contract.imported {
             return Err(SessionError::ImportedSession(self.tag.to_string()));
+        }
+        let class = record.failure.as_ref().map(|failure| failure.class);
+        if matches!(class, Some(FailureClass::Protected | FailureClass::Scope | FailureClass::TooLarge)) {
+            return Err(SessionError::NeverRan { id: record.id, why: record.reason.clone() });
         }
         let links = rerun.links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
         let dir = match &rerun.worktree {

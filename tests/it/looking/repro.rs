@@ -128,3 +128,16 @@ fn the_doctor_names_the_working_tree_of_a_call_that_was_killed() {
     ar(&repo, ["repro", "0", "--worktree", dir.to_str().unwrap()]).ok();
     assert!(!ar(&repo, ["doctor"]).stdout.contains(&remove));
 }
+
+#[test]
+fn what_was_refused_is_not_run_later_either() {
+    let repo = training_repo();
+    repo.write("fixed", "1\n");
+    repo.commit_all("fixed");
+    let args = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--protect", "fixed"];
+    ar(&repo, [&args[..], &["--agent", "echo 2 > fixed", "--max-experiments", "1"]].concat()).ok();
+    let said = ar(&repo, ["repro", "1"]).exits(1).stderr;
+    assert!(said.starts_with("error: experiment 1 was refused and never ran: "), "{said}");
+    assert!(said.contains("hint: `ar show 1` shows its change"), "{said}");
+    assert_eq!(worktrees(&repo).len(), 1);
+}
