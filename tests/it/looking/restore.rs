@@ -108,3 +108,13 @@ fn a_new_working_tree_is_one_that_git_could_have_made() {
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
     assert_eq!(surroundings(&repo, is_new), before);
 }
+
+#[test]
+fn a_branch_below_that_of_a_session_is_refused_without_touching_the_session() {
+    let repo = session("better");
+    let before = surroundings(&repo, |_| false);
+    let said = ar(&repo, ["restore", "1", "--branch", "autoresearch/t/x"]).exits(1).stderr;
+    assert!(said.contains("hint: that is a session's branch; choose another name"), "{said}");
+    assert!(!said.contains("git branch -m"), "{said}");
+    assert_eq!(surroundings(&repo, |_| false), before);
+}
