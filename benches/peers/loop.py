@@ -1,0 +1,100 @@
+"""What the loop costs around an agent and a training command.
+
+Agent and command are the same small C program on both sides (`tool.c`), which says when it was at work: the overhead of an
+experiment is the time from one start of the agent to the next, less the time in which agent and command were at work. The peer
+is the protocol as people give it to an agent in prose (`protocol.sh`): `git commit -qam`, `grep | tail`, `echo >>`, and
+`git reset -q --hard` unless the number got better, which every fifth does. `ar` runs as people run it, with every fsync on.
+That both made the same commits, rows and numbers is checked, `git fsck` included.
+"""
+
+import shutil
+import statistics
+import subprocess
+from pathlib import Path
+
+import repositories
+from frame import ENVIRONMENT, Row, Unequal, called
+from repositories import git
+
+HERE = Path(__file__).resolve().parent
+SHELL, SYNCED, OURS = "the shell protocol", "the shell protocol, core.fsync=all", "ar run"
+
+
+class Night:
+    """One session's stamps: when agent and command began and ended, in nanoseconds."""
+
+    def __init__(self, stamps: Path):
+        at_work = {"agent": [], "train": []}
+        for line in stamps.read_text().splitlines():
+            what, begun, ended = line.split()
+            at_work[what].append((int(begun), int(ended)))
+        self.agent, self.train = at_work["agent"], at_work["train"][1:]
+
+    def overheads(self):
+        """Milliseconds of each experiment but the last in which neither agent nor command was at work."""
+        begins = [begun for begun, _ in self.agent]
+        return [(after - before - sum(ended - begun for begun, ended in work)) / 1e6
+                for before, after, *work in zip(begins, begins[1:], self.agent, self.train)]
+
+    def between(self):
+        """Milliseconds from the end of each run to the next start of the agent."""
+        return [(begun - ended) / 1e6 for (begun, _), (_, ended) in zip(self.agent[1:], self.train)]
+
+
+def night(context, source, kind, experiments):
+    """Runs one session in a new copy of a repository; gives its stamps, and the folder."""
+    folder = context.folder / "work"
+    shutil.rmtree(folder, ignore_errors=True)
+    repositories.copy(source, folder)
+    stamps = context.folder / "stamps"
+    stamps.unlink(missing_ok=True)
+    tool = context.folder / "tool"
+    agent, train = f"{tool} agent {stamps}", f"{tool} train {stamps}"
+    subprocess.run(["sync"], check=True)
+    if kind == OURS:
+        called([context.ar, "run", "--yes", "--tag", "bench", "--metric", "val_bpb", "--cmd", train, "--agent", agent,
+                "--max-experiments", experiments], folder)
+    else:
+        if kind == SYNCED:
+            git(folder, "config", "core.fsync", "all")
+        called(["sh", HERE / "protocol.sh", "loop", agent, train, experiments], folder)
+    return Night(stamps), told(folder, kind)
+
+
+def told(folder, kind):
+    """What a session left: trees of the kept commits, and of each row its status and numbers."""
+    rows = [line.split("\t") for line in (folder / "results.tsv").read_text().splitlines()]
+    words = {"improved": "keep", "rejected": "discard"}
+    rows = [(words.get(status, status), value, memory) for _, value, memory, status, *_ in rows if value != "val_bpb"]
+    git(folder, "fsck", "--strict")
+    return git(folder, "log", "--format=%T").split(), rows, git(folder, "status", "--porcelain", "-uno")
+
+
+def rows(context):
+    subprocess.run(["cc", "-O2", "-o", context.folder / "tool", HERE / "tool.c"], check=True)
+    sizes = [10, 100] if context.short else [10, 100, 1_000, 10_000, 100_000]
+    held = {10: (0.7, 1.0), 100: (0.7, 1.0), 10_000: (0.5, 1.0), 100_000: (0.4, 1.0)}
+    growth = []
+    for files in sizes:
+        source = context.folder / f"files{files}"
+        repositories.make(source, files)
+        experiments, rounds = (6, 1) if context.short else (20, 5) if files <= 10_000 else (12, 3)
+        figures = {kind: [] for kind in (SYNCED, SHELL, OURS)}
+        gaps = []
+        for number in range(rounds):
+            left = {}
+            for kind in [*figures][number % 3:] + [*figures][:number % 3]:
+                stamps, left[kind] = night(context, source, kind, experiments)
+                figures[kind].append(statistics.median(stamps.overheads()))
+                if kind == OURS:
+                    gaps.append(statistics.median(stamps.between()))
+            if any(one != left[OURS] for one in left.values()):
+                raise Unequal(f"{files} files: {left}")
+        growth.append([f"{files:,}"] + [f"{statistics.median(each):.1f}" for each in (*figures.values(), gaps)])
+        if files in held and (context.short or files != 100):
+            for peer, target in zip((SYNCED, SHELL), held[files]):
+                yield Row(f"overhead per experiment, {files:,} files", figures[OURS], figures[peer], peer, "ms", target)
+        if files == 10_000 or context.short:
+            yield Row(f"from the end of a run to the start of the next agent, {files:,} files", gaps, [], "", "ms", 30)
+    context.growth("Overhead per experiment by number of files, ms",
+                   ["files", SYNCED, SHELL, OURS, "of it from the run's end to the next agent"], growth)
