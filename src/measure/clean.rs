@@ -129,9 +129,14 @@ impl Cleaner {
                 let plain = memchr(ESC, &bytes[at..]).unwrap_or(bytes.len() - at);
                 out.extend_from_slice(&bytes[at..at + plain]);
                 at += plain;
-                if at < bytes.len() {
-                    self.escape = Escape::Started;
-                    at += 1;
+                let Some((_, behind)) = bytes[at..].split_first() else { return };
+                at += 1;
+                match control_sequence(behind) {
+                    Some((length, last)) => {
+                        at += length;
+                        out.extend(moved(last));
+                    }
+                    None => self.escape = Escape::Started,
                 }
             } else if self.step(bytes[at], out) {
                 at += 1;
@@ -159,11 +164,7 @@ impl Cleaner {
             Escape::Control(length) => match byte {
                 0x20..=0x3f if length < LONGEST_CONTROL => (Escape::Control(length + 1), true),
                 0x40..=0x7e => {
-                    match byte {
-                        b'A' | b'B' | b'E'..=b'H' | b'd' | b'f' => out.push(b'\n'),
-                        b'C' | b'D' => out.push(b' '),
-                        _ => {}
-                    }
+                    out.extend(moved(byte));
                     (Escape::Ground, true)
                 }
                 _ => (Escape::Ground, false),
@@ -182,6 +183,23 @@ impl Cleaner {
         };
         self.escape = next;
         taken
+    }
+}
+
+/// The length and the last byte of the control sequence whose escape byte stands before `bytes`, if all of it is there.
+fn control_sequence(bytes: &[u8]) -> Option<(usize, u8)> {
+    let parameters = bytes.strip_prefix(b"[")?;
+    let length = parameters.iter().take(LONGEST_CONTROL).take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
+    let last = *parameters.get(length)?;
+    matches!(last, 0x40..=0x7e).then_some((length + 2, last))
+}
+
+/// What stands for a control sequence in the plain text, by its last byte.
+fn moved(last: u8) -> Option<u8> {
+    match last {
+        b'A' | b'B' | b'E'..=b'H' | b'd' | b'f' => Some(b'\n'),
+        b'C' | b'D' => Some(b' '),
+        _ => None,
     }
 }
 
