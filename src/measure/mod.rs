@@ -15,6 +15,7 @@ mod trace;
 mod verdict;
 mod vocabulary;
 
+pub use clean::has_mark;
 pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file};
 pub use plain::PlainText;

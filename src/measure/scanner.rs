@@ -83,8 +83,12 @@ impl Scanner {
             }
             MetricSource::File { .. } => Metric::Elsewhere,
         };
-        Ok(Scanner {
-            cleaner: Cleaner::new(),
+        Ok(Scanner::of(metric, Cleaner::new()))
+    }
+
+    fn of(metric: Metric, cleaner: Cleaner) -> Self {
+        Scanner {
+            cleaner,
             metric,
             hits: Hits::default(),
             memory_gb: Named::new("memory_gb"),
@@ -94,7 +98,7 @@ impl Scanner {
             forgotten: false,
             resume: 0,
             blank: true,
-        })
+        }
     }
 
     /// Reads the log's next bytes.
@@ -104,6 +108,38 @@ impl Scanner {
             self.cleaner.push(block, &mut self.window);
             self.take(start, false);
         }
+    }
+
+    /// A scanner for the same metric that has read nothing, for a part of a log without a byte order mark: whole lines, from
+    /// behind a line break or the log's start on.
+    pub fn for_part(&self) -> Self {
+        let metric = match &self.metric {
+            Metric::Named { name, search } => Metric::Named { name: name.clone(), search: search.clone() },
+            Metric::Pattern { name, search } => Metric::Pattern { name: name.clone(), search: Box::new(search.anew()) },
+            Metric::Elsewhere => Metric::Elsewhere,
+        };
+        Scanner::of(metric, Cleaner::behind_break())
+    }
+
+    /// Takes what a scanner for the lines right before this one's part found there: then this is the scanner of both.
+    pub fn put_before(&mut self, earlier: Scanner) {
+        self.hits.found = self.hits.found.take().or(earlier.hits.found);
+        self.hits.finite = self.hits.finite.take().or(earlier.hits.finite);
+        self.memory = self.memory.or(earlier.memory);
+        self.blank &= earlier.blank;
+        if self.forgotten || self.window.len() > KEPT {
+            self.forgotten |= !earlier.window.is_empty();
+        } else {
+            self.forgotten = earlier.forgotten;
+            self.resume += earlier.window.len();
+            self.window.splice(..0, earlier.window);
+        }
+    }
+
+    /// Whether nothing that stands before the lines of this scanner can change what they say.
+    pub fn is_settled(&self) -> bool {
+        let has_metric = self.hits.found.is_some() || matches!(self.metric, Metric::Elsewhere);
+        has_metric && self.memory.is_some() && (self.forgotten || self.window.len() > KEPT)
     }
 
     /// The last finite number of the metric so far; a line counts when it is complete.

@@ -93,7 +93,7 @@ impl Hits {
 }
 
 /// The search for a name.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Named {
     finder: memmem::Finder<'static>,
     pub(super) length: usize,
@@ -161,7 +161,16 @@ impl Pattern {
         if groups != 1 {
             return Err(PatternError::Groups { pattern: pattern.to_owned(), groups });
         }
-        Ok(Pattern { regex, line: Vec::new(), from: 0 })
+        Ok(Pattern::of(regex))
+    }
+
+    fn of(regex: Regex) -> Self {
+        Pattern { regex, line: Vec::new(), from: 0 }
+    }
+
+    /// The same search from the start of a line on.
+    pub(super) fn anew(&self) -> Self {
+        Pattern::of(self.regex.clone())
     }
 
     pub(super) fn push(&mut self, mut bytes: &[u8], end: bool, hits: &mut Hits) {

@@ -31,5 +31,5 @@ pub use lessons::{LESSONS, LessonFile, LessonsError};
 pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked};
 pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
-pub use run_logs::{plain_log, read_log_tail};
+pub use run_logs::{is_compressed, plain_log, read_log_tail};
 pub use stop_request::StopWhen;
