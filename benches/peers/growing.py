@@ -4,8 +4,8 @@ A command writes progress at that pace, by the monotonic clock, in pieces of a m
 log's file and reads what is new each second. Counted is the processor time of `ar` and of its shim, and not the command's, in
 some seconds in the middle of the run, as the kernel counts it for their threads; the log must have grown by the pace meanwhile,
 and the number in the record must be the last one that was printed. `dd` reading as much out of the page cache in the same pieces
-is the floor. An escape in every nine bytes, as in the coloured log, costs several times what the rest does: each must be taken out, since a
-name may be coloured.
+is the floor. An escape in every nine bytes, as in the coloured log, costs several times what the rest does: each must be taken
+out, since a name may be coloured.
 """
 
 import os
@@ -90,7 +90,8 @@ def rows(context):
     dd = ["dd", f"if={log}", "of=/dev/null", "bs=256K", "status=none"]
     floor = min(rusage(dd, context.folder)[1] for _ in range(3)) / log.stat().st_size * PACE * 100
     context.growth("Following 100 MB/s, by what is in the log", ["log", "% of a core"], [
-        *([kind, f"{statistics.median(share):.1f}"] for kind, share in shares.items()), ["the floor: dd reads as much", f"{floor:.1f}"]])
+        *([kind, f"{statistics.median(share):.1f}"] for kind, share in shares.items()),
+        ["the floor: dd reads as much", f"{floor:.1f}"]])
     shutil.rmtree(context.folder / "work")
 
 
