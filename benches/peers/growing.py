@@ -85,7 +85,7 @@ def rows(context):
         peaks += [peak for _, peak in measured]
         if kind != COLOURED:
             yield Row(f"following a log that grows at 100 MB/s, {kind}", shares[kind], [], "", "% of a core", 5.0)
-    yield Row("resident memory of `ar` while it follows", peaks, [], "", "MB", 20.0)
+    yield Row("resident memory of `ar` while it follows", peaks, [], "", "MB", 25.0)
     log = context.folder / "work/.autoresearch/bench/runs/00000/run.log"
     dd = ["dd", f"if={log}", "of=/dev/null", "bs=256K", "status=none"]
     floor = min(rusage(dd, context.folder)[1] for _ in range(3)) / log.stat().st_size * PACE * 100
