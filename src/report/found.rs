@@ -115,15 +115,33 @@ impl Report {
             .collect();
         let baseline = points.iter().position(|point| point.id == 0);
         let has_verdict = points.is_empty() || points.iter().any(|point| point.outcome.is_some());
+        let summary = summarize(&points, direction, baseline, has_verdict);
         Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
+            times: times(records),
+            details: records.iter().map(details).collect(),
+            ..Report::new(direction, counts, points, baseline, summary)
+        }
+    }
+
+    /// What all reports have; the rest is blank.
+    fn new(
+        direction: Direction,
+        counts: Counts,
+        points: Vec<Point>,
+        baseline: Option<usize>,
+        summary: Summary,
+    ) -> Report {
+        Report {
+            tag: None,
+            metric: None,
             direction,
             counts,
-            summary: summarize(&points, direction, baseline, has_verdict),
             points,
             baseline,
-            times: times(records),
+            summary,
+            times: None,
             flagged: Vec::new(),
             ended: None,
             time_split: None,
@@ -132,7 +150,7 @@ impl Report {
             margin: None,
             misses: Vec::new(),
             warnings: Vec::new(),
-            details: records.iter().map(details).collect(),
+            details: Vec::new(),
             assumed: Vec::new(),
             unread: Vec::new(),
         }
@@ -217,26 +235,13 @@ impl Report {
         let has_value = points.first().is_some_and(|point| point.value.is_some());
         let said = if has_value { None } else { rows().position(|row| is_baseline(&row)) };
         let baseline = said.or((!points.is_empty()).then_some(0));
+        let summary = summarize(&points, ledger.direction, baseline, ledger.has_verdict);
         let mut report = Report {
-            tag: None,
             metric: ledger.metric.clone(),
-            direction: ledger.direction,
-            counts,
-            summary: summarize(&points, ledger.direction, baseline, ledger.has_verdict),
             details: vec![Map::new(); points.len()],
-            points,
-            baseline,
-            times: None,
-            flagged: Vec::new(),
-            ended: None,
-            time_split: None,
-            spread: None,
-            changes: Vec::new(),
-            margin: None,
-            misses: Vec::new(),
-            warnings: Vec::new(),
             assumed: ledger.assumed.clone(),
             unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
+            ..Report::new(ledger.direction, counts, points, baseline, summary)
         };
         report.judge(ledger.file.as_deref(), &[], None, 0);
         report
