@@ -59,7 +59,10 @@ fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
 }
 
 fn print(report: &Report, format: Format) -> Result<(), CliError> {
-    output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?));
+    match format {
+        Format::Json => output::json(report),
+        _ => output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?)),
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ mod gpu;
 mod guard;
 mod idea;
 mod imported;
+mod json;
 mod keep_logs;
 mod lesson;
 mod limit;
@@ -42,6 +43,7 @@ pub use gpu::GpuLoad;
 pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use imported::Imported;
+pub use json::{json_text, write_json};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
@@ -59,6 +61,6 @@ pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, json_text, one_line,
-    percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
+    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, percent_text,
+    shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
 use super::chart::Series;
 use super::course::Course;
-use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Note, Outcome, Record};
+use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, Note, Outcome, Record};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
@@ -57,6 +56,40 @@ pub(super) struct Times {
     pub(super) gpu_hours: Option<f64>,
 }
 
+/// What is known of an experiment beside its point, as a JSON document has it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Details {
+    base: CommitId,
+    reason: String,
+    /// The strategy that it belongs to.
+    direction: Option<String>,
+    pub(super) memory_gb: Option<f64>,
+    /// How long its runs took.
+    pub(super) seconds: f64,
+    diff: DiffStat,
+    started: Timestamp,
+    finished: Timestamp,
+    /// What people noted on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<Vec<Note>>,
+}
+
+impl Details {
+    fn of(record: &Record) -> Details {
+        Details {
+            base: record.base.clone(),
+            reason: record.reason.clone(),
+            direction: record.direction.clone(),
+            memory_gb: record.memory_gb,
+            seconds: record.run_seconds(),
+            diff: record.diff,
+            started: record.started,
+            finished: record.finished,
+            notes: None,
+        }
+    }
+}
+
 /// What a session or a ledger found.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -84,8 +117,8 @@ pub struct Report {
     pub(super) misses: Vec<Miss>,
     /// What a person should know before believing the numbers.
     pub(super) warnings: Vec<Warning>,
-    /// Further fields of each experiment's JSON, in the order of the points.
-    pub(super) details: Vec<Map<String, Value>>,
+    /// What is known of each experiment beside its point, in the order of the points; nothing of the rows of a ledger.
+    pub(super) details: Vec<Details>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
     /// The lines of a ledger that cannot be read, or whose number cannot, and why.
@@ -120,7 +153,7 @@ impl Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
             times: times(records),
-            details: records.iter().map(details).collect(),
+            details: records.iter().map(Details::of).collect(),
             ..Report::new(direction, counts, points, baseline, summary)
         }
     }
@@ -202,7 +235,7 @@ impl Report {
     pub fn with_notes(mut self, notes: &BTreeMap<u32, Vec<Note>>) -> Report {
         for (point, details) in self.points.iter().zip(&mut self.details) {
             if let Some(notes) = notes.get(&point.id) {
-                details.insert("notes".into(), json!(notes));
+                details.notes = Some(notes.clone());
             }
         }
         self
@@ -238,7 +271,6 @@ impl Report {
         let summary = summarize(&points, ledger.direction, baseline, ledger.has_verdict);
         let mut report = Report {
             metric: ledger.metric.clone(),
-            details: vec![Map::new(); points.len()],
             assumed: ledger.assumed.clone(),
             unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
             ..Report::new(ledger.direction, counts, points, baseline, summary)
@@ -265,23 +297,6 @@ impl Report {
     /// The course of the experiments, as a chart shows it.
     pub fn series(&self) -> Series {
         Series::new(self.metric.as_deref().unwrap_or("value"), self.direction, &self.points)
-    }
-}
-
-fn details(record: &Record) -> Map<String, Value> {
-    let fields = json!({
-        "base": record.base,
-        "reason": record.reason,
-        "direction": record.direction,
-        "memory_gb": record.memory_gb,
-        "seconds": record.run_seconds(),
-        "diff": record.diff,
-        "started": record.started,
-        "finished": record.finished,
-    });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
     }
 }
 
