@@ -1,6 +1,6 @@
 //! All experiments of a page: the table, and what is known of each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use maud::{Markup, html};
 
@@ -109,7 +109,7 @@ fn columns(report: &Report) -> Vec<Column> {
     let mut columns = vec![
         metric,
         // On a narrow screen it is to be seen without a move.
-        text("description", "what", &|point| point.description.clone()),
+        text("description", "what", &|point| point.description.to_string()),
         text("failure", "fact", &|point| point.failure.map(|class| class.to_string()).unwrap_or_default()),
         field("seconds", |details| Some(details.seconds)),
         field("GiB", |details| details.memory_gb),
@@ -124,10 +124,8 @@ pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
     let mut found: Vec<&Detail> = found.iter().collect();
     found.sort_by_key(|detail| detail.id);
     let left_out = report.points.len().saturating_sub(found.len());
-    let rows = found.iter().filter_map(|detail| {
-        let point = report.points.iter().find(|point| point.id == detail.id)?;
-        Some((*detail, point))
-    });
+    let points: HashMap<u32, &Point> = report.points.iter().map(|point| (point.id, point)).collect();
+    let rows = found.iter().filter_map(|detail| Some((*detail, *points.get(&detail.id)?)));
     html! {
         @if !found.is_empty() {
             section.each {
