@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::Serializer;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
+use serde_json::ser::Formatter;
 
 use super::acts;
 
@@ -15,12 +15,8 @@ use super::acts;
 ///
 /// `out` cannot be written to.
 pub fn write_json(out: impl Write, document: &impl Serialize, indented: bool) -> io::Result<()> {
-    let written = if indented {
-        document.serialize(&mut Serializer::with_formatter(out, Safe(PrettyFormatter::new())))
-    } else {
-        document.serialize(&mut Serializer::with_formatter(out, Safe(CompactFormatter)))
-    };
-    Ok(written?)
+    let layout = Layout { indented, depth: 0, is_empty: false };
+    Ok(document.serialize(&mut Serializer::with_formatter(out, layout))?)
 }
 
 /// The same as a text.
@@ -31,10 +27,46 @@ pub fn json_text(document: &impl Serialize, indented: bool) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Writes what a formatter does, but for characters in strings that a terminal would act on.
-struct Safe<F>(F);
+/// How much a level is indented, in blanks.
+const INDENT: usize = 2;
 
-impl<F: Formatter> Formatter for Safe<F> {
+/// What stands between two values: that is one write, and no document of ours is deeper.
+const SEPARATOR: &[u8] = b",\n                                                                ";
+
+/// Lays a document out as others do, and escapes in its strings what a terminal would act on.
+struct Layout {
+    indented: bool,
+    /// In how many arrays and objects the next value stands.
+    depth: usize,
+    /// Whether there is nothing in the innermost of them yet.
+    is_empty: bool,
+}
+
+impl Layout {
+    fn begin<W: ?Sized + Write>(&mut self, out: &mut W, sign: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.is_empty = true;
+        out.write_all(sign)
+    }
+
+    fn end<W: ?Sized + Write>(&mut self, out: &mut W, sign: &[u8]) -> io::Result<()> {
+        self.depth -= 1;
+        if !std::mem::take(&mut self.is_empty) {
+            self.separate(out, true)?;
+        }
+        out.write_all(sign)
+    }
+
+    /// Goes to where the next value stands, or the end of what they are in.
+    fn separate<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.is_empty = false;
+        let indent = if self.indented { 1 + INDENT * self.depth } else { 0 };
+        let end = (1 + indent).min(SEPARATOR.len());
+        out.write_all(&SEPARATOR[usize::from(first)..end])
+    }
+}
+
+impl Formatter for Layout {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         // JSON itself escapes those of ASCII.
         if fragment.is_ascii() {
@@ -55,39 +87,31 @@ impl<F: Formatter> Formatter for Safe<F> {
     }
 
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_array(out)
+        self.begin(out, b"[")
     }
 
     fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array(out)
+        self.end(out, b"]")
     }
 
     fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_array_value(out, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array_value(out)
+        self.separate(out, first)
     }
 
     fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object(out)
+        self.begin(out, b"{")
     }
 
     fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object(out)
+        self.end(out, b"}")
     }
 
     fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_object_key(out, first)
+        self.separate(out, first)
     }
 
     fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object_value(out)
+        out.write_all(if self.indented { b": " } else { b":" })
     }
 }
 
@@ -106,7 +130,8 @@ mod tests {
 
     #[test]
     fn an_indented_document_is_laid_out_as_usual() {
-        let document = json!({"a": [1, {"b": null}], "c": {}, "d": [], "é": "\"é\" \t"});
+        let document = json!({"a": [1, {"b": null}], "c": {}, "d": [], "e": [[], {"f": [[]]}], "é": "\"é\" \t"});
         assert_eq!(json_text(&document, true), serde_json::to_string_pretty(&document).unwrap());
+        assert_eq!(json_text(&document, false), document.to_string());
     }
 }

@@ -49,8 +49,10 @@ impl Serialize for Report {
 
 impl Report {
     fn each(&self) -> impl Iterator<Item = impl Serialize> {
-        let details = self.details.iter().map(Some).chain(std::iter::repeat(None));
-        self.points.iter().zip(details).map(|(point, details)| Experiment { point: PointFields::of(point), details })
+        self.points.iter().enumerate().map(|(place, point)| match self.details.get(place) {
+            Some(details) => Experiment::Recorded { point: PointFields::of(point), details },
+            None => Experiment::Row(PointFields::of(point)),
+        })
     }
 
     fn kept(&self) -> impl Iterator<Item = impl Serialize> {
@@ -132,13 +134,17 @@ impl PointFields<'_> {
     }
 }
 
-/// One experiment with all that is known of it.
+/// One experiment with all that is known of it: of the row of a ledger no more than its point.
 #[derive(Serialize)]
-struct Experiment<'a> {
-    #[serde(flatten)]
-    point: PointFields<'a>,
-    #[serde(flatten)]
-    details: Option<&'a Details>,
+#[serde(untagged)]
+enum Experiment<'a> {
+    Recorded {
+        #[serde(flatten)]
+        point: PointFields<'a>,
+        #[serde(flatten)]
+        details: &'a Details,
+    },
+    Row(PointFields<'a>),
 }
 
 /// A kept experiment, with what it gained.
