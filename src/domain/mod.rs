@@ -23,6 +23,7 @@ mod note;
 mod outage;
 mod outcome;
 mod phase;
+mod piece;
 mod record;
 mod space;
 mod stall;
@@ -53,6 +54,7 @@ pub use note::Note;
 pub use outage::{Outage, OutageKind};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
+pub use piece::Piece;
 pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA,
     Record, Run,

@@ -56,6 +56,9 @@ pub(super) struct Times {
     pub(super) gpu_hours: Option<f64>,
 }
 
+// The points of a ledger take the place of its rows, so that there is never a million of either beside the other.
+const _: () = assert!(size_of::<Row>() >= size_of::<Point>());
+
 /// What is known of an experiment beside its point, as a JSON document has it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Details {
@@ -136,10 +139,10 @@ impl Report {
                 counts.add(record.verdict());
                 Point {
                     id: record.id,
-                    commit: Some(record.commit.to_string()).filter(|_| record.commit.is_known()),
+                    commit: record.commit.is_known().then(|| record.commit.as_str().into()),
                     value: record.metric.number(),
                     outcome: record.verdict(),
-                    description: record.description.clone(),
+                    description: record.description.as_str().into(),
                     failure: record.failure.as_ref().map(|failure| failure.class),
                     reason: record.reason.clone(),
                     excerpt: record.failure.as_ref().map(|failure| failure.excerpt.clone()).unwrap_or_default(),
@@ -242,37 +245,36 @@ impl Report {
     }
 
     /// Sums up a ledger that was read from a file.
-    pub fn of_ledger(ledger: &Ledger) -> Report {
+    pub fn of_ledger(ledger: Ledger) -> Report {
+        let unread = ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect();
+        let is_read = |row: &Row| row.status != RowStatus::Malformed;
         let mut counts = Counts::default();
-        let mut points = Vec::new();
-        for row in &ledger.rows {
-            if row.status == RowStatus::Malformed {
-                counts.total += 1;
-                counts.malformed += 1;
-                continue;
-            }
-            let outcome = row.status.outcome();
-            counts.add(outcome);
-            points.push(Point {
-                id: points.len() as u32,
-                commit: row.commit.clone(),
-                value: row.value.clone(),
-                outcome,
-                description: row.description.clone(),
-                ..Point::default()
-            });
-        }
+        ledger.rows.iter().filter(|row| is_read(row)).for_each(|row| counts.add(row.status.outcome()));
+        counts.malformed = ledger.rows.len() as u32 - counts.total;
+        counts.total += counts.malformed;
         // The first row, unless it has no number and a later one says that it is the baseline.
-        let is_baseline = |row: &&Row| row.status == RowStatus::Baseline && row.value.is_some();
-        let rows = || ledger.rows.iter().filter(|row| row.status != RowStatus::Malformed);
-        let has_value = points.first().is_some_and(|point| point.value.is_some());
-        let said = if has_value { None } else { rows().position(|row| is_baseline(&row)) };
-        let baseline = said.or((!points.is_empty()).then_some(0));
+        let mut rows = ledger.rows.iter().filter(|row| is_read(row));
+        let says_baseline = |row: &Row| row.status == RowStatus::Baseline && row.value.is_some();
+        let baseline = match rows.clone().next() {
+            Some(first) if first.value.is_none() => Some(rows.position(says_baseline).unwrap_or(0)),
+            first => first.map(|_| 0),
+        };
+        let points = ledger.rows.into_iter().filter(is_read).enumerate();
+        let points: Vec<Point> = points
+            .map(|(place, row)| Point {
+                id: place as u32,
+                commit: row.commit,
+                value: row.value,
+                outcome: row.status.outcome(),
+                description: row.description,
+                ..Point::default()
+            })
+            .collect();
         let summary = summarize(&points, ledger.direction, baseline, ledger.has_verdict);
         let mut report = Report {
-            metric: ledger.metric.clone(),
-            assumed: ledger.assumed.clone(),
-            unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
+            metric: ledger.metric,
+            assumed: ledger.assumed,
+            unread,
             ..Report::new(ledger.direction, counts, points, baseline, summary)
         };
         report.judge(ledger.file.as_deref(), &[], None, 0);

@@ -43,13 +43,13 @@ pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
         let gain = row.value.as_ref().zip(incumbent).map(|(value, best)| signed_gain(ledger.direction, value, best));
         all.push([
             row.line.to_string(),
-            row.commit.clone().unwrap_or_default(),
+            row.commit.as_deref().unwrap_or_default().to_owned(),
             row.status.word().to_owned(),
             row.value.as_ref().map(Number::to_string).unwrap_or_default(),
             gain.unwrap_or_default(),
             row.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
             row.problem.clone().unwrap_or_default(),
-            row.description.clone(),
+            row.description.to_string(),
         ]);
         if matches!(row.status, RowStatus::Keep | RowStatus::Baseline) {
             incumbent = row.value.as_ref().or(incumbent);

@@ -65,7 +65,7 @@ pub fn report_grid(report: &Report) -> Grid {
             value(point),
             point.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
             point.failure.map(|class| class.to_string()).unwrap_or_default(),
-            point.description.clone(),
+            point.description.to_string(),
         ]);
     }
     grid

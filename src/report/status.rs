@@ -404,7 +404,7 @@ fn last_grid(report: &Report) -> Grid {
             point.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
             value(point),
             point.failure.map(|class| class.to_string()).unwrap_or_default(),
-            point.description.clone(),
+            point.description.to_string(),
         ]);
     }
     grid
