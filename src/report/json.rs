@@ -100,7 +100,7 @@ impl Report {
 }
 
 /// What an iterator gives, as an array.
-struct Each<F>(F);
+pub(super) struct Each<F>(pub(super) F);
 
 impl<I: Iterator<Item: Serialize>, F: Fn() -> I> Serialize for Each<F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
