@@ -34,8 +34,8 @@ mod restore;
 mod save;
 mod scan;
 mod sync;
+mod tags;
 mod untracked;
-
 mod worktree;
 
 pub use check::{BrokenRef, LockFile, LockOwner};
