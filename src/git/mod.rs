@@ -23,6 +23,7 @@ mod notes;
 mod odd;
 mod open;
 mod operation;
+mod pack_refs;
 mod path;
 mod pinned;
 mod plan;

@@ -1,5 +1,7 @@
 //! Records, written here and read by plain git.
 
+use std::fs;
+
 use autoresearch::git::{GitError, TagObject};
 
 use super::{head, open, save_as};
@@ -74,4 +76,45 @@ fn many_records_are_read_in_order_wherever_git_keeps_them() {
     is_read("in a pack");
     let lost = git.read_tags(&[(name(0), "1".repeat(40))], |tag| tag);
     assert!(lost.is_err(), "an object that is not there is no record that is left out");
+}
+
+#[test]
+fn packing_leaves_every_ref_what_it_was() {
+    let repo = TestRepo::new();
+    let git = open(&repo);
+    let commit = head(&repo);
+    let write = |id: u32| git.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, "one\n\n{}\n").unwrap();
+    let loose = || fs::read_dir(repo.path().join(".git/refs/autoresearch/t")).unwrap().count();
+    let listed = || repo.git(["for-each-ref", "--format=%(refname) %(objectname) %(*objectname)"]);
+    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 0, "there is nothing yet");
+    (0..5).for_each(write);
+    repo.write("train.py", "dirty\n");
+    git.save(&save_as(&commit)).unwrap();
+    repo.git(["tag", "-a", "-m", "one", "v1"]);
+    let before = listed();
+    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 5);
+    assert_eq!((listed(), loose()), (before, 1), "but for what was saved all are packed");
+
+    // Git packs the rest, and leaves the files as a kill between both steps does.
+    (5..9).for_each(write);
+    repo.git(["pack-refs", "--all", "--no-prune"]);
+    repo.write(".git/refs/autoresearch/t/00005.lock", "");
+    repo.write(".git/refs/autoresearch/t/00099", "torn");
+    let before = listed();
+    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 3);
+    assert_eq!(listed(), before);
+    let names = ["00005", "00005.lock", "00099", "saved"];
+    assert!(
+        names.iter().all(|name| repo.exists(format!(".git/refs/autoresearch/t/{name}"))),
+        "what is locked or torn stays"
+    );
+    assert_eq!(loose(), names.len());
+
+    write(9);
+    repo.write(".git/packed-refs.lock", "");
+    assert!(git.pack_refs("refs/autoresearch/t").is_err(), "somebody else packs");
+    fs::remove_file(repo.path().join(".git/packed-refs.lock")).unwrap();
+    fs::remove_file(repo.path().join(".git/refs/autoresearch/t/00099")).unwrap();
+    repo.git(["fsck", "--strict"]);
+    assert_eq!(git.refs_under("refs/autoresearch/t").unwrap().len(), 11);
 }
