@@ -12,7 +12,7 @@ use gix::objs::Kind;
 use super::error::{At, During};
 use super::path::object_id;
 use super::ref_guard::RefGuard;
-use super::{GitError, Repo, Result, TagObject, lock, open};
+use super::{GitError, Repo, Result, lock, open};
 use crate::domain::CommitId;
 use crate::state::{free_name, read_regular};
 
@@ -142,11 +142,6 @@ impl Repo {
             found.push((reference.name.as_bstr().to_string(), reference.target().to_string()));
         }
         Ok(found)
-    }
-
-    /// The tag object of a name, which a ref may have lost, with its ref as the name.
-    pub fn tag_object(&self, refname: &str, id: &str) -> Result<Option<TagObject>> {
-        self.read_tag(refname.to_owned(), id)
     }
 
     /// The first line of the packed refs that names no ref, from 1; git does not go beyond it, and so loses refs.

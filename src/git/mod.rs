@@ -23,6 +23,7 @@ mod notes;
 mod odd;
 mod open;
 mod operation;
+mod pack_refs;
 mod path;
 mod pinned;
 mod plan;
@@ -34,8 +35,8 @@ mod restore;
 mod save;
 mod scan;
 mod sync;
+mod tags;
 mod untracked;
-
 mod worktree;
 
 pub use check::{BrokenRef, LockFile, LockOwner};

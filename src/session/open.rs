@@ -333,7 +333,7 @@ impl<'a> Session<'a> {
         self.journal.open = None;
         self.write_journal()?;
         crash::point("idle.entered");
-        Ok(())
+        self.pack_records()
     }
 
     /// Notes that nobody is at work any more, and why.
