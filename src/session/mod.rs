@@ -32,6 +32,7 @@ mod odd;
 mod open;
 mod others;
 mod outage;
+mod packing;
 mod plan;
 mod proposing;
 mod reading;
