@@ -12,7 +12,7 @@ use super::args::LogArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::settings::clock;
-use super::{foreign, note, output, pager};
+use super::{exit, foreign, note, output, pager};
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
@@ -55,5 +55,6 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
             output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "experiments": experiments}));
         }
     }
+    exit::leave(view);
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use super::args::ReportArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::values::ChartFile;
-use super::{foreign, note, output, pager, settings};
+use super::{exit, foreign, note, output, pager, settings};
 
 /// What people noted on experiments, by number.
 type Notes = BTreeMap<u32, Vec<Note>>;
@@ -40,6 +40,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     if let Some(file) = args.chart {
         write_chart(&report, &file)?;
     }
+    exit::leave((report, session));
     Ok(ExitCode::SUCCESS)
 }
 

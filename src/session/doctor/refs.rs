@@ -1,11 +1,12 @@
 //! The refs of a session: its branch, its records, and what was saved.
 
 use super::examine::{REPAIR, finding_of};
-use super::facts::{Facts, RecordRef, record_id};
+use super::facts::{Facts, RecordRef};
 use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
 use crate::git::{BrokenRef, Head, NOTES, Repo};
 use crate::rules::{Tip, gaps};
 use crate::session::error::SessionError;
+use crate::session::reading::record_id;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
 /// behind.
