@@ -20,7 +20,7 @@ type Notes = BTreeMap<u32, Vec<Note>>;
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     let (report, session) = match foreign::read(&args.foreign)? {
-        Some(ledger) => (Report::of_ledger(&ledger), None),
+        Some(ledger) => (Report::of_ledger(ledger), None),
         None => {
             let view = SessionView::open(&current_dir()?, args.tag)?;
             let notes = note::on(&view, view.history.records());
@@ -60,7 +60,10 @@ fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
 }
 
 fn print(report: &Report, format: Format) -> Result<(), CliError> {
-    output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?));
+    match format {
+        Format::Json => output::json(report),
+        _ => output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?)),
+    }
     Ok(())
 }
 

@@ -210,7 +210,7 @@ impl Repo {
 
     /// Checks that the index can be read and worked with.
     pub fn check_index(&self) -> Result<()> {
-        let index = self.load_index()?;
+        let index = self.index()?;
         let config = self.gix.config_snapshot();
         let is_wanted = |key: &str| config.boolean(key).unwrap_or(false);
         if index.is_sparse() || (is_wanted("index.sparse") && is_wanted("core.sparseCheckout")) {

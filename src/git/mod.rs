@@ -5,7 +5,7 @@
 //! working tree, and any file name works. What a commit is *for* (experiments, outcomes, sessions) is not known here.
 //!
 //! Every function that returns success after writing objects, refs or the index has synced them to disk, file and
-//! folder; gix itself syncs nothing.
+//! folder, but for what [`Repo::defer_syncs`] puts off; gix itself syncs nothing.
 
 mod attributes;
 mod cache_tree;
@@ -17,8 +17,10 @@ mod error;
 mod head;
 mod identity;
 mod index;
+mod index_cache;
 mod linked;
 mod lock;
+mod look;
 mod notes;
 mod odd;
 mod open;
@@ -42,6 +44,7 @@ mod worktree;
 pub use check::{BrokenRef, LockFile, LockOwner};
 pub use error::{Cause, GitError};
 pub use head::{Head, HeadTarget};
+pub use look::Look;
 pub use notes::NOTES;
 pub use open::Repo;
 pub use operation::Operation;

@@ -4,8 +4,9 @@ use super::error::SessionError;
 use super::open::Session;
 use crate::domain::with_causes;
 
-/// After how many experiments the refs are packed: so many files are listed in about 2 ms, and packing them takes about 20.
-const PACK_EVERY: u32 = 256;
+/// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
+/// some.
+const PACK_EVERY: u32 = 64;
 
 impl Session<'_> {
     /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.
