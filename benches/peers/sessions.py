@@ -20,7 +20,7 @@ from repositories import git
 MAKER = Path(__file__).resolve().parent.parent.parent / "tests" / "html" / "session.py"
 NIGHT, PACKED = "as a night leaves it", "after `git gc`"
 # How many records have refs of their own at most before `ar` packs them.
-LOOSE_REFS = 255
+LOOSE_REFS = 63
 # Milliseconds in which a command has to be there that people and agents call again and again.
 AT_ONCE = 100
 # How much longer than git's printing one may take that works through all records.
