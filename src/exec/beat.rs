@@ -12,15 +12,19 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
+use super::unix::give_large_blocks_back;
+
 /// When this process made its first runtime, less than a millisecond before its timers begin.
 static START: OnceLock<Instant> = OnceLock::new();
 
-/// A runtime on this thread alone, which waits for processes, timers and signals.
+/// A runtime on this thread alone, which waits for processes, timers and signals; for a process that lives for hours, and so
+/// gives back what memory it can.
 ///
 /// # Errors
 ///
 /// The system gives no descriptors for it.
 pub fn runtime() -> io::Result<Runtime> {
+    give_large_blocks_back();
     START.get_or_init(Instant::now);
     Builder::new_current_thread().enable_all().build()
 }
