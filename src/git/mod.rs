@@ -39,6 +39,7 @@ mod scan;
 mod sync;
 mod tags;
 mod untracked;
+mod walk;
 mod worktree;
 
 pub use check::{BrokenRef, LockFile, LockOwner};

@@ -74,6 +74,9 @@ impl Repo {
     /// Walks over the tracked files, and over all others `with_untracked`.
     pub(super) fn scan(&self, index: &State, with_untracked: bool) -> Result<Scan> {
         const WHAT: &str = "looking at the working tree";
+        if let Some(scan) = self.walk(index, with_untracked)? {
+            return Ok(scan);
+        }
         let dirwalk_options = match with_untracked {
             true => Some(self.gix.dirwalk_options().during(WHAT)?.emit_untracked(EmissionMode::Matching)),
             false => None,

@@ -1,0 +1,335 @@
+//! One walk over the working tree on all cores: each folder is read once, and each tracked file looked at from its folder.
+//!
+//! gix looks at files by their whole paths, from one thread per list of folders; this takes a third of that time. What it
+//! cannot do is left to gix: [`Walk::is_possible`].
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use gix::bstr::{BString, ByteSlice};
+use gix::index::State;
+use gix::index::entry::stat::Options;
+use gix::index::entry::{Flags, Mode, Stage, Stat, stat::Time};
+use gix::worktree::stack::state::ignore::Source;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode as FileMode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+use super::error::{At, During};
+use super::path::to_path;
+use super::scan::Scan;
+use super::{Repo, Result};
+
+/// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
+const WORTH_A_THREAD: usize = 2000;
+
+/// What the walk is over, and how files are compared.
+struct Walk<'a> {
+    index: &'a State,
+    compare: Options,
+    executable_bit: bool,
+    symlinks: bool,
+}
+
+/// A folder that is yet to be read, with the tracked files below it.
+struct Folder {
+    above: Arc<OwnedFd>,
+    /// Its path with a slash behind it; empty for the working tree itself.
+    path: BString,
+    /// The entries of the index that its path begins.
+    entries: Range<usize>,
+}
+
+/// The folders that are left, and how many are being read.
+#[derive(Default)]
+struct Left {
+    folders: Vec<Folder>,
+    at_work: usize,
+    failed: bool,
+}
+
+/// What was found by one thread.
+#[derive(Default)]
+struct Found {
+    suspects: Vec<BString>,
+    /// What is not tracked and nothing tracked is below.
+    unknown: Vec<(BString, FileType)>,
+}
+
+/// A folder that holds a repository of its own, or what looks like one: gix knows which it is.
+struct Nested;
+
+impl Repo {
+    /// What [`Repo::scan`] gives; nothing where gix has to do it.
+    pub(super) fn walk(&self, index: &State, with_untracked: bool) -> Result<Option<Scan>> {
+        const WHAT: &str = "looking at the working tree";
+        let capabilities = self.gix.filesystem_options().during(WHAT)?;
+        if capabilities.ignore_case || capabilities.precompose_unicode || index.is_sparse() {
+            return Ok(None);
+        }
+        let walk = Walk {
+            index,
+            compare: self.gix.stat_options().during(WHAT)?,
+            executable_bit: capabilities.executable_bit,
+            symlinks: capabilities.symlink,
+        };
+        let root = self.worktree();
+        let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
+        let found = walk.all(Arc::new(opened.at("reading", root)?), root)?;
+        let mut scan = Scan { suspects: found.suspects, untracked: Vec::new() };
+        if with_untracked {
+            match self.untracked_of(found.unknown, index)? {
+                Ok(untracked) => scan.untracked = untracked,
+                Err(Nested) => return Ok(None),
+            }
+        }
+        scan.suspects.sort();
+        scan.suspects.dedup();
+        Ok(Some(scan))
+    }
+
+    /// The files among and below what is not tracked that are not ignored.
+    fn untracked_of(
+        &self,
+        mut unknown: Vec<(BString, FileType)>,
+        index: &State,
+    ) -> Result<Result<Vec<BString>, Nested>> {
+        const WHAT: &str = "looking for ignored files";
+        // Of one folder after the other, so that its ignore file is read once.
+        unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
+        unknown.reverse();
+        let source = Source::WorktreeThenIdMappingIfNotSkipped;
+        let mut excludes = self.gix.excludes(index, None, source).during(WHAT)?;
+        let mut untracked = Vec::new();
+        while let Some((path, kind)) = unknown.pop() {
+            let mode = if kind == FileType::Directory { Mode::DIR } else { Mode::FILE };
+            if excludes.at_path(to_path(path.as_ref()), Some(mode)).during(WHAT)?.is_excluded() {
+                continue;
+            }
+            match kind {
+                FileType::RegularFile | FileType::Symlink => untracked.push(path),
+                FileType::Directory => {
+                    let folder = self.worktree().join(to_path(path.as_ref()));
+                    let Some(mut inside) = names(&folder)? else { continue };
+                    if inside.iter().any(|(name, _)| name == ".git") {
+                        return Ok(Err(Nested));
+                    }
+                    inside.sort_by(|(one, _), (other, _)| other.cmp(one));
+                    unknown.extend(inside.into_iter().map(|(name, kind)| {
+                        let mut below = path.clone();
+                        below.push(b'/');
+                        below.extend_from_slice(&name);
+                        (below, kind)
+                    }));
+                }
+                _ => {}
+            }
+        }
+        untracked.sort();
+        Ok(Ok(untracked))
+    }
+}
+
+/// How folders are opened: not through a link.
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What an untracked folder holds; nothing where it is gone.
+fn names(folder: &Path) -> Result<Option<Vec<(BString, FileType)>>> {
+    let read = || -> rustix::io::Result<Vec<(BString, FileType)>> {
+        let fd = rustix::fs::open(folder, DIRECTORY, FileMode::empty())?;
+        names_in(&fd)
+    };
+    match read() {
+        Err(errno) if is_gone(errno) => Ok(None),
+        read => read.map(Some).map_err(std::io::Error::from).at("reading", folder),
+    }
+}
+
+fn names_in(folder: &OwnedFd) -> rustix::io::Result<Vec<(BString, FileType)>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not say it here.
+            FileType::Unknown => match statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(errno) if is_gone(errno) => continue,
+                Err(errno) => return Err(errno),
+            },
+            kind => kind,
+        };
+        names.push((BString::from(name), kind));
+    }
+    Ok(names)
+}
+
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+impl Walk<'_> {
+    fn all(&self, root: Arc<OwnedFd>, worktree: &Path) -> Result<Found> {
+        let count = self.index.entries().len();
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = if count < WORTH_A_THREAD { 1 } else { cores.min(count / WORTH_A_THREAD + 1) };
+        let folders = vec![Folder { above: root, path: BString::default(), entries: 0..count }];
+        let left = (Mutex::new(Left { folders, ..Left::default() }), Condvar::new());
+        let take_part = || self.take_part(&left).map_err(|(path, errno)| (worktree.join(path), errno));
+        let found = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| thread::Builder::new().spawn_scoped(scope, take_part)).collect();
+            let mut found = take_part()?;
+            for other in others.into_iter().flatten() {
+                let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                found.suspects.extend(other.suspects);
+                found.unknown.extend(other.unknown);
+            }
+            Ok(found)
+        });
+        found.or_else(|(path, errno): (PathBuf, Errno)| Err(std::io::Error::from(errno)).at("reading", &path))
+    }
+
+    /// Reads folders until none is left.
+    fn take_part(&self, (left, changed): &(Mutex<Left>, Condvar)) -> Result<Found, (PathBuf, Errno)> {
+        let mut found = Found::default();
+        let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock();
+        loop {
+            if let Some(folder) = now.folders.pop() {
+                now.at_work += 1;
+                drop(now);
+                let below = self.folder(&folder, &mut found);
+                now = lock();
+                now.at_work -= 1;
+                match below {
+                    Ok(below) => now.folders.extend(below),
+                    Err(errno) => {
+                        now.failed = true;
+                        changed.notify_all();
+                        return Err((to_path(folder.path.as_ref()), errno));
+                    }
+                }
+                changed.notify_all();
+            } else if now.at_work == 0 || now.failed {
+                return Ok(found);
+            } else {
+                now = changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Looks at the tracked files of one folder; gives the folders below it that have some.
+    fn folder(&self, folder: &Folder, found: &mut Found) -> rustix::io::Result<Vec<Folder>> {
+        let (skip, entries) = (folder.path.len(), self.index.entries());
+        let path_of = |at: usize| -> &[u8] { entries[at].path(self.index) };
+        let opened = match folder.path.strip_suffix(b"/") {
+            None => folder.above.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            Some(path) => {
+                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+                openat(&*folder.above, name, DIRECTORY, FileMode::empty())
+            }
+        };
+        let fd = match opened {
+            Err(errno) if is_gone(errno) => {
+                found.suspects.extend(
+                    folder.entries.clone().filter(|at| !is_skipped(&entries[*at])).map(|at| path_of(at).into()),
+                );
+                return Ok(Vec::new());
+            }
+            opened => Arc::new(opened?),
+        };
+        let mut names = names_in(&fd)?;
+        names.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let is_there = |name: &[u8]| names.binary_search_by(|(known, _)| known.as_slice().cmp(name)).is_ok();
+        let (mut below, mut files, mut folders) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let mut at = folder.entries.start;
+        while at < folder.entries.end {
+            let (entry, path) = (&entries[at], path_of(at));
+            let rest = &path[skip..];
+            if let Some(slash) = rest.find_byte(b'/') {
+                let prefix = &path[..=skip + slash];
+                let left = &entries[at..folder.entries.end];
+                let end = at + left.partition_point(|entry| entry.path(self.index).starts_with(prefix));
+                below.push(Folder { above: Arc::clone(&fd), path: prefix.into(), entries: at..end });
+                folders.insert(&rest[..slash]);
+                at = end;
+                continue;
+            }
+            if entry.mode == Mode::COMMIT {
+                folders.insert(rest)
+            } else {
+                files.insert(rest)
+            };
+            let looked = || statat(&*fd, rest, AtFlags::SYMLINK_NOFOLLOW);
+            if !is_skipped(entry) && (!is_there(rest) || self.is_suspect(entry, looked())?) {
+                found.suspects.push(path.into());
+            }
+            at += 1;
+        }
+        for (name, kind) in names.iter().filter(|(name, _)| name != ".git") {
+            let tracked = if *kind == FileType::Directory { &folders } else { &files };
+            if !tracked.contains(name.as_slice()) {
+                let mut path = folder.path.clone();
+                path.extend_from_slice(name);
+                found.unknown.push((path, *kind));
+            }
+        }
+        Ok(below)
+    }
+
+    /// Whether a file may differ from its entry, by what the file system says.
+    fn is_suspect(
+        &self,
+        entry: &gix::index::Entry,
+        looked: rustix::io::Result<rustix::fs::Stat>,
+    ) -> rustix::io::Result<bool> {
+        let there = match looked {
+            Err(errno) if is_gone(errno) => return Ok(true),
+            looked => looked?,
+        };
+        let kind = FileType::from_raw_mode(there.st_mode);
+        let is_file = kind == FileType::RegularFile;
+        let changed = entry.mode.change_to_match_fs_with_values(
+            is_file,
+            kind == FileType::Directory,
+            kind == FileType::Symlink,
+            is_file && FileMode::from_raw_mode(there.st_mode).contains(FileMode::XUSR),
+            self.symlinks,
+            self.executable_bit,
+        );
+        if entry.mode == Mode::COMMIT {
+            return Ok(changed.is_some());
+        }
+        Ok(changed.is_some()
+            || entry.stage() != Stage::Unconflicted
+            || entry.flags.contains(Flags::INTENT_TO_ADD)
+            || !entry.stat.matches(&stat_of(&there), self.compare)
+            || entry.stat.is_racy(self.index.timestamp(), self.compare))
+    }
+}
+
+fn is_skipped(entry: &gix::index::Entry) -> bool {
+    entry.flags.contains(Flags::SKIP_WORKTREE)
+}
+
+/// What the index keeps of what the file system says, cut off to 32 bits as git does it.
+fn stat_of(there: &rustix::fs::Stat) -> Stat {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the index holds 32 bits of each")]
+    let time = |secs: i64, nsecs: i64| Time { secs: secs as u32, nsecs: nsecs as u32 };
+    Stat {
+        mtime: time(there.st_mtime as _, there.st_mtime_nsec as _),
+        ctime: time(there.st_ctime as _, there.st_ctime_nsec as _),
+        dev: there.st_dev as _,
+        ino: there.st_ino as _,
+        uid: there.st_uid,
+        gid: there.st_gid,
+        size: there.st_size as _,
+    }
+}
