@@ -40,7 +40,7 @@ pub struct Job {
     pub tied: bool,
 }
 
-/// What `started.json` says; it is on the disk before the command starts.
+/// What `started.json` says; it is there before the command starts, and that of a run on the disk soon after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The format's version.

@@ -5,12 +5,15 @@ use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 
 use serde::Serialize;
 
 use super::job::{Files, lock_path};
 use super::{ExecError, Job, Started};
-use crate::state::{free_name, is_odd, move_away, move_no_folder_away, move_odd_away, write_json};
+use crate::state::{
+    free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular, write_json, write_json_unsynced,
+};
 
 /// The files by which a job is found, and the lock that says that it goes on.
 pub(super) struct Place<'a> {
@@ -31,9 +34,25 @@ impl<'a> Place<'a> {
 
     /// Says when and where the job was started.
     pub(super) fn note_start(&mut self, started: Started) -> Result<(), ExecError> {
-        write_json(&self.files.started, &started)?;
+        write_json_unsynced(&self.files.started, &started)?;
         self.started = Some(started);
         Ok(())
+    }
+
+    /// Makes the files last by which a run is known after a power cut, while the command is at work already: a machine that
+    /// goes down in that moment has a run that was never started, or none that can be read. Nothing of a tied job is needed
+    /// then. The thread that is given sees to it.
+    pub(super) fn make_last(&self) -> Option<JoinHandle<()>> {
+        let paths = [self.files.job.clone(), self.files.started.clone()];
+        let folder = self.job.folder.clone();
+        let sync = move || {
+            // What cannot be synced is lost with the power at most.
+            for path in &paths {
+                let _ = open_regular(path).and_then(|file| file.sync_all());
+            }
+            let _ = File::open(&folder).and_then(|folder| folder.sync_all());
+        };
+        if self.job.tied { None } else { thread::Builder::new().spawn(sync).ok() }
     }
 
     /// Opens the log for the command.

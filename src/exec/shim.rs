@@ -24,7 +24,7 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{is_disk_full, move_odd_away, open_regular, read_json, write_json};
+use crate::state::{is_disk_full, move_odd_away, open_regular, read_json, write_json, write_json_unsynced};
 
 /// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
 pub(super) const DISK_FULL: u8 = 28;
@@ -63,13 +63,21 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
         return Ok(());
     }
     place.put_log_back()?;
-    sync_log(&job.log)?;
     // What is there by now is not the shim's.
     let _ = move_odd_away(&files.exit).and_then(|_| fs::remove_file(&files.exit));
-    write_json(&files.exit, &exit)?;
+    if job.tied {
+        // After a power cut it is done again.
+        write_json_unsynced(&files.exit, &exit)?;
+    } else {
+        sync_log(&job.log)?;
+        write_json(&files.exit, &exit)?;
+    }
     crash::point("exit_written");
     Ok(())
 }
+
+/// Where `system(3)` finds the shell.
+const SHELL: &str = "/bin/sh";
 
 /// Runs the command to its end. An error that keeps it from starting is part of the result.
 async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<Exit, ExecError> {
@@ -98,6 +106,7 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
         }
     };
     crash::point("launched");
+    let lasting = place.make_last();
     let leader = handle.pids().first().and_then(|pid| Pid::try_from(*pid).ok()).unwrap_or(0);
     let tree = Tree::new(leader);
     let mut sampler = Sampler::new(start);
@@ -109,7 +118,7 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
             break Some(ended);
         }
         tokio::select! {
-            _ = child.recv() => tree.reap_orphans(),
+            _ = child.recv() => tree.reap_ended(),
             _ = term.recv() => { exit.stopped = true; break None }
             () = orphaned.notified() => { exit.stopped = true; break None }
             () = at(deadline) => { exit.timed_out = true; break None }
@@ -136,6 +145,7 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
         drain.map(JoinHandle::join);
     }
 
+    lasting.map(JoinHandle::join);
     (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
     match ended {
         Some(Ended::Exit(status)) => exit.exit = Some(status),
@@ -185,7 +195,9 @@ fn launch(job: &Job, files: &Files, log: File) -> Result<(Handle, Option<JoinHan
         None => Ok((OwnedFd::from(log), None)),
     }
     .map_err(|error| error.to_string())?;
-    let mut command = duct::cmd("sh", ["-c", &job.command])
+    // Where there is none, that of PATH does: to look for it there takes a try in each folder.
+    let shell = if Path::new(SHELL).exists() { SHELL } else { "sh" };
+    let mut command = duct::cmd(shell, ["-c", &job.command])
         .dir(&job.cwd)
         .env(MARKER, &files.job)
         .stdin_file(stdin)
@@ -194,6 +206,7 @@ fn launch(job: &Job, files: &Files, log: File) -> Result<(Handle, Option<JoinHan
         .stdout_file(output)
         .unchecked()
         .before_spawn(|command| {
+            std::os::unix::process::CommandExt::arg0(command, "sh");
             std::os::unix::process::CommandExt::process_group(command, 0);
             Ok(())
         });

@@ -15,7 +15,7 @@ use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
-use crate::state::{GLANCE, StateError, lock_within, open_regular, read_json, write_json};
+use crate::state::{GLANCE, StateError, lock_within, open_regular, read_json, write_json_unsynced};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
@@ -98,7 +98,8 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
             _ => {}
         }
     }
-    write_json(&files.job, &job)?;
+    // The shim sees to it that the file of a run lasts.
+    write_json_unsynced(&files.job, &job)?;
     crash::point("job.written");
 
     let file_error = |source| ExecError::File { path: job.folder.clone(), source };

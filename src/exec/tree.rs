@@ -46,23 +46,38 @@ impl Tree {
         }
     }
 
-    /// Reaps what was orphaned and has ended. The leader stays.
-    pub(super) fn reap_orphans(&self) {
-        for pid in children(self.me).into_iter().filter(|pid| *pid != self.leader) {
+    /// Reaps what was orphaned and has ended, until the leader has. The leader stays.
+    pub(super) fn reap_ended(&self) {
+        while let Ok(Some(pid)) = unix::any_ended()
+            && pid != self.leader
+        {
             unix::reap(pid);
         }
     }
 
-    /// Whether the leader has ended and nothing else is there.
+    /// Whether the leader has ended and nothing else is there. What was orphaned and has ended is reaped.
     fn is_gone(&self) -> bool {
-        self.reap_orphans();
-        if !matches!(self.leader_ended(), Ok(Some(_))) {
+        let has_ended = matches!(self.leader_ended(), Ok(Some(_)));
+        if cfg!(not(target_os = "linux")) {
+            self.reap_ended();
+            return has_ended && !unix::group_alive(self.leader);
+        }
+        if !has_ended {
+            self.reap_ended();
             return false;
         }
-        #[cfg(target_os = "linux")]
-        return descendants(self.me).iter().all(|pid| *pid == self.leader);
-        #[cfg(not(target_os = "linux"))]
-        return !unix::group_alive(self.leader);
+        // A process that has ended has no children: they are this one's by now. So nothing else is there when this one has
+        // no other child.
+        loop {
+            let others: Vec<Pid> = children(self.me).into_iter().filter(|pid| *pid != self.leader).collect();
+            if others.is_empty() {
+                return lists_children() || descendants(self.me).iter().all(|pid| *pid == self.leader);
+            }
+            // What they leave behind when they are reaped is listed the next time.
+            if others.into_iter().filter(|pid| unix::reap(*pid)).count() == 0 {
+                return false;
+            }
+        }
     }
 
     /// Sends a signal to the leader's group and to every process that left it. What is gone meanwhile is no error.
@@ -135,7 +150,9 @@ pub(super) async fn leave_no_child() {
     loop {
         match unix::any_ended() {
             Err(_) => return,
-            Ok(Some(pid)) => unix::reap(pid),
+            Ok(Some(pid)) => {
+                unix::reap(pid);
+            }
             Ok(None) if Instant::now() > patience => return,
             Ok(None) => {
                 for pid in descendants(me) {
@@ -149,12 +166,17 @@ pub(super) async fn leave_no_child() {
 
 /// All processes below `root`, itself not included. Nothing where there is no `/proc`.
 pub(super) fn descendants(root: Pid) -> Vec<Pid> {
-    if Path::new("/proc/thread-self/children").exists() {
+    if lists_children() {
         below(root, children)
     } else {
         let parents = parents();
         below(root, |pid| parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child).collect())
     }
+}
+
+/// Whether the kernel tells the children of a process.
+fn lists_children() -> bool {
+    Path::new("/proc/thread-self/children").exists()
 }
 
 fn below(root: Pid, children: impl Fn(Pid) -> Vec<Pid>) -> Vec<Pid> {

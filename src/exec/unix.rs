@@ -159,7 +159,6 @@ pub(super) fn send_group(group: Pid, signal: Signal) -> io::Result<()> {
 }
 
 /// Whether a group has a living process that may be signalled.
-#[cfg(not(target_os = "linux"))]
 pub(super) fn group_alive(group: Pid) -> bool {
     // SAFETY: signal 0 only asks.
     unsafe { libc::killpg(group, 0) == 0 }
@@ -195,12 +194,10 @@ fn wait_without_reaping(kind: libc::idtype_t, pid: Pid) -> io::Result<Option<(Pi
     }
 }
 
-/// Reaps the child `pid` if it has ended.
-pub(super) fn reap(pid: Pid) {
+/// Reaps the child `pid` if it has ended; whether it had.
+pub(super) fn reap(pid: Pid) -> bool {
     // SAFETY: a null status pointer is allowed.
-    unsafe {
-        libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG);
-    }
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) == pid }
 }
 
 /// The largest resident set that any one reaped descendant had, in bytes.

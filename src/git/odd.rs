@@ -1,14 +1,16 @@
 //! Pipes and the like in the place of files that git reads: whoever opens one waits for ever.
 
+use std::collections::HashMap;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gix::bstr::ByteSlice;
 
 use super::path::to_path;
 use super::ref_guard::NAME as REF_LOCKS;
 use super::{GitError, Repo, Result};
-use crate::state::{is_odd, read_at_most};
+use crate::state::{FileStamp, is_odd, read_at_most};
 
 /// Git's own files, without which there is no repository, or none with this history.
 const OWN: [&str; 4] = ["HEAD", "config", "index", "packed-refs"];
@@ -18,6 +20,13 @@ const MORE: [&str; 5] = ["config.worktree", "shallow", "info/attributes", "info/
 
 /// The files of a working tree that git reads wherever they are.
 const IN_WORKTREE: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".git"];
+
+/// How long ago a folder was changed whose times can be trusted to tell another change: more than the tick of any file
+/// system's clock.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// Folders of the working tree in which there is nothing to look for as long as they do not change.
+pub(super) type QuietFolders = HashMap<PathBuf, FileStamp>;
 
 /// How many bytes of a file that leads to another folder are read.
 const POINTER: u64 = 64 * 1024;
@@ -39,26 +48,50 @@ impl Repo {
     }
 
     /// What stands in the place of ignore and attribute files of the working tree, and would be waited for. Each folder is
-    /// read, those that are ignored with the others, and no file looked at that has another name.
+    /// read, those that are ignored with the others, and no file looked at that has another name. A folder without folders in
+    /// it that was read before is read again once its times say that something was put in or taken out.
     pub fn odd_worktree_files(&self) -> Vec<PathBuf> {
         let mut odd = Vec::new();
+        let (before, mut quiet) = (self.quiet_folders.take(), QuietFolders::new());
         let mut folders = vec![self.worktree().to_owned()];
         while let Some(folder) = folders.pop() {
+            let stamp = FileStamp::of(&folder);
+            if let Some(stamp) = stamp
+                && before.get(&folder) == Some(&stamp)
+            {
+                quiet.insert(folder, stamp);
+                continue;
+            }
+            let (mut is_quiet, below) = (true, folders.len());
             for entry in entries(&folder) {
                 let Ok(kind) = entry.file_type() else { continue };
                 let is_read = || IN_WORKTREE.iter().any(|name| entry.file_name() == *name);
                 if !kind.is_dir() {
-                    let waits = || fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
-                    if !kind.is_file() && is_read() && waits() {
+                    if kind.is_file() || !is_read() {
+                        continue;
+                    }
+                    // Where a link leads to changes without the folder.
+                    is_quiet = false;
+                    if fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
                         odd.push(entry.path());
                     }
                 } else if entry.file_name() != ".git" {
                     folders.push(entry.path());
                 } else if folder != self.worktree() {
                     odd.extend(odd_in(&entry.path()));
+                    is_quiet = false;
                 }
             }
+            // What was changed just now may be changed again within the same tick of the file system's clock.
+            if let Some(stamp) = stamp
+                && is_quiet
+                && folders.len() == below
+                && stamp.is_older_than(SETTLED)
+            {
+                quiet.insert(folder, stamp);
+            }
         }
+        self.quiet_folders.replace(quiet);
         odd
     }
 

@@ -1,5 +1,6 @@
 //! Opening a repository, and refusing those that cannot be worked in safely.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
 use super::index_cache::IndexCache;
-use super::odd::refuse_odd_repository;
+use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
 use super::{GitError, Head, Result, lock, sync};
@@ -24,6 +25,8 @@ pub struct Repo {
     worktree: PathBuf,
     pub(super) synced: Synced,
     pub(super) index: IndexCache,
+    /// What [`Repo::odd_worktree_files`] need not read again.
+    pub(super) quiet_folders: RefCell<QuietFolders>,
 }
 
 impl std::fmt::Debug for Repo {
@@ -70,7 +73,13 @@ impl Repo {
         refuse_formats(&gix)?;
         // A record is what its ref names, and nothing that stands for it.
         gix.objects.ignore_replacements = true;
-        Ok(Repo { gix, worktree, synced: Synced::default(), index: IndexCache::default() })
+        Ok(Repo {
+            gix,
+            worktree,
+            synced: Synced::default(),
+            index: IndexCache::default(),
+            quiet_folders: RefCell::default(),
+        })
     }
 
     /// Makes a new repository in `dir`, which may hold files and must not be in one already.

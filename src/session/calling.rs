@@ -86,7 +86,6 @@ impl Session<'_> {
             self.end_watch()?;
             self.run_folder(id)?;
             self.put_untracked_back()?;
-            self.put_records_back()?;
         }
         let (exit, cut_short) = match called {
             Called::Over { exit, cut_short } => (exit, cut_short),

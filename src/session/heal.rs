@@ -3,6 +3,7 @@
 //! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All that
 //! was there is in the refs and in this process, except for the logs of earlier runs.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -71,7 +72,11 @@ impl Session<'_> {
         if self.taken_back {
             return Ok(());
         }
-        let mut said = Vec::from_iter(self.put_git_files_right()?);
+        // Only who is at work puts something in their place.
+        let mut said = match self.watch {
+            Some(_) => Vec::from_iter(self.put_git_files_right()?),
+            None => Vec::new(),
+        };
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
             let mut tries = 1;
@@ -171,12 +176,12 @@ impl Session<'_> {
         self.put_lessons_back()
     }
 
-    /// Puts back the refs of records that somebody deleted, and says so.
-    pub(super) fn put_records_back(&mut self) -> Result<(), SessionError> {
+    /// Puts back the refs of records that somebody deleted, those that are not among the refs that are `there`, and says so.
+    pub(super) fn put_records_back(&mut self, there: &BTreeSet<String>) -> Result<(), SessionError> {
         let mut gone = Vec::new();
         for record in self.history.records() {
             let name = self.contract.tag.record_ref(record.id);
-            if !self.repo.has_ref(&name)? {
+            if !there.contains(&name) {
                 self.write_record(record)?;
                 gone.push(name);
             }

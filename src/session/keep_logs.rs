@@ -1,5 +1,6 @@
 //! Looking after the logs of experiments that are over, while nothing trains.
 
+use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};
 
 use serde_json::json;
@@ -13,9 +14,14 @@ use crate::state::{Level, SessionFolder, StateError};
 /// The logs being looked after, beside the loop.
 pub(super) type Keeper = Option<JoinHandle<Kept>>;
 
+/// How much the logs of experiments take, in bytes, by their numbers.
+pub(super) type LogSizes = BTreeMap<u32, u64>;
+
 /// What was done about the logs.
 #[derive(Default)]
 pub(super) struct Kept {
+    /// What the logs take that need no further look, since their experiments are over and they were compressed.
+    sizes: LogSizes,
     /// The experiments whose logs were dropped.
     dropped: Vec<u32>,
     /// How much room that made, in bytes.
@@ -36,16 +42,17 @@ impl Session<'_> {
     }
 
     /// Starts with that in a thread of its own.
-    pub(super) fn start_keeping_logs(&self) -> Keeper {
+    pub(super) fn start_keeping_logs(&mut self) -> Keeper {
         let (folder, quota) = (self.folder.clone(), self.contract.keep_logs);
-        let logs = logs_of(&self.history);
+        let (logs, sizes) = (logs_of(&self.history), std::mem::take(&mut self.log_sizes));
         // Where there is no thread to be had, the next experiment will do.
-        thread::Builder::new().spawn(move || keep(&folder, logs, quota)).ok()
+        thread::Builder::new().spawn(move || keep(&folder, logs, quota, sizes)).ok()
     }
 
     /// Waits for its end and notes what was done.
     pub(super) fn end_keeping_logs(&mut self, keeper: Keeper) -> Result<(), SessionError> {
         let kept = keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default();
+        self.log_sizes = kept.sizes;
         let now = self.now();
         if let Some(trouble) = kept.trouble {
             let detail = with_causes(&trouble);
@@ -72,18 +79,31 @@ fn logs_of(history: &History) -> Vec<ExperimentLogs> {
     .collect()
 }
 
-fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: KeepLogs) -> Kept {
-    let mut kept = Kept::default();
+/// Looks after the logs of all experiments but those whose `sizes` are known; after all of them before any are dropped, since
+/// a person may have removed some.
+fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: KeepLogs, sizes: LogSizes) -> Kept {
+    let mut kept = Kept { sizes, ..Kept::default() };
     // The link in the root leads to the newest log; it is that of an experiment to come where a run was taken back.
     let newest = logs.iter().map(|log| log.id + 1).max().unwrap_or(0);
     let newest = (0..=newest).rev().find(|id| folder.run(*id).join("run.log").exists());
     for log in &mut logs {
-        if Some(log.id) != newest
-            && let Err(error) = folder.compress_logs(log.id)
-        {
-            kept.trouble = Some(error);
+        if let Some(bytes) = kept.sizes.get(&log.id) {
+            log.bytes = *bytes;
+            continue;
         }
+        let compressed = if Some(log.id) == newest { Ok(()) } else { folder.compress_logs(log.id) };
         log.bytes = folder.log_bytes(log.id);
+        match compressed {
+            Ok(()) if Some(log.id) != newest => _ = kept.sizes.insert(log.id, log.bytes),
+            Ok(()) => {}
+            Err(error) => kept.trouble = Some(error),
+        }
+    }
+    if !logs_to_drop(&logs, quota).is_empty() {
+        for log in logs.iter_mut().filter(|log| log.bytes > 0) {
+            log.bytes = folder.log_bytes(log.id);
+            kept.sizes.entry(log.id).and_modify(|bytes| *bytes = log.bytes);
+        }
     }
     for id in logs_to_drop(&logs, quota) {
         let bytes = folder.log_bytes(id);
@@ -94,6 +114,7 @@ fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: KeepLogs) 
         match folder.drop_logs(id, &why) {
             Ok(()) => {
                 kept.dropped.push(id);
+                kept.sizes.insert(id, 0);
                 kept.freed += bytes;
             }
             Err(error) => kept.trouble = Some(error),

@@ -13,11 +13,12 @@ use super::error::SessionError;
 use super::heal::rebuilt_journal;
 use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
+use super::keep_logs::LogSizes;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use super::surroundings::Tools;
 use super::times::Times;
-use super::watch::Watch;
+use super::watch::{Seen, Watch};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
@@ -80,6 +81,10 @@ pub struct Session<'a> {
     pub(super) times: Option<Times>,
     /// What was there before the agent or the run that is at work.
     pub(super) watch: Option<Watch>,
+    /// What the logs of experiments take that this process has looked after.
+    pub(super) log_sizes: LogSizes,
+    /// What was seen when somebody was at work the last time.
+    pub(super) seen: Seen,
     /// The strongest interrupt that was told as an event.
     pub(super) told: Interrupt,
     pub(super) hooks: Hooks,
@@ -167,6 +172,8 @@ impl<'a> Session<'a> {
             interrupts,
             times: None,
             watch: None,
+            log_sizes: LogSizes::default(),
+            seen: Seen::default(),
             told: Interrupt::None,
             hooks: Hooks::default(),
             observer,
@@ -385,6 +392,7 @@ impl<'a> Session<'a> {
         self.journal.ended = Some(reason.in_short());
         self.write_journal()?;
         crash::point("stop.journal_written");
+        self.name_all_changed_logs()?;
         let experiments = self.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
     }

@@ -80,6 +80,7 @@ impl Session<'_> {
     /// for ends it at once.
     pub(super) async fn wait_out(&mut self) -> Result<Waited, SessionError> {
         let Some(open) = self.journal.outage.clone() else { return Ok(Waited::Over) };
+        self.forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let so_far = SoFar { waits: open.waits, lasted: duration(open.seconds), failed: duration(open.failed_seconds) };
         let now = Timestamp::now();

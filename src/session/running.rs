@@ -287,7 +287,6 @@ impl Session<'_> {
             return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
         }
         crash::point("running.over");
-        self.put_records_back()?;
         run.log.follow_name();
         while !run.log.look()? {}
         let measured = self.measure(run, open, &exit)?;

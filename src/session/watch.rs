@@ -27,6 +27,10 @@ const REPLACEMENTS: &str = "refs/replace";
 /// The size in bytes up to which the newest log is put back.
 const HELD_LOG: u64 = 1024 * 1024;
 
+/// How many logs of earlier runs are looked at whenever somebody was at work, the newest ones; all of them when a loop begins
+/// and when it ends.
+const LOGS: usize = 50;
+
 /// What was there before an agent or a run began.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -41,8 +45,17 @@ pub(super) struct Watch {
     rows: Option<HeldRows>,
     refs: Vec<(String, String)>,
     sessions: HeldSessions,
-    /// Files that are named when they change, and left as they are.
+    /// Files that are named when they change, and left as they are, logs of earlier runs apart.
     stamps: Stamps,
+}
+
+/// What the last watch of this process has seen, with which the next one begins.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    files: Held,
+    git: Held,
+    /// The logs of runs that are over; absent until somebody looks at them.
+    logs: Option<Stamps>,
 }
 
 /// Files that are there, with what the file system says of each.
@@ -52,6 +65,8 @@ impl Session<'_> {
     /// Looks at all that `who` may not change; from here on this process tells what it writes itself from what others do.
     pub(super) fn begin_watch(&mut self, who: &'static str, id: u32) -> Result<(), SessionError> {
         self.heal()?;
+        self.look_at_logs(id);
+        let (files, git) = (std::mem::take(&mut self.seen.files), std::mem::take(&mut self.seen.git));
         let state = STATE_FILES.iter().map(|name| self.folder.state().join(name));
         let logs = EVENT_LOGS.iter().map(|name| self.folder.logs().join(name));
         let hiding = HIDING.iter().map(|name| self.repo.common_dir().join(name));
@@ -60,8 +75,8 @@ impl Session<'_> {
             who,
             id,
             memories: self.hold_memories(),
-            git: Held::take(self.repo.own_files()),
-            files: Held::take(state.chain(logs).chain(hiding).chain(newest)),
+            git: git.take_on(self.repo.own_files()),
+            files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
             sessions: HeldSessions::look(&self.repo),
             refs: self.watched_refs()?,
@@ -79,11 +94,14 @@ impl Session<'_> {
         }
         let Some(watch) = self.watch.take() else { return Ok(()) };
         self.put_memories_back(watch.who, &watch.memories)?;
-        self.put_refs_right(&watch)?;
+        let refs = self.put_refs_right(&watch)?;
+        self.put_records_back(&refs)?;
         if let Some(rows) = &watch.rows {
             self.put_rows_right(&watch, rows)?;
         }
-        self.name_changed(&watch)
+        self.name_changed(&watch)?;
+        (self.seen.files, self.seen.git) = (watch.files, watch.git);
+        Ok(())
     }
 
     /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began; gives what is to be
@@ -125,8 +143,11 @@ impl Session<'_> {
         }
     }
 
-    fn put_refs_right(&mut self, watch: &Watch) -> Result<(), SessionError> {
-        let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch)?;
+    /// Gives the names of the refs that are there then.
+    fn put_refs_right(&mut self, watch: &Watch) -> Result<BTreeSet<String>, SessionError> {
+        let now = self.watched_refs()?;
+        let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch, &now);
+        let mut there: BTreeSet<String> = now.into_iter().map(|(name, _)| name).collect();
         let while_at_work = format!("while {} was at work", watch.who);
         for (tag, name) in &of_others {
             if is_odd_ref(&self.repo, tag, name)? {
@@ -140,6 +161,7 @@ impl Session<'_> {
         for (name, object) in &foreign {
             self.keep_target(name)?;
             self.repo.drop_ref(name)?;
+            there.remove(name);
             let detail = format!("the ref {name} was made {while_at_work}, at {}; it is taken away", &object[..8]);
             self.emit(Event::Notice { detail })?;
         }
@@ -148,6 +170,7 @@ impl Session<'_> {
             if !self.repo.put_ref(name, was)? {
                 // Its object is gone: a record is made anew.
                 self.repo.drop_ref(name)?;
+                there.remove(name);
             }
             let detail = format!("the ref {name} was moved {while_at_work}, to {}; it is put back", &now[..8]);
             self.emit(Event::Notice { detail })?;
@@ -155,6 +178,7 @@ impl Session<'_> {
         let mut back = Vec::new();
         for (name, was) in &gone {
             if self.repo.put_ref(name, was)? {
+                there.insert(name.clone());
                 back.push(name.as_str());
             }
         }
@@ -162,13 +186,13 @@ impl Session<'_> {
             let detail = format!("refs of ar's were deleted {while_at_work}; they are put back: {}", back.join(", "));
             self.emit(Event::Notice { detail })?;
         }
-        Ok(())
+        Ok(there)
     }
 
-    /// What became of the refs since the watch began: those that are to be put right, and those made or moved of sessions
-    /// that somebody was at work on.
-    fn ref_changes(&self, watch: &Watch) -> Result<(RefChanges, Vec<(Tag, String)>), SessionError> {
-        let RefChanges { mut foreign, mut moved, mut gone } = compare_refs(&watch.refs, &self.watched_refs()?);
+    /// What became of the refs from when the watch began to what they are `now`: those that are to be put right, and those
+    /// made or moved of sessions that somebody was at work on.
+    fn ref_changes(&self, watch: &Watch, now: &[(String, String)]) -> (RefChanges, Vec<(Tag, String)>) {
+        let RefChanges { mut foreign, mut moved, mut gone } = compare_refs(&watch.refs, now);
         let mut nobodys: BTreeMap<Tag, bool> = BTreeMap::new();
         let mut of_another = |name: &str| {
             let tag = tag_of(name).filter(|tag| *tag != self.contract.tag)?;
@@ -180,12 +204,12 @@ impl Session<'_> {
         foreign.retain(|(name, _)| of_another(name).is_none());
         moved.retain(|(name, ..)| of_another(name).is_none());
         gone.retain(|(name, _)| of_another(name).is_none());
-        Ok((RefChanges { foreign, moved, gone }, of_others))
+        (RefChanges { foreign, moved, gone }, of_others)
     }
 
     /// The refs that were made or moved since the watch began, and not by a session that somebody is at work on.
     pub(super) fn made_up_refs(&self, watch: &Watch) -> Result<BTreeSet<String>, SessionError> {
-        let RefChanges { foreign, moved, .. } = self.ref_changes(watch)?.0;
+        let RefChanges { foreign, moved, .. } = self.ref_changes(watch, &self.watched_refs()?).0;
         Ok(foreign.into_iter().map(|(name, _)| name).chain(moved.into_iter().map(|(name, ..)| name)).collect())
     }
 
@@ -242,28 +266,86 @@ impl Session<'_> {
     /// Says which of the files changed that are left as they are.
     fn name_changed(&mut self, watch: &Watch) -> Result<(), SessionError> {
         let now = self.stamps(watch.id);
-        let mut changed: Vec<PathBuf> = Vec::new();
-        for path in now.keys().chain(watch.stamps.keys()) {
-            let is_kept = || path.file_name() == Some("run.log".as_ref()) && is_looked_after(path);
-            if now.get(path) != watch.stamps.get(path) && !changed.contains(path) && !is_kept() {
-                changed.push(path.clone());
+        let paths: BTreeSet<&PathBuf> = now.keys().chain(watch.stamps.keys()).collect();
+        let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
+        let run = self.folder.run(watch.id);
+        let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| path.starts_with(&run));
+        self.tell_changed("what the run to come leaves was there before it, and does not count", watch.who, &coming)?;
+        self.name_changed_logs(watch.who, watch.id, LOGS)?;
+        self.tell_changed("git's own settings were changed, and are left so", watch.who, &git)
+    }
+
+    fn tell_changed(&mut self, what: &str, who: &str, paths: &[PathBuf]) -> Result<(), SessionError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.emit(Event::Notice { detail: format!("{what}, while {who} was at work: {}", list(paths)) })
+    }
+
+    /// Looks at those logs of earlier runs that were not looked at yet: all of them the first time, then the newest.
+    fn look_at_logs(&mut self, id: u32) {
+        let (mut logs, count) = match self.seen.logs.take() {
+            Some(logs) => (logs, LOGS),
+            None => (Stamps::new(), usize::MAX),
+        };
+        for paths in self.logs_of_earlier(id, count) {
+            if paths.iter().all(|path| !logs.contains_key(path)) {
+                logs.extend(paths.into_iter().filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))));
             }
         }
-        changed.retain(|path| !is_compressed(path, &watch.stamps));
-        let (coming, changed): (Vec<_>, Vec<_>) =
-            changed.into_iter().partition(|path| path.starts_with(self.folder.run(watch.id)));
-        let (git, logs): (Vec<_>, Vec<_>) = changed.into_iter().partition(|path| !path.starts_with(self.folder.root()));
-        for (what, paths) in [
-            ("what the run to come leaves was there before it, and does not count", coming),
-            ("logs of earlier runs were changed", logs),
-            ("git's own settings were changed, and are left so", git),
-        ] {
-            if !paths.is_empty() {
-                let detail = format!("{what}, while {} was at work: {}", watch.who, list(&paths));
-                self.emit(Event::Notice { detail })?;
+        self.seen.logs = Some(logs);
+    }
+
+    /// Forgets what logs of earlier runs looked like, as long as nobody is at work: a person may have changed them.
+    pub(super) fn forget_logs(&mut self) {
+        self.seen.logs = None;
+    }
+
+    /// Says of all logs of earlier runs which have changed, where they were looked at.
+    pub(super) fn name_all_changed_logs(&mut self) -> Result<(), SessionError> {
+        let next = self.history.next_id();
+        if self.seen.logs.is_some() {
+            // That of the last run was not there when somebody was at work.
+            self.look_at_logs(next);
+        }
+        self.name_changed_logs("ar", next, usize::MAX)
+    }
+
+    /// Says which of the newest logs of runs before that of experiment `id` have changed since they were looked at.
+    fn name_changed_logs(&mut self, who: &str, id: u32, newest: usize) -> Result<(), SessionError> {
+        let Some(mut logs) = self.seen.logs.take() else { return Ok(()) };
+        let mut changed = Vec::new();
+        for [plain, compressed] in self.logs_of_earlier(id, newest) {
+            let (was, now) = (logs.get(&plain).copied(), FileStamp::of(&plain));
+            let was_compressed = logs.get(&compressed).copied();
+            // A plain log that is still there was not compressed.
+            let is_looked_for = now.is_none() || was_compressed.is_some();
+            let now_compressed = if is_looked_for { FileStamp::of(&compressed) } else { None };
+            if now != was && !(now.is_none() && is_looked_after(&plain)) {
+                changed.push(plain.clone());
+            }
+            let is_dropped = || now_compressed.is_none() && compressed.with_file_name("logs.dropped").exists();
+            let is_known = if was_compressed.is_some() { is_dropped() } else { was.is_some() };
+            if now_compressed != was_compressed && !is_known {
+                changed.push(compressed.clone());
+            }
+            for (path, stamp) in [(plain, now), (compressed, now_compressed)] {
+                match stamp {
+                    Some(stamp) => logs.insert(path, stamp),
+                    None => logs.remove(&path),
+                };
             }
         }
-        Ok(())
+        self.seen.logs = Some(logs);
+        changed.sort();
+        self.tell_changed("logs of earlier runs were changed", who, &changed)
+    }
+
+    /// The logs of the newest runs that are over but that of experiment `id`, plain and compressed.
+    fn logs_of_earlier(&self, id: u32, newest: usize) -> Vec<[PathBuf; 2]> {
+        let earlier = self.history.records().iter().rev().filter(|record| record.id != id).take(newest);
+        let logs = earlier.map(|record| ["run.log", "run.log.gz"].map(|name| self.folder.run(record.id).join(name)));
+        logs.collect()
     }
 
     fn watched_refs(&self) -> Result<Vec<(String, String)>, SessionError> {
@@ -280,17 +362,14 @@ impl Session<'_> {
         logs.take(NEWEST_KEPT).find(|log| log.is_file())
     }
 
-    /// The files that are named when they change: git's settings and hooks, the logs of the runs that are over, and what
-    /// the run of experiment `id` is to leave.
+    /// The files that are named when they change: git's settings and hooks, those apart that it never runs, and what the run
+    /// of experiment `id` is to leave.
     fn stamps(&self, id: u32) -> Stamps {
         let git = self.repo.common_dir();
         let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten().flatten().map(|entry| entry.path());
-        let logs = self.history.records().iter().filter(|record| record.id != id).flat_map(|record| {
-            let folder = self.folder.run(record.id);
-            ["run.log", "run.log.gz"].map(|name| folder.join(name))
-        });
+        let hooks = hooks.filter(|hook| hook.extension() != Some("sample".as_ref()));
         let coming = RUN_FILES.iter().map(|name| self.folder.run(id).join(name));
-        let all = ["config", "config.worktree"].iter().map(|name| git.join(name)).chain(hooks).chain(logs);
+        let all = ["config", "config.worktree"].iter().map(|name| git.join(name)).chain(hooks);
         let coming = coming.filter(|_| self.watches_run_to_come());
         all.chain(coming).filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))).collect()
     }
@@ -304,13 +383,4 @@ impl Session<'_> {
 /// Whether a log is gone because it was compressed or dropped.
 fn is_looked_after(log: &Path) -> bool {
     !log.exists() && ["run.log.gz", "logs.dropped"].iter().any(|name| log.with_file_name(name).exists())
-}
-
-/// Whether a compressed log was made of one that was there, or was dropped.
-fn is_compressed(path: &Path, before: &Stamps) -> bool {
-    path.file_name() == Some("run.log.gz".as_ref())
-        && match before.contains_key(path) {
-            true => !path.exists() && path.with_file_name("logs.dropped").exists(),
-            false => before.contains_key(&path.with_file_name("run.log")),
-        }
 }

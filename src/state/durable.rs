@@ -29,28 +29,46 @@ pub(super) fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io
 
 /// Opens a file for reading. A folder, a pipe or a device that somebody put in its place is refused, and not waited for.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    only_regular(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?)
+    open_sized(path).map(|(file, _)| file)
+}
+
+/// Does what [`open_regular`] does, and gives the file's size in bytes.
+fn open_sized(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let size = regular_size(&file)?;
+    Ok((file, size))
 }
 
 /// Refuses what is open and no regular file.
 pub(super) fn only_regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+    regular_size(&file).map(|_| file)
+}
+
+fn regular_size(file: &File) -> io::Result<u64> {
+    match file.metadata()? {
+        meta if meta.is_file() => Ok(meta.len()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
     }
 }
 
 /// Reads a file that [`open_regular`] opens.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_regular(path)?.read_to_end(&mut bytes)?;
+    let (mut file, size) = open_sized(path)?;
+    let mut bytes = with_room(size);
+    file.read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Room for the content of a file, so that it is read in one go.
+fn with_room(size: u64) -> Vec<u8> {
+    Vec::with_capacity(usize::try_from(size).map_or(0, |size| size.saturating_add(1)))
 }
 
 /// Does what [`read_regular`] does with a file of at most `limit` bytes; a larger one is refused.
 pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let (file, size) = open_sized(path)?;
+    let mut bytes = with_room(size.min(limit));
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > limit {
         true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes"))),
         false => Ok(bytes),
@@ -193,13 +211,23 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StateError>
     write_json_after(Unsynced::default(), path, value)
 }
 
+/// Does what [`write_json`] does with a file that nothing rests on after a power cut.
+pub fn write_json_unsynced(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    write_unsynced(path, &to_json(path, value)?)
+}
+
 /// Does what [`write_json`] does, with all that is in `unsynced` on the disk before the file is replaced.
 pub(super) fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    write_after(unsynced, path, &to_json(path, value)?)
+}
+
+/// What the JSON file at `path` is to hold, unless a newer program wrote the one that is there.
+fn to_json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateError> {
     refuse_newer(path)?;
     let mut text =
         serde_json::to_vec_pretty(value).map_err(|source| StateError::Json { path: path.to_owned(), source })?;
     text.push(b'\n');
-    write_after(unsynced, path, &text)
+    Ok(text)
 }
 
 /// Reads a JSON file; `None` when there is none.

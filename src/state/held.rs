@@ -1,11 +1,13 @@
 //! Files as they were at one moment, so that what somebody changed since can be found and put back.
 
+use std::collections::HashMap;
 use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::StateError;
-use super::durable::{create_folder, failed, free_name, read_at_most, write_atomic};
+use super::durable::{create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
 
 /// The size in bytes up to which a file's content is held: 4 MiB, what the event logs of some thousand experiments take.
 const HELD_SIZE: u64 = 4 * 1024 * 1024;
@@ -23,6 +25,20 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
+    /// Whether the last change of anything about the file is at least `age` ago.
+    pub fn is_older_than(&self, age: Duration) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (seconds, nanoseconds) = self.changed;
+        let then = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        let since = then.and_then(|(seconds, nanoseconds)| now.checked_sub(Duration::new(seconds, nanoseconds)));
+        since.is_some_and(|since| since >= age)
+    }
+
+    /// Whether this is the file of the other stamp, and longer than it was.
+    fn is_longer(&self, before: &FileStamp) -> bool {
+        (self.device, self.inode, self.mode) == (before.device, before.inode, before.mode) && self.size > before.size
+    }
+
     /// Looks at what stands at `path`, a link itself and not what it leads to; absent when nothing does.
     pub fn of(path: &Path) -> Option<Self> {
         fs::symlink_metadata(path).ok().as_ref().map(FileStamp::from_metadata)
@@ -54,6 +70,26 @@ impl HeldFile {
         let is_small = stamp.is_some_and(|stamp| stamp.size <= HELD_SIZE);
         let content = if is_small { read_at_most(&path, HELD_SIZE).ok() } else { None };
         HeldFile { path, stamp, content }
+    }
+
+    /// Takes the file as it is now, where anything about it changed since it was taken. What was appended to a log is read
+    /// alone: nobody but this process is at work when a file is taken, and this process changes nothing in a log.
+    fn take_again(&mut self) {
+        let stamp = FileStamp::of(&self.path);
+        if stamp == self.stamp {
+            return;
+        }
+        if let (Some(before), Some(now), Some(content)) = (self.stamp, stamp, &mut self.content)
+            && self.path.extension() == Some("jsonl".as_ref())
+            && now.is_longer(&before)
+            && now.size <= HELD_SIZE
+            && let Some(added) = read_between(&self.path, before.size, now.size)
+        {
+            content.extend(added);
+            self.stamp = stamp;
+            return;
+        }
+        *self = HeldFile::take(std::mem::take(&mut self.path));
     }
 
     /// Whether there was a file of which only the stamp is known.
@@ -91,6 +127,13 @@ impl HeldFile {
     }
 }
 
+/// The bytes of a file from one place to another; nothing where they cannot be read.
+fn read_between(path: &Path, from: u64, to: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(to - from).ok()?];
+    open_regular(path).and_then(|file| file.read_exact_at(&mut bytes, from)).ok()?;
+    Some(bytes)
+}
+
 /// What was done about a file that somebody changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mended {
@@ -111,16 +154,26 @@ pub struct Held {
 impl Held {
     /// Holds what is at `paths` now: up to 4 MiB of each, of a larger one only that it changes.
     pub fn take(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Held { files: paths.into_iter().map(HeldFile::take).collect() }
+        Held::default().take_on(paths)
+    }
+
+    /// Does what [`Held::take`] does, without reading again what is held already and was not changed since.
+    pub fn take_on(self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut before: HashMap<PathBuf, HeldFile> =
+            self.files.into_iter().map(|file| (file.path.clone(), file)).collect();
+        let take = |path: PathBuf| match before.remove(&path) {
+            Some(mut file) => {
+                file.take_again();
+                file
+            }
+            None => HeldFile::take(path),
+        };
+        Held { files: paths.into_iter().map(take).collect() }
     }
 
     /// Takes the file at `path`, or those in that folder, as they are now: this process has written to them.
     pub fn take_again(&mut self, path: &Path) {
-        for file in self.files.iter_mut().filter(|file| file.path.starts_with(path)) {
-            if FileStamp::of(&file.path) != file.stamp {
-                *file = HeldFile::take(std::mem::take(&mut file.path));
-            }
-        }
+        self.files.iter_mut().filter(|file| file.path.starts_with(path)).for_each(HeldFile::take_again);
     }
 
     /// Puts those files back that are `meant` and hold something else, or are no files any more. A file that was not there is
@@ -188,5 +241,34 @@ mod tests {
         fs::write(path("text"), "by this process").unwrap();
         held.take_again(&path("text"));
         assert_eq!(held.put_back(|_| true).unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_held_already_is_held_on_and_a_log_with_what_was_appended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let names = ["log.jsonl", "state.json", "same", "new"];
+        for name in &names[..3] {
+            fs::write(path(name), "one\n").unwrap();
+        }
+        let held = Held::take(names[..3].iter().map(|name| path(name)));
+        let append = || {
+            let mut log = fs::OpenOptions::new().append(true).open(path("log.jsonl")).unwrap();
+            std::io::Write::write_all(&mut log, b"two\n").unwrap();
+        };
+        append();
+        fs::write(path("state.json"), "another\n").unwrap();
+        let mut held = held.take_on(names.map(path));
+        append();
+        held.take_again(folder.path());
+        for name in &names[..3] {
+            fs::remove_file(path(name)).unwrap();
+        }
+        fs::write(path("new"), "new").unwrap();
+        assert_eq!(held.put_back(|_| true).unwrap().len(), 4);
+        assert_eq!(fs::read_to_string(path("log.jsonl")).unwrap(), "one\ntwo\ntwo\n");
+        assert_eq!(fs::read_to_string(path("state.json")).unwrap(), "another\n");
+        assert_eq!(fs::read_to_string(path("same")).unwrap(), "one\n");
+        assert!(!path("new").exists());
     }
 }

@@ -273,9 +273,9 @@ fn what_cannot_be_started_is_an_error() {
     let wait = |job: Job| block_on(async { start_with(Path::new(SHIM), &job)?.wait().await });
     let gone = wait(Job { cwd: bench.path("gone"), ..bench.job("true") });
     assert!(matches!(&gone, Err(ExecError::WorkingFolder(path)) if *path == bench.path("gone")), "{gone:?}");
-    let no_shell = wait(Job { env: vec![("PATH".to_owned(), "/nowhere".to_owned())], ..bench.job("true") });
+    let no_start = wait(Job { env: vec![("WORD".to_owned(), "no\0word".to_owned())], ..bench.job("true") });
     let no_input = wait(Job { stdin: Some(bench.path("no-prompt")), ..bench.job("true") });
-    for (result, word) in [(no_shell, "sh: "), (no_input, "no-prompt")] {
+    for (result, word) in [(no_start, "sh: "), (no_input, "no-prompt")] {
         assert!(matches!(&result, Err(ExecError::Command { detail, .. }) if detail.contains(word)), "{result:?}");
     }
     let no_shim = block_on(async { start_with(Path::new("/nowhere/ar"), &bench.job("true")).err() });
