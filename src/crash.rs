@@ -113,7 +113,6 @@ mod armed {
         "running.version_set_aside",
         "settling.branch_moved",
         "settling.direction_noted",
-        "settling.entered",
         "settling.ideas_noted",
         "settling.lesson_added",
         "settling.put_back",

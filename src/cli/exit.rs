@@ -54,3 +54,9 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
         StopReason::Interrupted | StopReason::Detached => INTERRUPTED,
     }
 }
+
+/// Leaves what a command has read to the end of the process, which is near: to free the records of 10,000 experiments one by
+/// one takes 5 ms.
+pub(super) fn leave<T>(read: T) {
+    std::mem::forget(read);
+}

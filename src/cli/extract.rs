@@ -1,14 +1,11 @@
 //! `ar extract`.
 
-use std::fs::File;
-use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::domain::{Direction, FORMAT_VERSION, MetricSource, MetricSpec};
-use autoresearch::measure::{Ending, Scanner, judge};
+use autoresearch::measure::{Ending, judge};
 use autoresearch::report::{Align, Format, Grid};
-use autoresearch::session::SessionError;
-use autoresearch::state::plain_log;
+use autoresearch::session::read_log;
 use serde_json::{Map, Value, json};
 
 use super::args::ExtractArgs;
@@ -20,13 +17,7 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
     let source = args.metric_regex.map_or(MetricSource::Log, MetricSource::Regex);
     // A number is read the same way in both directions.
     let spec = MetricSpec { name: args.metric.clone(), direction: Direction::Lower, source };
-    let mut scanner = Scanner::new(&spec)?;
-    scan(&args.file, &mut scanner).map_err(|source| SessionError::Io {
-        action: "read",
-        path: args.file.clone(),
-        source,
-    })?;
-    let summary = scanner.finish();
+    let summary = read_log(&args.file, &spec)?;
     let verdict = judge(&summary, &Ending::from_status(args.exit_status));
     let format = Format::from(args.format);
     if format == Format::Json {
@@ -59,16 +50,4 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
         Format::Table | Format::Json => grid.to_table(output::width()),
     });
     Ok(ExitCode::SUCCESS)
-}
-
-fn scan(path: &Path, scanner: &mut Scanner) -> std::io::Result<()> {
-    let mut input =
-        if path == Path::new("-") { plain_log(std::io::stdin().lock())? } else { plain_log(File::open(path)?)? };
-    let mut buffer = vec![0; 256 * 1024];
-    loop {
-        match input.read(&mut buffer)? {
-            0 => return Ok(()),
-            count => scanner.push(&buffer[..count]),
-        }
-    }
 }

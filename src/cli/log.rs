@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, json_text};
+use autoresearch::domain::FORMAT_VERSION;
 use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json, select_rows};
 use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
@@ -12,7 +12,7 @@ use super::args::LogArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::settings::clock;
-use super::{foreign, note, output, pager};
+use super::{exit, foreign, note, output, pager};
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
@@ -25,13 +25,13 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     if let Some(ledger) = foreign::read(&args.foreign)? {
         let _pager = pager::start();
         let selected = select_rows(&ledger, &selection);
-        let grid = ledger_grid(&ledger, &selected);
-        output::text(&match Format::from(args.format) {
-            Format::Table => grid.to_lines(output::width()),
-            Format::Csv => grid.to_csv(),
-            Format::Markdown => grid.to_markdown(),
-            Format::Json => json_text(&ledger_json(&ledger, &selected), true) + "\n",
-        });
+        let grid = || ledger_grid(&ledger, &selected);
+        match Format::from(args.format) {
+            Format::Table => output::text(&grid().to_lines(output::width())),
+            Format::Csv => output::text(&grid().to_csv()),
+            Format::Markdown => output::text(&grid().to_markdown()),
+            Format::Json => output::json(&ledger_json(&ledger, &selected)),
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let view = SessionView::open(&current_dir()?, args.tag)?;
@@ -55,5 +55,6 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
             output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "experiments": experiments}));
         }
     }
+    exit::leave(view);
     Ok(ExitCode::SUCCESS)
 }

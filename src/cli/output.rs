@@ -2,17 +2,21 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use autoresearch::domain::json_text;
+use autoresearch::domain::{json_text, write_json};
 use autoresearch::measure::PlainText;
 use autoresearch::report::{Glyphs, in_ascii};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::pager;
+
+/// How much of an answer is gathered before it is written, in bytes: as much as a pipe holds.
+const CHUNK: usize = 64 << 10;
 
 /// Whether the last write that was begun is one to a terminal.
 static TO_TERMINAL: AtomicBool = AtomicBool::new(false);
@@ -111,9 +115,8 @@ pub(super) fn text(text: &str) {
 
 /// Writes bytes to standard output as they are.
 pub(super) fn bytes(bytes: &[u8]) {
-    if begin(&io::stdout()) && !pager::write(bytes) {
-        let mut out = io::stdout().lock();
-        note_failure(out.write_all(bytes).and_then(|()| out.flush()));
+    if begin(&io::stdout()) {
+        note_failure(Answer.write_all(bytes).and_then(|()| Answer.flush()));
     }
 }
 
@@ -133,9 +136,28 @@ pub(super) fn json_line(value: &Value) {
     bytes((json_text(value, false) + "\n").as_bytes());
 }
 
-/// Writes a JSON document, indented, to standard output.
-pub(super) fn json(value: &Value) {
-    bytes((json_text(value, true) + "\n").as_bytes());
+/// Writes a JSON document, indented, to standard output, while it is being made.
+pub(super) fn json(value: &impl Serialize) {
+    if begin(&io::stdout()) {
+        let mut out = BufWriter::with_capacity(CHUNK, Answer);
+        note_failure(write_json(&mut out, value, true).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()));
+    }
+}
+
+/// The pager, else standard output.
+struct Answer;
+
+impl Write for Answer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !pager::write(bytes) {
+            io::stdout().lock().write_all(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().lock().flush()
+    }
 }
 
 /// Writes a line to standard error, unless only errors are wanted.

@@ -12,7 +12,7 @@ use super::args::ReportArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::values::ChartFile;
-use super::{foreign, note, output, pager, settings};
+use super::{exit, foreign, note, output, pager, settings};
 
 /// What people noted on experiments, by number.
 type Notes = BTreeMap<u32, Vec<Note>>;
@@ -20,7 +20,7 @@ type Notes = BTreeMap<u32, Vec<Note>>;
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     let (report, session) = match foreign::read(&args.foreign)? {
-        Some(ledger) => (Report::of_ledger(&ledger), None),
+        Some(ledger) => (Report::of_ledger(ledger), None),
         None => {
             let view = SessionView::open(&current_dir()?, args.tag)?;
             let notes = note::on(&view, view.history.records());
@@ -40,6 +40,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     if let Some(file) = args.chart {
         write_chart(&report, &file)?;
     }
+    exit::leave((report, session));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -59,7 +60,10 @@ fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
 }
 
 fn print(report: &Report, format: Format) -> Result<(), CliError> {
-    output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?));
+    match format {
+        Format::Json => output::json(report),
+        _ => output::text(&render_report(report, format, output::width(), output::glyphs(), settings::clock()?)),
+    }
     Ok(())
 }
 

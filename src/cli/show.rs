@@ -11,7 +11,7 @@ use super::args::ShowArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::settings::clock;
-use super::{note, output, pager};
+use super::{exit, note, output, pager};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
@@ -51,6 +51,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
             output::json(&value);
         }
     }
+    exit::leave(view);
     Ok(ExitCode::SUCCESS)
 }
 

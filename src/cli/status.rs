@@ -8,7 +8,7 @@ use autoresearch::session::look_at_sessions;
 use super::args::StatusArgs;
 use super::error::CliError;
 use super::run::current_dir;
-use super::{output, pager, settings, watch};
+use super::{exit, output, pager, settings, watch};
 
 /// Prints what is happening to a session, or to each of them.
 pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
@@ -18,5 +18,6 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     let sessions = look_at_sessions(&current_dir()?, args.tag, settings::clock()?)?;
     let _pager = pager::start();
     output::text(&render_status(&sessions, args.format.into(), output::width()));
+    exit::leave(sessions);
     Ok(ExitCode::SUCCESS)
 }

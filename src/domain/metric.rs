@@ -138,15 +138,20 @@ impl FromStr for Number {
     type Err = NumberError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // `f64::from_str` also takes `inf`, `nan` and `infinity`.
-        match text.parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(Number { value, raw: text.to_owned() }),
-            _ => Err(NumberError(text.to_owned())),
+        match Number::value_of(text) {
+            Some(value) => Ok(Number { value, raw: text.to_owned() }),
+            None => Err(NumberError(text.to_owned())),
         }
     }
 }
 
 impl Number {
+    /// The value of a text that is a finite number.
+    pub fn value_of(text: &str) -> Option<f64> {
+        // `f64::from_str` also takes `inf`, `nan` and `infinity`.
+        text.parse().ok().filter(|value: &f64| value.is_finite())
+    }
+
     /// How many digits stand behind the decimal point where the number is written without an exponent: 3 for
     /// `0.125`, 8 for `1.5e-7`, 0 for `1.5e7`.
     pub fn decimals(&self) -> usize {

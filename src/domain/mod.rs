@@ -13,6 +13,7 @@ mod gpu;
 mod guard;
 mod idea;
 mod imported;
+mod json;
 mod keep_logs;
 mod lesson;
 mod limit;
@@ -22,6 +23,7 @@ mod note;
 mod outage;
 mod outcome;
 mod phase;
+mod piece;
 mod record;
 mod space;
 mod stall;
@@ -42,6 +44,7 @@ pub use gpu::GpuLoad;
 pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use imported::Imported;
+pub use json::{json_text, write_json};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
@@ -51,6 +54,7 @@ pub use note::Note;
 pub use outage::{Outage, OutageKind};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
+pub use piece::Piece;
 pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA,
     Record, Run,
@@ -59,6 +63,6 @@ pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use tag::{Tag, TagError};
 pub use text::{
-    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, json_text, one_line,
-    percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
+    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, percent_text,
+    shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::civil::Time;
-use serde_json::Value;
 
 /// Folds `text` to one line: each run of tabs, line breaks and other control characters becomes one space, also of those that
 /// turn the direction of what follows.
@@ -22,21 +21,6 @@ pub fn one_line(text: &str) -> String {
         in_run = breaks;
     }
     line.trim_end().to_owned()
-}
-
-/// A JSON document, indented where that is asked for, in which whatever a terminal would act on is escaped.
-pub fn json_text(document: &Value, indented: bool) -> String {
-    let text = if indented { format!("{document:#}") } else { document.to_string() };
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        // Beyond ASCII such characters stand in strings alone, and all are of four hexadecimal digits.
-        if acts(c) && !c.is_ascii() {
-            safe += &format!("\\u{:04x}", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
 }
 
 /// Whether a terminal does something else with a character than to show it: control characters, line and paragraph
@@ -198,14 +182,6 @@ mod tests {
         assert_eq!(one_line(" a\tb\r\nc\u{1b}[31m  d\u{2028}e \n"), "a b c [31m  d e");
         assert_eq!(one_line("\n"), "");
         assert_eq!(one_line("a\u{202e}b\u{2066}c"), "a b c");
-    }
-
-    #[test]
-    fn a_json_document_says_the_same_and_does_nothing() {
-        let document = serde_json::json!({"a": "\u{1b}[5m\u{9b}5m\u{202e}é"});
-        let text = json_text(&document, false);
-        assert_eq!(text, r#"{"a":"\u001b[5m\u009b5m\u202eé"}"#);
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), document);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use gix::objs::Kind;
 use super::error::{At, During};
 use super::path::object_id;
 use super::ref_guard::RefGuard;
-use super::{GitError, Repo, Result, TagObject, lock, open};
+use super::{GitError, Repo, Result, lock, open};
 use crate::domain::CommitId;
 use crate::state::{free_name, read_regular};
 
@@ -144,11 +144,6 @@ impl Repo {
         Ok(found)
     }
 
-    /// The tag object of a name, which a ref may have lost, with its ref as the name.
-    pub fn tag_object(&self, refname: &str, id: &str) -> Result<Option<TagObject>> {
-        self.read_tag(refname.to_owned(), id)
-    }
-
     /// The first line of the packed refs that names no ref, from 1; git does not go beyond it, and so loses refs.
     pub fn broken_packed_line(&self) -> Result<Option<usize>> {
         let path = self.common_dir().join("packed-refs");
@@ -215,7 +210,7 @@ impl Repo {
 
     /// Checks that the index can be read and worked with.
     pub fn check_index(&self) -> Result<()> {
-        let index = self.load_index()?;
+        let index = self.index()?;
         let config = self.gix.config_snapshot();
         let is_wanted = |key: &str| config.boolean(key).unwrap_or(false);
         if index.is_sparse() || (is_wanted("index.sparse") && is_wanted("core.sparseCheckout")) {

@@ -31,12 +31,12 @@ impl Repo {
         let super::Head::Unborn { name } = self.head()? else {
             return Err(GitError::RefExists("HEAD".to_owned()));
         };
-        let mut proposal = self.propose_on(self.gix.empty_tree().id, &Untracked::default())?;
+        let proposal = self.propose_on(self.gix.empty_tree().id, &Untracked::default())?;
         let id = self.write_commit(proposal.tree, Vec::new(), message, true)?;
         self.sync_objects(proposal.written.iter().copied().chain([id]))?;
         let why = format!("commit (initial): {}", message.lines().next().unwrap_or_default());
         self.create_through_head(refs::full_name(&name)?, id, &why)?;
-        self.adopt_index(&mut proposal)?;
+        self.adopt_index(proposal)?;
         Ok(commit_id(id))
     }
 

@@ -12,10 +12,9 @@ use gix::index::{State, fs::Metadata, write};
 
 use super::error::{At, During};
 use super::lock::IndexLock;
-use super::{GitError, Repo, Result, cache_tree, sync, worktree};
-
+use super::{GitError, Repo, Result, cache_tree, worktree};
 use crate::crash;
-use crate::state::read_regular;
+use crate::state::{Unsynced, read_regular};
 
 /// How the names of this program's temporary files in the repository's folder start.
 pub(super) const TEMPORARY: &str = "ar-tmp-";
@@ -33,34 +32,9 @@ pub(super) struct Edits {
 }
 
 impl Repo {
-    /// Reads the index; one that does not exist is empty.
-    ///
-    /// Marks that hide a change of the working tree (`assume-unchanged`, and `skip-worktree` on a file that is there)
-    /// are taken off: what is measured is what is on disk.
-    pub(super) fn load_index(&self) -> Result<State> {
-        let path = self.gix.index_path();
-        let mut state = match path.try_exists().at("reading", &path)? {
-            true => self.gix.open_index().during("reading the index")?.into_parts().0,
-            false => State::new(self.gix.object_hash()),
-        };
-        if state.tree().is_none() {
-            state = with_cache_tree(state)?;
-        }
-        let (entries, paths) = state.entries_mut_and_pathbacking();
-        for entry in entries {
-            entry.flags.remove(Flags::ASSUME_VALID);
-            if entry.flags.contains(Flags::SKIP_WORKTREE)
-                && worktree::lstat(self.worktree(), entry.path_in(paths))?.is_some()
-            {
-                entry.flags.remove(Flags::SKIP_WORKTREE | Flags::EXTENDED);
-            }
-        }
-        Ok(state)
-    }
-
     /// Writes the index, durably, in place of the one that `lock` holds. The files of `fresh` were looked at just now:
     /// an entry whose file has changed since is marked so that git looks at it again.
-    pub(super) fn write_index(&self, lock: &IndexLock, state: &mut State, fresh: &[BString]) -> Result<()> {
+    pub(super) fn write_index(&self, lock: &IndexLock, mut state: State, fresh: &[BString]) -> Result<()> {
         for path in fresh {
             let current = worktree::lstat(self.worktree(), path.as_ref())?.and_then(|meta| Stat::from_fs(&meta).ok());
             if let Some(entry) = state.entry_mut_by_path_and_stage(path.as_ref(), Stage::Unconflicted)
@@ -69,7 +43,8 @@ impl Repo {
                 entry.stat.size = 0;
             }
         }
-        replace(lock, &self.serialize(state)?)
+        self.replace_index(lock, &self.serialize(&state)?)?;
+        self.keep_index(state)
     }
 
     /// The bytes of the index, for [`Repo::put_index_back`].
@@ -80,7 +55,7 @@ impl Repo {
 
     /// Puts an index back as it was when [`Repo::index_bytes`] read it, with what was staged and what was not.
     pub fn put_index_back(&self, bytes: &[u8]) -> Result<()> {
-        replace(&IndexLock::acquire(&self.gix.index_path())?, bytes)
+        self.replace_index(&IndexLock::acquire(&self.gix.index_path())?, bytes)
     }
 
     fn serialize(&self, state: &State) -> Result<Vec<u8>> {
@@ -99,6 +74,25 @@ impl Repo {
         Ok(bytes)
     }
 
+    /// Writes the index that `lock` holds; its name may last later.
+    fn replace_index(&self, lock: &IndexLock, bytes: &[u8]) -> Result<()> {
+        let path = lock.index();
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new()
+            .prefix(TEMPORARY)
+            .permissions(worktree::permissions(false))
+            .tempfile_in(dir)
+            .at("writing", path)?;
+        file.write_all(bytes).at("writing", path)?;
+        file.as_file().sync_all().at("syncing", path)?;
+        crash::point("git.index_prepared");
+        file.persist(path).map_err(|err| err.error).at("writing", path)?;
+        crash::point("git.index_replaced");
+        let mut unsynced = Unsynced::default();
+        unsynced.add(dir);
+        self.sync_soon(unsynced)
+    }
+
     /// Removes temporary files that a killed process left behind. Only for the holder of the index lock.
     pub(super) fn sweep(&self, _lock: &IndexLock) -> Result<()> {
         let dir = self.git_dir();
@@ -110,23 +104,6 @@ impl Repo {
         }
         Ok(())
     }
-}
-
-/// Writes the index that `lock` holds, durably.
-fn replace(lock: &IndexLock, bytes: &[u8]) -> Result<()> {
-    let path = lock.index();
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(TEMPORARY)
-        .permissions(worktree::permissions(false))
-        .tempfile_in(dir)
-        .at("writing", path)?;
-    file.write_all(bytes).at("writing", path)?;
-    file.as_file().sync_all().at("syncing", path)?;
-    crash::point("git.index_prepared");
-    file.persist(path).map_err(|err| err.error).at("writing", path)?;
-    crash::point("git.index_replaced");
-    sync::folder(dir)
 }
 
 /// What the index has at a path: a version, unless it is in conflict, only meant to be added, or not there.
@@ -181,7 +158,7 @@ pub(super) fn stat_of(metadata: &Metadata) -> Stat {
 }
 
 /// The same index with an empty cache of trees. gix can only change a cache that it has read.
-fn with_cache_tree(state: State) -> Result<State> {
+pub(super) fn with_cache_tree(state: State) -> Result<State> {
     const EMPTY_CACHE: &[u8] = b"\0-1 0\n";
     let hash = state.object_hash();
     let mut bytes = b"DIRC\0\0\0\x02\0\0\0\0TREE\0\0\0\x06".to_vec();

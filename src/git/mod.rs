@@ -5,7 +5,7 @@
 //! working tree, and any file name works. What a commit is *for* (experiments, outcomes, sessions) is not known here.
 //!
 //! Every function that returns success after writing objects, refs or the index has synced them to disk, file and
-//! folder; gix itself syncs nothing.
+//! folder, but for what [`Repo::defer_syncs`] puts off; gix itself syncs nothing.
 
 mod attributes;
 mod cache_tree;
@@ -17,12 +17,15 @@ mod error;
 mod head;
 mod identity;
 mod index;
+mod index_cache;
 mod linked;
 mod lock;
+mod look;
 mod notes;
 mod odd;
 mod open;
 mod operation;
+mod pack_refs;
 mod path;
 mod pinned;
 mod plan;
@@ -34,13 +37,14 @@ mod restore;
 mod save;
 mod scan;
 mod sync;
+mod tags;
 mod untracked;
-
 mod worktree;
 
 pub use check::{BrokenRef, LockFile, LockOwner};
 pub use error::{Cause, GitError};
 pub use head::{Head, HeadTarget};
+pub use look::Look;
 pub use notes::NOTES;
 pub use open::Repo;
 pub use operation::Operation;

@@ -8,17 +8,22 @@ use std::time::SystemTime;
 use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
+use super::index_cache::IndexCache;
 use super::odd::refuse_odd_repository;
 use super::ref_guard::RefGuard;
+use super::sync::Synced;
 use super::{GitError, Head, Result, lock, sync};
 use crate::state::read_regular;
 
 /// An open repository with a working tree.
 ///
-/// Refs, objects and the index are read anew by each call; configuration is read once, when it is opened.
+/// Refs and objects are read anew by each call, the index when its file has changed; configuration is read once, when it is
+/// opened.
 pub struct Repo {
     pub(super) gix: gix::Repository,
     worktree: PathBuf,
+    pub(super) synced: Synced,
+    pub(super) index: IndexCache,
 }
 
 impl std::fmt::Debug for Repo {
@@ -65,7 +70,7 @@ impl Repo {
         refuse_formats(&gix)?;
         // A record is what its ref names, and nothing that stands for it.
         gix.objects.ignore_replacements = true;
-        Ok(Repo { gix, worktree })
+        Ok(Repo { gix, worktree, synced: Synced::default(), index: IndexCache::default() })
     }
 
     /// Makes a new repository in `dir`, which may hold files and must not be in one already.

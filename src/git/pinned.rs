@@ -29,7 +29,7 @@ impl Repo {
     /// Their content is read, whatever the index says of their times.
     pub fn differing(&self, commit: &CommitId, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let tree = self.tree_id(commit)?;
-        let index = self.load_index()?;
+        let index = self.index()?;
         let mut files = self.files(&index)?;
         let mut differing = Vec::new();
         for native in paths {

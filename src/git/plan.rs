@@ -15,7 +15,7 @@ use super::path::{to_git, to_path};
 use super::propose::TreeChange;
 use super::untracked::Since;
 use super::worktree::{self, Files, Large, OnDisk, lstat};
-use super::{GitError, Repo, Result, Untracked};
+use super::{GitError, Look, Repo, Result, Untracked};
 
 /// All that is to be done to get from what is there to a tree.
 #[derive(Debug, Default)]
@@ -52,10 +52,21 @@ impl Repo {
     /// Plans the way from the working tree and `index` to the tree `target`. Content that is neither in `expected` nor
     /// in `target` at its path is to be saved; content that is there is in a commit already. The blobs of what is to be
     /// saved are written. Files of `before` were untracked and stay so, as they were.
-    pub(super) fn plan(&self, index: &State, expected: ObjectId, target: ObjectId, before: &Untracked) -> Result<Plan> {
-        let scan = self.scan(index, false)?;
+    ///
+    /// A `look` spares the walk over the working tree: of the files that are to change it is not believed.
+    pub(super) fn plan(
+        &self,
+        index: &State,
+        (expected, target): (ObjectId, ObjectId),
+        before: &Untracked,
+        look: Option<&Look>,
+    ) -> Result<Plan> {
+        let mut suspects: BTreeSet<BString> = match look {
+            Some(look) => look.scan.suspects.iter().cloned().collect(),
+            None => self.scan(index, false)?.suspects.into_iter().collect(),
+        };
         let mut known = BTreeMap::new();
-        for path in &scan.suspects {
+        for path in &suspects {
             let staged = version_at(index, path.as_ref());
             known.insert(path.clone(), Known { expected: staged, target: staged, staged });
         }
@@ -64,9 +75,11 @@ impl Repo {
         }
         for TreeChange { path, old: expected, new: target } in self.tree_changes(expected, target)? {
             let staged = known.get(&path).map_or(expected, |known: &Known| known.staged);
+            if look.is_some() {
+                suspects.insert(path.clone());
+            }
             known.insert(path, Known { expected, target, staged });
         }
-        let suspects: BTreeSet<&BString> = scan.suspects.iter().collect();
         let compare = self.gix.stat_options().during("reading the configuration")?;
         let mut planner =
             Planner { repo: self, index, files: self.files(index)?, compare, before, plan: Plan::default() };

@@ -117,7 +117,7 @@ impl Repo {
     }
 
     pub(super) fn propose_on(&self, base_tree: ObjectId, known: &Untracked) -> Result<Proposal> {
-        let mut index = self.load_index()?;
+        let mut index = self.own_index()?;
         let scan = self.scan(&index, true)?;
         let mut files = self.files(&index)?;
         let mut taken = Taken::default();
@@ -165,9 +165,9 @@ impl Repo {
 
     /// Brings the index to the proposal's tree, so that `git status` has no change of a tracked file to show.
     /// Idempotent. What was staged since the proposal was made is no longer staged, and still in the working tree.
-    pub fn adopt_index(&self, proposal: &mut Proposal) -> Result<()> {
+    pub fn adopt_index(&self, proposal: Proposal) -> Result<()> {
         let lock = IndexLock::acquire(&self.gix.index_path())?;
-        self.write_index(&lock, &mut proposal.index, &proposal.fresh)
+        self.write_index(&lock, proposal.index, &proposal.fresh)
     }
 
     /// Reads one path and notes what the index has to become there; its blob is written.

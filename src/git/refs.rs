@@ -27,7 +27,7 @@ pub(super) fn full_name(name: &str) -> Result<FullName> {
 const TRIES: u32 = 5;
 
 /// How long a lock of refs that are made at once is waited for: 1 s, what git waits for its packed refs.
-const LOCK_WAIT: Fail = Fail::AfterDurationWithBackoff(Duration::from_secs(1));
+pub(super) const LOCK_WAIT: Fail = Fail::AfterDurationWithBackoff(Duration::from_secs(1));
 
 /// How long is waited before it is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -243,7 +243,7 @@ impl Repo {
     }
 
     /// Forgets what was read of the packed refs: a ref whose file is gone may have been packed in the same moment.
-    fn refresh_packed_refs(&self) -> Result<()> {
+    pub(super) fn refresh_packed_refs(&self) -> Result<()> {
         if !self.common_dir().join("packed-refs").exists() {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use gix::bstr::{BString, ByteSlice};
 use super::lock::IndexLock;
 use super::path::to_path;
 use super::worktree::OnDisk;
-use super::{Repo, Result, SaveAs, Saved, Untracked, index, plan};
+use super::{Look, Repo, Result, SaveAs, Saved, Untracked, index, plan};
 use crate::crash;
 use crate::domain::CommitId;
 
@@ -34,11 +34,22 @@ impl Repo {
     ///
     /// A nested repository where a file must go is left alone: [`super::GitError::RepositoryInTheWay`].
     pub fn restore(&self, target: &CommitId, save: &SaveAs, known: &Untracked) -> Result<Restored> {
+        self.restore_after(None, target, save, known)
+    }
+
+    /// Does the same after a look at the working tree, which is not walked over again: nobody may have been at work since.
+    pub fn restore_after(
+        &self,
+        look: Option<&Look>,
+        target: &CommitId,
+        save: &SaveAs,
+        known: &Untracked,
+    ) -> Result<Restored> {
         let (expected_tree, target_tree) = (self.tree_id(&save.expected)?, self.tree_id(target)?);
         let lock = IndexLock::acquire(&self.gix.index_path())?;
         self.sweep(&lock)?;
-        let mut state = self.load_index()?;
-        let mut plan = self.plan(&state, expected_tree, target_tree, known)?;
+        let mut state = self.own_index()?;
+        let mut plan = self.plan(&state, (expected_tree, target_tree), known, look)?;
         let saved = self.save_plan(&plan, save)?;
         crash::point("git.restore_planned");
 
@@ -79,7 +90,7 @@ impl Repo {
         let fresh: Vec<BString> = written.set.keys().cloned().collect();
         index::apply(&mut state, written);
         self.write_tree(&mut state, &mut Vec::new())?;
-        self.write_index(&lock, &mut state, &fresh)?;
+        self.write_index(&lock, state, &fresh)?;
         Ok(Restored { saved })
     }
 }

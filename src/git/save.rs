@@ -42,7 +42,7 @@ impl Repo {
     /// before.
     pub fn save(&self, save: &SaveAs) -> Result<Option<Saved>> {
         let expected = self.tree_id(&save.expected)?;
-        let plan = self.plan(&self.load_index()?, expected, expected, &Untracked::default())?;
+        let plan = self.plan(&*self.index()?, (expected, expected), &Untracked::default(), None)?;
         self.save_plan(&plan, save)
     }
 

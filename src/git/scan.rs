@@ -19,7 +19,7 @@ use super::index::{Version, version_at};
 use super::path::{to_git, to_path};
 use super::propose::ChangeKind;
 use super::worktree::OnDisk;
-use super::{Repo, Result, Untracked, cache_tree};
+use super::{Look, Repo, Result, Untracked, cache_tree};
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -88,7 +88,12 @@ impl Repo {
                 LeaveSubmodules,
                 &mut gix::progress::Discard,
                 &AtomicBool::new(false),
-                Options { sorting: None, dirwalk_options, rewrites: None, thread_limit: None },
+                Options {
+                    sorting: None,
+                    dirwalk_options,
+                    rewrites: None,
+                    thread_limit: threads(index.entries().len()),
+                },
             )
             .during(WHAT)?;
         let mut scan = Scan::default();
@@ -113,8 +118,12 @@ impl Repo {
     /// What differs from `HEAD` in index or working tree, and what is untracked.
     pub fn changes(&self) -> Result<Changes> {
         self.refuse_odd_files()?;
-        let index = self.load_index()?;
-        let scan = self.scan(&index, true)?;
+        self.changes_seen(&self.look()?)
+    }
+
+    /// The same after a look at the working tree.
+    pub fn changes_seen(&self, Look { scan }: &Look) -> Result<Changes> {
+        let index = self.index()?;
         let head = match self.head()?.commit() {
             Some(commit) => self.tree_id(commit)?,
             None => self.gix.empty_tree().id,
@@ -147,7 +156,7 @@ impl Repo {
     /// Whether a path, relative to the working tree, is in the index or in `HEAD`; a folder is when a file in it is.
     pub fn is_tracked(&self, path: &std::path::Path) -> Result<bool> {
         let path = to_git(path)?;
-        let index = self.load_index()?;
+        let index = self.index()?;
         if index.entry_by_path(path.as_ref()).is_some() || index.path_is_directory(path.as_ref()) {
             return Ok(true);
         }
@@ -197,6 +206,13 @@ impl Repo {
         }
         Ok(differences)
     }
+}
+
+/// How many threads look at so many files; as many as there are processors when absent. To start one costs as much as to look
+/// at some hundred files.
+fn threads(files: usize) -> Option<usize> {
+    const FILES: usize = 1000;
+    (files < FILES).then_some(1)
 }
 
 /// One path in a tree and in the index.

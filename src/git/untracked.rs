@@ -128,8 +128,12 @@ impl Repo {
     /// up to 1 MiB each, 64 MiB and 4,096 files in all. Of a file that `before` has with the same stamp nothing is
     /// read. What is kept is not synced: the files themselves are still there.
     pub fn untracked(&self, before: &Untracked) -> Result<Untracked> {
-        let index = self.load_index()?;
-        let mut found = Untracked::stamp(self.worktree(), &self.scan(&index, true)?.untracked)?;
+        let scan = self.scan(&*self.index()?, true)?;
+        self.keep_contents(Untracked::stamp(self.worktree(), &scan.untracked)?, before)
+    }
+
+    /// Keeps the content of untracked files.
+    pub(super) fn keep_contents(&self, mut found: Untracked, before: &Untracked) -> Result<Untracked> {
         let mut smallest: Vec<_> = found.files.iter_mut().filter(|(_, stamp)| stamp.size <= KEPT_SIZE).collect();
         smallest.sort_by_key(|(_, stamp)| stamp.size);
         let mut room = KEPT_IN_ALL;

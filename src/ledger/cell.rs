@@ -1,5 +1,7 @@
 //! What is a number in a cell.
 
+use std::borrow::Cow;
+
 use crate::domain::Number;
 
 /// Words that stand where a number is missing.
@@ -45,16 +47,28 @@ pub(super) fn is_nothing(cell: &str) -> bool {
 /// A number with the unit that stands behind it; blank where there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Quantity<'a> {
-    pub(super) number: Number,
+    /// Finite.
+    pub(super) value: f64,
+    /// The number's own text, without signs that group its digits.
+    pub(super) digits: Cow<'a, str>,
     pub(super) unit: &'a str,
+}
+
+impl Quantity<'_> {
+    /// It as memory in GiB, in a column of this unit unless it has one itself; absent for zero, which says that nobody
+    /// measured it.
+    pub(super) fn memory(&self, column_unit: f64) -> Option<f64> {
+        let factor = if self.unit.is_empty() { column_unit } else { memory_factor(self.unit)? };
+        (self.value > 0.0).then_some(self.value / factor)
+    }
 }
 
 /// The number and unit that are all of a cell. Commas group thousands where they cannot be a decimal comma: two of them, or a
 /// decimal point behind.
 pub(super) fn quantity(cell: &str) -> Option<Quantity<'_>> {
     let cell = cell.trim();
-    if let Ok(number) = cell.parse() {
-        return Some(Quantity { number, unit: "" });
+    if let Some(value) = Number::value_of(cell) {
+        return Some(Quantity { value, digits: Cow::Borrowed(cell), unit: "" });
     }
     if cell.len() > LONGEST || !cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
         return None;
@@ -62,23 +76,15 @@ pub(super) fn quantity(cell: &str) -> Option<Quantity<'_>> {
     // `e` may be an exponent or begin a unit, so the longest number wins.
     let ends = cell.char_indices().rev().map(|(at, c)| at + c.len_utf8());
     for end in ends.filter(|&end| cell[..end].ends_with(|c: char| c.is_ascii_digit() || c == '.')) {
-        let Some(number) = plain(&cell[..end]) else { continue };
+        let Some((value, digits)) = plain(&cell[..end]) else { continue };
         let unit = cell[end..].trim();
         let per_second = unit.strip_suffix("/s").or(unit.strip_suffix("/sec"));
         let known = unit.is_empty()
             || UNITS.iter().any(|known| unit.eq_ignore_ascii_case(known))
             || per_second.is_some_and(|counted| !counted.is_empty() && counted.chars().all(char::is_alphabetic));
-        return known.then_some(Quantity { number, unit });
+        return known.then_some(Quantity { value, digits, unit });
     }
     None
-}
-
-/// Memory in GiB, of a cell in a column of this unit unless the cell has one; absent for zero, which says that nobody
-/// measured it.
-pub(super) fn memory(cell: &str, column_unit: f64) -> Option<f64> {
-    let Quantity { number, unit } = quantity(cell)?;
-    let factor = if unit.is_empty() { column_unit } else { memory_factor(unit)? };
-    (number.value > 0.0).then_some(number.value / factor)
 }
 
 /// How many of a unit make a GiB; absent for what is no unit of memory.
@@ -86,8 +92,9 @@ pub(super) fn memory_factor(unit: &str) -> Option<f64> {
     MEMORY.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name)).map(|(_, factor)| *factor)
 }
 
-fn plain(text: &str) -> Option<Number> {
-    text.parse().ok().or_else(|| without_groups(text)?.parse().ok())
+fn plain(text: &str) -> Option<(f64, Cow<'_, str>)> {
+    let bare = || without_groups(text).and_then(|bare| Some((Number::value_of(&bare)?, Cow::Owned(bare))));
+    Number::value_of(text).map(|value| (value, Cow::Borrowed(text))).or_else(bare)
 }
 
 fn without_groups(text: &str) -> Option<String> {
@@ -142,9 +149,13 @@ mod tests {
             ("", None),
         ] {
             let found =
-                quantity(cell).map(|Quantity { number, unit }| format!("{} {unit}", number.raw).trim().to_owned());
+                quantity(cell).map(|Quantity { digits, unit, .. }| format!("{digits} {unit}").trim().to_owned());
             assert_eq!(found.as_deref(), expected, "{cell}");
         }
+    }
+
+    fn memory(cell: &str, column_unit: f64) -> Option<f64> {
+        quantity(cell)?.memory(column_unit)
     }
 
     #[test]

@@ -2,25 +2,26 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::cell::{memory, quantity};
+use super::cell::quantity;
 use super::columns::{Columns, memory_unit, verdict};
 use super::read::{Ledger, OtherWords, Row, Said, Segment, assume_direction, value};
 use super::status::{RowStatus, classify};
 use super::table::{Form, is_comment};
 use super::text::TextLines;
-use crate::domain::{Direction, count_of};
+use crate::domain::{Direction, Piece, count_of};
 use crate::measure::quote_constants;
 
 /// Reads JSON lines. A config line begins a segment: it says metric and direction of the rows behind it, or leaves them as they
 /// were. The newest segment that has rows is read, unless another one is said.
-pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
+pub(super) fn read(text: &Arc<String>, said: &Said<'_>) -> Ledger {
     let mut assumed = Vec::new();
-    let mut reader = Reader::new(said);
+    let mut reader = Reader::new(text, said);
     let mut lines = TextLines::new(text);
     while let Some(line) = lines.next() {
         if !line.trim().is_empty() && !is_comment(line) {
@@ -67,6 +68,7 @@ pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
 }
 
 struct Reader<'a> {
+    text: &'a Arc<String>,
     said: &'a Said<'a>,
     segments: Vec<Segment>,
     /// The rows of the chosen segment.
@@ -82,8 +84,9 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(said: &'a Said<'a>) -> Self {
+    fn new(text: &'a Arc<String>, said: &'a Said<'a>) -> Self {
         Reader {
+            text,
             said,
             segments: Vec::new(),
             rows: Vec::new(),
@@ -187,15 +190,17 @@ impl<'a> Reader<'a> {
         });
         let memory_cell = field(columns.memory).map(text).unwrap_or_default();
         let memory_unit = columns.memory.and_then(|column| memory_unit(&object.0[column].0)).unwrap_or(1.0);
-        let is_zero = quantity(&memory_cell).is_some_and(|found| found.number.value == 0.0);
+        let memory = quantity(&memory_cell);
+        let is_zero = memory.as_ref().is_some_and(|found| found.value == 0.0);
+        let piece = |column: Option<usize>| field(column).map(|field| Piece::of(self.text, &text(field)));
         Row {
             line,
-            commit: field(columns.commit).map(|commit| text(commit).into_owned()),
+            commit: piece(columns.commit),
             value,
-            memory_gb: memory(&memory_cell, memory_unit),
+            memory_gb: memory.and_then(|found| found.memory(memory_unit)),
             status,
-            description: field(columns.description).map(|text_of| text(text_of).into_owned()).unwrap_or_default(),
-            problem,
+            description: piece(columns.description).unwrap_or_default(),
+            problem: problem.map(Into::into),
         }
         .without_empty_zero(is_zero)
     }
@@ -260,7 +265,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
                 let mut fields = Vec::new();
-                while let Some((Key(name), value)) = map.next_entry()? {
+                while let Some((Unquoted(name), value)) = map.next_entry()? {
                     fields.push((name, value));
                 }
                 Ok(Object(fields))
@@ -271,9 +276,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
-/// The name of a field, which is borrowed where nothing in it is escaped.
+/// A string or the name of a field, which is borrowed where nothing in it is escaped.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct Unquoted<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The value of a field of an object.
 fn inside<'a>(object: &'a RawValue, key: &str) -> Option<&'a RawValue> {
@@ -284,7 +289,9 @@ fn inside<'a>(object: &'a RawValue, key: &str) -> Option<&'a RawValue> {
 fn text(value: &RawValue) -> Cow<'_, str> {
     match value.get() {
         "null" => Cow::Borrowed(""),
-        quoted if quoted.starts_with('"') => serde_json::from_str(quoted).map_or(Cow::Borrowed(quoted), Cow::Owned),
+        quoted if quoted.starts_with('"') => {
+            serde_json::from_str(quoted).map_or(Cow::Borrowed(quoted), |Unquoted(text)| text)
+        }
         written => Cow::Borrowed(written),
     }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::cell::{Quantity, is_nothing, memory, quantity};
+use super::cell::{Quantity, is_nothing, quantity};
 use super::jsonl;
 use super::shape::Shape;
 use super::status::{RowStatus, Verdict, classify};
 use super::table::{Form, Line, Lines};
 use super::text::decode;
-use crate::domain::{Direction, Number, count_of, cut};
+use crate::domain::{Direction, Number, Piece, count_of, cut};
 
 /// How many different words that are no verdict are told.
 const MOST_WORDS: usize = 8;
@@ -76,7 +77,7 @@ pub struct Row {
     /// Its line in the file, from 1; the first one, where it spans several.
     pub line: u64,
     /// The commit's cell as it is; absent where there is no such column.
-    pub commit: Option<String>,
+    pub commit: Option<Piece>,
     /// The metric; absent where the cell is no number, and where a zero says that there is none.
     pub value: Option<Number>,
     /// Memory in GiB; never zero.
@@ -84,9 +85,9 @@ pub struct Row {
     /// What the row is counted as.
     pub status: RowStatus,
     /// What it says it tried; of a malformed row the start of it.
-    pub description: String,
+    pub description: Piece,
     /// Why it is malformed, or why it has no value although its cell is not blank.
-    pub problem: Option<String>,
+    pub problem: Option<Box<str>>,
 }
 
 impl Row {
@@ -97,8 +98,8 @@ impl Row {
             value: None,
             memory_gb: None,
             status: RowStatus::Malformed,
-            description: cut(text, SHOWN),
-            problem: Some(problem),
+            description: cut(text, SHOWN).into(),
+            problem: Some(problem.into()),
         }
     }
 
@@ -124,8 +125,8 @@ impl Ledger {
 ///
 /// The metric and its direction are those that are `said`, else what a plain header says (first column the commit, second
 /// the metric, lower is better) or a config line, else the likeliest, which [`Ledger::assumed`] then says. A segment that is not there has no rows.
-pub fn read(bytes: &[u8], said: &Said<'_>) -> Ledger {
-    let text = decode(bytes);
+pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
+    let text = Arc::new(decode(bytes.into()));
     let form = Form::of(&text);
     if form == Form::JsonLines {
         return jsonl::read(&text, said);
@@ -160,7 +161,7 @@ pub fn read(bytes: &[u8], said: &Said<'_>) -> Ledger {
 }
 
 /// Reads the rows; with more words for a verdict where none says keep with the usual ones.
-fn read_rows(text: &str, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>, OtherWords) {
+fn read_rows(text: &Arc<String>, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>, OtherWords) {
     let (rows, words) = rows(text, shape, shape.verdict);
     let says_keep = rows.iter().any(|row| row.status == RowStatus::Keep);
     if says_keep || shape.verdict != Verdict::Word || words.counts.is_empty() {
@@ -179,7 +180,7 @@ fn read_rows(text: &str, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>,
     (wide, wide_words)
 }
 
-fn rows(text: &str, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
+fn rows(text: &Arc<String>, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
     let mut lines = Lines::new(text, shape.form);
     let mut line = Line::default();
     let mut header = None;
@@ -188,7 +189,8 @@ fn rows(text: &str, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
         header = Some(line.cells.clone());
     }
     lines.width = Some(shape.width);
-    let mut reader = RowReader { shape, verdict, unit: String::new(), words: OtherWords::default() };
+    let said = (String::new(), RowStatus::Other);
+    let mut reader = RowReader { text, shape, verdict, said, unit: String::new(), words: OtherWords::default() };
     let mut rows = Vec::new();
     let mut headers = 0;
     while lines.read(&mut line) {
@@ -204,40 +206,46 @@ fn rows(text: &str, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
 
 /// Reads rows one after the other.
 struct RowReader<'a> {
+    text: &'a Arc<String>,
     shape: &'a Shape,
     verdict: Verdict,
+    /// The verdict of the last row, as it is written and what it is.
+    said: (String, RowStatus),
     /// The first unit in the metric's column; blank until there is one.
     unit: String,
     words: OtherWords,
 }
 
 impl RowReader<'_> {
-    fn row(&mut self, line: &Line) -> Row {
+    fn row(&mut self, line: &Line<'_>) -> Row {
         let Shape { width, columns, memory_unit, .. } = self.shape;
         if line.cells.len() != *width {
-            let text: Vec<&str> = line.cells.iter().collect();
             let problem = format!("{}, not {width}", count_of(line.cells.len() as u32, "field"));
-            return Row::malformed(line.number, &text.join("\t"), problem);
+            return Row::malformed(line.number, &line.cells.join("\t"), problem);
         }
         let cell = |column: Option<usize>| column.map(|column| line.cell(column));
         let status = cell(columns.status).map_or(RowStatus::Other, |cell| {
-            let status = classify(cell, self.verdict);
-            if status == RowStatus::Other {
+            // Most rows say what the one before them says.
+            if self.said.0 != cell {
+                self.said = (cell.to_owned(), classify(cell, self.verdict));
+            }
+            if self.said.1 == RowStatus::Other {
                 self.words.add(cell);
             }
-            status
+            self.said.1
         });
         let (value, problem) = value(cell(columns.metric).unwrap_or_default(), &mut self.unit);
-        let memory_cell = cell(columns.memory).unwrap_or_default();
-        let is_zero = quantity(memory_cell).is_some_and(|found| found.number.value == 0.0);
+        let memory = cell(columns.memory).and_then(quantity);
+        let is_zero = memory.as_ref().is_some_and(|found| found.value == 0.0);
+        let piece = |column: Option<usize>| cell(column).map(|cell| Piece::of(self.text, cell));
         Row {
             line: line.number,
-            commit: cell(columns.commit).map(str::to_owned),
+            commit: piece(columns.commit),
             value,
-            memory_gb: memory(memory_cell, *memory_unit),
+            memory_gb: memory.and_then(|found| found.memory(*memory_unit)),
             status,
-            description: cell(columns.description).unwrap_or_default().to_owned(),
-            problem,
+            description: piece(columns.description).unwrap_or_default(),
+            problem: problem.map(Into::into),
         }
         .without_empty_zero(is_zero)
     }
@@ -247,17 +255,16 @@ impl RowReader<'_> {
 /// numbers in another one do not compare.
 pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<String>) {
     let shown = || cut(cell.trim(), SHOWN);
-    match quantity(cell) {
-        Some(Quantity { number, unit: "" }) => (Some(number), None),
-        Some(Quantity { number, unit: own }) => {
-            if unit.is_empty() {
-                own.clone_into(unit);
-            }
-            let same = own.eq_ignore_ascii_case(unit);
-            (same.then_some(number), (!same).then(|| format!("`{}` is in `{own}`, others are in `{unit}`", shown())))
-        }
-        None => (None, (!is_nothing(cell)).then(|| format!("`{}` is no number", shown()))),
+    let Some(Quantity { value, digits, unit: own }) = quantity(cell) else {
+        return (None, (!is_nothing(cell)).then(|| format!("`{}` is no number", shown())));
+    };
+    if unit.is_empty() {
+        own.clone_into(unit);
     }
+    if own.is_empty() || own.eq_ignore_ascii_case(unit) {
+        return (Some(Number { value, raw: digits.into_owned() }), None);
+    }
+    (None, Some(format!("`{}` is in `{own}`, others are in `{unit}`", shown())))
 }
 
 /// What is no verdict: the words of a status column, how often each stands there, and lines beside the table.

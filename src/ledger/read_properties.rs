@@ -120,7 +120,7 @@ proptest! {
         segment in proptest::option::of(0usize..3),
     ) {
         let found = read(text.as_bytes(), &Said { metric: metric.as_deref(), direction: None, segment });
-        let counts = Report::of_ledger(&found).counts();
+        let counts = Report::of_ledger(found.clone()).counts();
         prop_assert_eq!(counts.total, counts.keep + counts.discard + counts.crash + counts.other + counts.malformed);
         prop_assert!(found.rows.len() <= text.split(['\n', '\r']).count());
         let plain = text.replace(',', "");
@@ -134,6 +134,6 @@ proptest! {
 
     #[test]
     fn noise_is_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
-        read(&bytes, &Said::default());
+        read(bytes, &Said::default());
     }
 }

@@ -25,7 +25,7 @@ fn a_plain_header_says_metric_and_direction() {
     let ledger = ledger(text);
     assert_eq!((ledger.metric.as_deref(), ledger.direction), (Some("val_bpb"), Direction::Lower));
     assert!(ledger.assumed.is_empty(), "{:?}", ledger.assumed);
-    let summary = Report::of_ledger(&ledger);
+    let summary = Report::of_ledger(ledger.clone());
     let expected = Counts { total: 5, keep: 2, discard: 1, crash: 1, other: 0, malformed: 1 };
     assert_eq!(summary.counts(), expected);
     let best = summary.best().unwrap();
@@ -45,7 +45,7 @@ fn our_own_rows_are_read_back() {
                 c72f1b30\t1.8589\t15.1\trejected\tmlp_ratio=8\n\
                 f10a2c88\tnan\toom\tfailed\tblock_size=4096 OOM\n";
     let ledger = ledger(text);
-    let counts = Report::of_ledger(&ledger).counts();
+    let counts = Report::of_ledger(ledger.clone()).counts();
     assert_eq!((counts.keep, counts.discard, counts.crash, counts.total), (1, 1, 1, 3));
     assert_eq!((ledger.rows[2].value.as_ref(), ledger.rows[2].memory_gb), (None, None));
 }
@@ -64,7 +64,7 @@ fn what_a_header_does_not_say_is_assumed_aloud() {
     let missing =
         read(text.as_bytes(), &Said { metric: Some("loss"), direction: Some(Direction::Lower), segment: None });
     assert!(missing.assumed[0].contains("no column is named `loss`"));
-    assert_eq!(Report::of_ledger(&missing).best(), None);
+    assert_eq!(Report::of_ledger(missing.clone()).best(), None);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn the_kept_rows_tell_the_direction_where_the_name_leaves_it_open() {
 fn a_missing_header_costs_no_row() {
     let found = ledger("abcdef1\t1.5\t2.0\tkeep\tfirst\nabcdef2\t1.25\t2.0\tkeep\tsecond\n");
     assert_eq!((found.rows.len(), found.metric.as_deref()), (2, None));
-    assert_eq!(Report::of_ledger(&found).best().unwrap().commit.as_deref(), Some("abcdef2"));
+    assert_eq!(Report::of_ledger(found.clone()).best().unwrap().commit.as_deref(), Some("abcdef2"));
     let foreign = ledger("HEAD\tmodel\t397.0\t3.5\tkeep\t\"x\nHEAD\tmodel\t397.0\t2.5\tdiscard\ty\n");
-    let summary = Report::of_ledger(&foreign);
+    let summary = Report::of_ledger(foreign.clone());
     assert_eq!((summary.counts().keep, summary.counts().discard, summary.counts().total), (1, 1, 2));
     assert!(foreign.assumed.iter().any(|sentence| sentence.contains("no header")));
     let third = of_metric("HEAD\tmodel\t397.0\t3.5\tkeep\tx\n", "3");
@@ -106,9 +106,9 @@ fn a_missing_header_costs_no_row() {
 #[test]
 fn flags_are_verdicts_and_no_verdict_makes_the_best_of_all() {
     let found = of_metric("sha\tloss\taccepted\na\t1.5\t1\nb\t1.0\t0\n", "loss");
-    assert_eq!(Report::of_ledger(&found).best().unwrap().commit.as_deref(), Some("a"));
+    assert_eq!(Report::of_ledger(found.clone()).best().unwrap().commit.as_deref(), Some("a"));
     let none = of_metric("loss\tnotes\n1.5\ta\n1.25\tb\n", "loss");
-    let summary = Report::of_ledger(&none);
+    let summary = Report::of_ledger(none.clone());
     assert_eq!((summary.counts().other, summary.best().unwrap().description.as_str()), (2, "b"));
 }
 
@@ -121,22 +121,25 @@ fn json_lines_say_metric_and_direction_in_their_config() {
                 {\"commit\":\"c\",\"metric\":4000.5,\"status\":\"keep\",\"metrics\":{\"allocs\":7}}\n";
     let found = ledger(text);
     assert_eq!((found.metric.as_deref(), found.direction), (Some("µs"), Direction::Higher));
-    let summary = Report::of_ledger(&found);
+    let summary = Report::of_ledger(found.clone());
     assert_eq!((summary.counts().total, summary.counts().malformed, summary.counts().crash), (4, 1, 1));
     assert_eq!(summary.best().unwrap().value.as_ref().unwrap().value, 4000.5);
-    assert_eq!(summary.baseline().unwrap().description, "base");
+    assert_eq!(summary.baseline().unwrap().description.as_str(), "base");
     assert_eq!((found.rows[1].value.as_ref(), found.rows[2].line), (None, 4));
     let other = of_metric(text, "allocs");
-    assert_eq!(Report::of_ledger(&other).best().unwrap().commit.as_deref(), Some("c"));
+    assert_eq!(Report::of_ledger(other.clone()).best().unwrap().commit.as_deref(), Some("c"));
 }
 
 #[test]
 fn utf_16_and_nothing_at_all_are_ledgers() {
     let text = "commit\tval_bpb\tstatus\na\t1.5\tkeep\n";
     let bytes: Vec<u8> = [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    assert_eq!(read(&bytes, &Said::default()), ledger(text));
+    assert_eq!(read(bytes, &Said::default()), ledger(text));
     let empty = ledger("");
-    assert_eq!((Report::of_ledger(&empty).counts(), Report::of_ledger(&empty).best()), (Counts::default(), None));
+    assert_eq!(
+        (Report::of_ledger(empty.clone()).counts(), Report::of_ledger(empty.clone()).best()),
+        (Counts::default(), None)
+    );
     let header = ledger("commit\tval_bpb\tmemory_gb\tstatus\tdescription\n");
     assert_eq!((header.metric.as_deref(), header.rows.len()), (Some("val_bpb"), 0));
 }
@@ -172,7 +175,7 @@ fn a_zero_is_a_number_only_where_it_can_be_one() {
 #[test]
 fn words_that_nobody_knows_are_told_and_other_words_taken_where_no_row_says_keep() {
     let found = ledger("commit\tloss\tstatus\na\t2\tBASELINE\nb\t1\tkeep\nc\t1\terror\nd\t1\tok\ne\t1\tok\n");
-    let counts = Report::of_ledger(&found).counts();
+    let counts = Report::of_ledger(found.clone()).counts();
     assert_eq!((counts.keep, counts.crash, counts.other), (1, 0, 4));
     assert!(found.assumed[0].ends_with("counted as other: `error` (1), `ok` (2)"), "{:?}", found.assumed);
     let found = ledger("commit\tloss\tstatus\na\t2\taccepted\nb\t1\terror\nc\t1\tpending\n");
@@ -180,15 +183,15 @@ fn words_that_nobody_knows_are_told_and_other_words_taken_where_no_row_says_keep
     assert_eq!(statuses, [RowStatus::Keep, RowStatus::Crash, RowStatus::Other]);
     assert!(found.assumed[0].contains("`accepted` is keep, `error` is crash"), "{:?}", found.assumed);
     let found = ledger("commit\tloss\tstatus\na\t2\tpending\nb\t1\terror\n");
-    assert_eq!(Report::of_ledger(&found).counts().other, 2);
+    assert_eq!(Report::of_ledger(found.clone()).counts().other, 2);
 }
 
 #[test]
 fn a_row_that_says_baseline_is_it_where_the_first_has_no_number() {
     let found = ledger("commit\tloss\tstatus\na\tnan\tcrash\nb\t2\tbaseline\nc\t1\tkeep\n");
-    assert_eq!(Report::of_ledger(&found).baseline().unwrap().commit.as_deref(), Some("b"));
+    assert_eq!(Report::of_ledger(found.clone()).baseline().unwrap().commit.as_deref(), Some("b"));
     let found = ledger("commit\tloss\tstatus\na\t3\tkeep\nb\t2\tbaseline\n");
-    assert_eq!(Report::of_ledger(&found).baseline().unwrap().commit.as_deref(), Some("a"));
+    assert_eq!(Report::of_ledger(found.clone()).baseline().unwrap().commit.as_deref(), Some("a"));
 }
 
 #[test]
@@ -251,7 +254,7 @@ fn json_lines_have_segments_of_which_the_newest_is_read() {
     }
     let bare =
         ledger("{\"step\":1,\"val_loss\":\"2.5\",\"kept\":true}\n{\"step\":2,\"val_loss\":2.0,\"kept\":false}\n");
-    assert_eq!((bare.metric.as_deref(), Report::of_ledger(&bare).counts().discard), (Some("val_loss"), 1));
+    assert_eq!((bare.metric.as_deref(), Report::of_ledger(bare.clone()).counts().discard), (Some("val_loss"), 1));
 }
 
 #[test]

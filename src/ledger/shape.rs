@@ -1,11 +1,9 @@
 //! What the columns of a ledger's table are, by its header or by what stands in it.
 
-use csv::StringRecord;
-
-use super::cell::{memory, number, quantity};
+use super::cell::{Quantity, number, quantity};
 use super::columns::{Columns, is_without_unit, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
-use super::table::{Form, Line, Lines};
+use super::table::{Cells, Form, Line, Lines};
 
 /// Karpathy's columns, for a file of his shape without a header; the second is named after the metric.
 const KARPATHY: [&str; 5] = ["commit", "metric", "memory_gb", "status", "description"];
@@ -84,7 +82,7 @@ impl Shape {
     }
 
     /// Finds the columns by their names.
-    fn with_header(self, header: Vec<String>, sample: &Sample, assumed: &mut Vec<String>) -> Self {
+    fn with_header(self, header: Vec<String>, sample: &Sample<'_>, assumed: &mut Vec<String>) -> Self {
         let mut columns = Columns::by_name(&header, self.metric.as_deref());
         let likely = || columns.likely_metric(&header, |column| sample.mostly(&is_number, column));
         let second = [columns.memory, columns.status, columns.description].iter().all(|column| *column != Some(1));
@@ -114,14 +112,16 @@ impl Shape {
         let mut unit = columns.memory.and_then(|column| memory_unit(&header[column])).unwrap_or(1.0);
         if let Some(column) = columns.memory.filter(|&column| is_without_unit(&header[column])) {
             let name = &header[column];
-            let bare =
-                |cell: &str| quantity(cell).filter(|found| found.unit.is_empty()).map(|found| found.number.value);
-            if sample.any(&|cell| bare(cell).is_some_and(|value| value >= SURELY_MIB), column) {
+            let any = |test: &dyn Fn(&Quantity<'_>) -> bool| {
+                let is_bare = |cell: &str| quantity(cell).is_some_and(|found| found.unit.is_empty() && test(&found));
+                sample.any(&is_bare, column)
+            };
+            if any(&|found| found.value >= SURELY_MIB) {
                 unit = 1024.0;
                 assumed.push(format!(
                     "`{name}` is in MiB, as its numbers are large; `{name}_gb` as its name says otherwise"
                 ));
-            } else if sample.any(&|cell| bare(cell).is_some() && memory(cell, 1.0).is_some(), column) {
+            } else if any(&|found| found.memory(1.0).is_some()) {
                 assumed.push(format!("`{name}` is in GiB; `{name}_mb` as its name says otherwise"));
             }
         }
@@ -137,7 +137,7 @@ impl Shape {
     }
 
     /// Finds the columns by what stands in them. The metric may be said as the number of its column, from 1.
-    fn without_header(self, sample: &Sample, assumed: &mut Vec<String>) -> Self {
+    fn without_header(self, sample: &Sample<'_>, assumed: &mut Vec<String>) -> Self {
         let width = self.width;
         let is_verdict = |cell: &str| classify(cell, Verdict::Word) != RowStatus::Other;
         let status = (0..width).find(|&column| sample.mostly(&is_verdict, column));
@@ -196,14 +196,14 @@ fn is_hash(cell: &str) -> bool {
 }
 
 /// The first well-formed rows.
-struct Sample {
-    rows: Vec<StringRecord>,
+struct Sample<'a> {
+    rows: Vec<Cells<'a>>,
     width: usize,
 }
 
-impl Sample {
+impl Sample<'_> {
     fn count(&self, test: &dyn Fn(&str) -> bool, column: usize) -> usize {
-        self.rows.iter().filter(|row| row.get(column).is_some_and(test)).count()
+        self.rows.iter().filter(|row| row.get(column).is_some_and(|cell| test(cell))).count()
     }
 
     /// Whether most cells of a column are of a kind; of no rows all are.

@@ -138,7 +138,7 @@ pub fn read_file(path: &Path, said: &Said<'_>) -> Result<Ledger, SourceError> {
     if let Some(what) = not_text(&bytes[..bytes.len().min(HEAD)]) {
         return Err(SourceError::Binary { path: path.to_owned(), what });
     }
-    let ledger = read(&bytes, said);
+    let ledger = read(bytes, said);
     match said.segment {
         Some(wanted) if wanted == 0 || wanted > ledger.segments.len() => {
             Err(SourceError::NoSegment { path: path.to_owned(), wanted, there: ledger.segments })

@@ -1,8 +1,9 @@
 //! Ledgers as tables: lines of cells, whatever stands between the cells.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use csv::StringRecord;
+use memchr::memchr_iter;
 
 use super::text::TextLines;
 
@@ -69,17 +70,20 @@ pub(super) fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
+/// The cells of a line: pieces of the text where they stand in it as they are.
+pub(super) type Cells<'a> = Vec<Cow<'a, str>>;
+
 /// A line of cells that is neither blank nor a comment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Line {
+pub(super) struct Line<'a> {
     /// The line in the file at which it begins, from 1.
     pub(super) number: u64,
-    pub(super) cells: StringRecord,
+    pub(super) cells: Cells<'a>,
 }
 
-impl Line {
+impl Line<'_> {
     pub(super) fn cell(&self, column: usize) -> &str {
-        self.cells.get(column).unwrap_or_default()
+        self.cells.get(column).map_or("", |cell| cell)
     }
 }
 
@@ -104,7 +108,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads the next line of cells into `line`; false at the end.
-    pub(super) fn read(&mut self, line: &mut Line) -> bool {
+    pub(super) fn read(&mut self, line: &mut Line<'a>) -> bool {
         while let Some((number, text)) = self.next_line() {
             if is_comment(text) {
                 self.comment = Some((number, text));
@@ -132,10 +136,10 @@ impl<'a> Lines<'a> {
     }
 
     /// Takes a comment's text apart as a line of cells.
-    pub(super) fn comment_cells(&self) -> Option<(u64, StringRecord)> {
+    pub(super) fn comment_cells(&self) -> Option<(u64, Cells<'a>)> {
         let (number, text) = self.comment?;
         let text = text.trim_start();
-        let mut cells = StringRecord::new();
+        let mut cells = Cells::new();
         // `# commit` is a commented header, `#` alone a column's name.
         self.split(if text.starts_with("#\t") { text } else { text.trim_start_matches('#') }, &mut cells);
         Some((number, cells))
@@ -157,10 +161,10 @@ impl<'a> Lines<'a> {
         Some(self.ahead[place].1)
     }
 
-    fn split(&self, text: &str, cells: &mut StringRecord) {
+    fn split(&self, text: &'a str, cells: &mut Cells<'a>) {
         cells.clear();
         match self.form {
-            Form::Tabs | Form::JsonLines => text.split('\t').for_each(|cell| cells.push_field(cell)),
+            Form::Tabs | Form::JsonLines => split_tabs(text, cells),
             Form::Commas => split_quoted(text, ',', cells),
             Form::Semicolons => split_quoted(text, ';', cells),
             Form::Markdown => split_bars(text, cells),
@@ -169,11 +173,10 @@ impl<'a> Lines<'a> {
 
     /// Joins a row of too few cells that ends in an open quote with the lines behind it that are no rows either, where
     /// that makes a row: a line break within a quoted cell. Other quotes are characters.
-    fn mend_torn(&mut self, text: &'a str, cells: &mut StringRecord) {
+    fn mend_torn(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         let Some(width) = self.width else { return };
         let opens = |cell: &str| cell.starts_with('"') && !cell[1..].ends_with('"');
-        let last = cells.get(cells.len().saturating_sub(1)).unwrap_or_default();
-        if cells.len() > width || !opens(last) {
+        if cells.len() > width || !cells.last().is_some_and(|last| opens(last)) {
             return;
         }
         for place in 0..LONGEST_CELL {
@@ -191,7 +194,7 @@ impl<'a> Lines<'a> {
 
     /// Joins a line that ends within a quoted cell with the lines up to the one that ends the cell. A quote that is never ended
     /// is a character.
-    fn mend_open(&mut self, text: &'a str, cells: &mut StringRecord) {
+    fn mend_open(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         if is_balanced(text) {
             return;
         }
@@ -207,31 +210,40 @@ impl<'a> Lines<'a> {
 
     /// Joins a line with those up to a place among the next ones, where that makes a row of this width, or any row where none is
     /// known.
-    fn join(&mut self, text: &str, place: usize, sign: char, width: Option<usize>, cells: &mut StringRecord) {
+    fn join(&mut self, text: &str, place: usize, sign: char, width: Option<usize>, cells: &mut Cells<'a>) {
         let joined = self.ahead.iter().take(place + 1).fold(text.to_owned(), |joined, (_, next)| joined + "\n" + next);
-        let mut whole = StringRecord::new();
+        let mut whole = Cells::new();
         split_quoted(&joined, sign, &mut whole);
         if width.is_none_or(|width| whole.len() == width) {
             self.ahead.drain(..=place);
-            *cells = whole;
+            *cells = whole.into_iter().map(|cell| Cow::Owned(cell.into_owned())).collect();
         }
     }
 }
 
 fn is_balanced(text: &str) -> bool {
-    memchr::memchr_iter(b'"', text.as_bytes()).count().is_multiple_of(2)
+    memchr_iter(b'"', text.as_bytes()).count().is_multiple_of(2)
+}
+
+fn split_tabs<'a>(text: &'a str, cells: &mut Cells<'a>) {
+    let mut from = 0;
+    for tab in memchr_iter(b'\t', text.as_bytes()) {
+        cells.push(Cow::Borrowed(&text[from..tab]));
+        from = tab + 1;
+    }
+    cells.push(Cow::Borrowed(&text[from..]));
 }
 
 /// Splits at a sign that does not stand in a quoted cell; `""` in one is a quote. A quote elsewhere, or one that is not ended
 /// in front of the sign, is a character.
-fn split_quoted(text: &str, sign: char, cells: &mut StringRecord) {
+fn split_quoted<'a>(text: &'a str, sign: char, cells: &mut Cells<'a>) {
     let mut rest = text;
     loop {
         let (cell, behind) = quoted_cell(rest, sign).unwrap_or_else(|| match rest.split_once(sign) {
-            Some((cell, behind)) => (cell.to_owned(), Some(behind)),
-            None => (rest.to_owned(), None),
+            Some((cell, behind)) => (Cow::Borrowed(cell), Some(behind)),
+            None => (Cow::Borrowed(rest), None),
         });
-        cells.push_field(&cell);
+        cells.push(cell);
         match behind {
             Some(behind) => rest = behind,
             None => return,
@@ -240,7 +252,7 @@ fn split_quoted(text: &str, sign: char, cells: &mut StringRecord) {
 }
 
 /// The quoted cell at the start of `text` without its quotes, and what stands behind the sign that ends it.
-fn quoted_cell(text: &str, sign: char) -> Option<(String, Option<&str>)> {
+fn quoted_cell(text: &str, sign: char) -> Option<(Cow<'_, str>, Option<&str>)> {
     let inner = text.trim_start_matches(' ').strip_prefix('"')?;
     let mut from = 0;
     loop {
@@ -250,7 +262,8 @@ fn quoted_cell(text: &str, sign: char) -> Option<(String, Option<&str>)> {
             from = end + 2;
             continue;
         }
-        let cell = inner[..end].replace("\"\"", "\"");
+        let cell = &inner[..end];
+        let cell = if from == 0 { Cow::Borrowed(cell) } else { Cow::Owned(cell.replace("\"\"", "\"")) };
         let behind = behind.trim_start_matches(' ');
         return match behind.strip_prefix(sign) {
             Some(behind) => Some((cell, Some(behind))),
@@ -260,14 +273,14 @@ fn quoted_cell(text: &str, sign: char) -> Option<(String, Option<&str>)> {
 }
 
 /// Splits a line of a Markdown table; `\|` is a bar, and emphasis around a cell goes.
-fn split_bars(text: &str, cells: &mut StringRecord) {
+fn split_bars(text: &str, cells: &mut Cells<'_>) {
     let text = text.trim();
     let text = text.strip_prefix('|').unwrap_or(text);
     let mut cell = String::new();
     let mut push = |cell: &mut String| {
         let shown = cell.trim();
         let bare = ["**", "`", "*"].iter().find_map(|mark| shown.strip_prefix(mark)?.strip_suffix(mark));
-        cells.push_field(bare.unwrap_or(shown));
+        cells.push(Cow::Owned(bare.unwrap_or(shown).to_owned()));
         cell.clear();
     };
     let mut chars = text.chars().peekable();

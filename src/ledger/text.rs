@@ -1,15 +1,19 @@
 //! The bytes of a ledger as text, and its physical lines.
 
-use std::borrow::Cow;
-
 use memchr::memchr;
 
 /// Bytes to text: UTF-8, or UTF-16 by its mark; what is neither becomes replacement characters. UTF-8 is not copied.
-pub(super) fn decode(bytes: &[u8]) -> Cow<'_, str> {
-    let unit: fn([u8; 2]) -> u16 = match bytes {
+pub(super) fn decode(mut bytes: Vec<u8>) -> String {
+    let unit: fn([u8; 2]) -> u16 = match &bytes[..] {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
         [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => return String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)),
+        _ => {
+            if bytes.starts_with(b"\xef\xbb\xbf") {
+                bytes.drain(..3);
+            }
+            return String::from_utf8(bytes)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        }
     };
     let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()

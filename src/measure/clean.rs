@@ -27,6 +27,21 @@ enum Escape {
     TextEnding(usize),
 }
 
+/// The byte order mark at the start of a log: how its bytes are to be read, and how long the mark is.
+fn mark(head: &[u8]) -> Option<(Encoding, usize)> {
+    match head {
+        [0xff, 0xfe, ..] => Some((Encoding::Utf16 { big_endian: false }, 2)),
+        [0xfe, 0xff, ..] => Some((Encoding::Utf16 { big_endian: true }, 2)),
+        [0xef, 0xbb, 0xbf, ..] => Some((Encoding::Bytes, 3)),
+        _ => None,
+    }
+}
+
+/// Whether a log begins with a byte order mark: its first three bytes, or all of them, decide.
+pub fn has_mark(head: &[u8]) -> bool {
+    mark(head).is_some()
+}
+
 /// Takes a log's bytes in any pieces and gives them without byte order mark and terminal escapes, UTF-16 as UTF-8.
 ///
 /// Escapes that move the cursor to another line or column end the line. The output does not depend on how the input
@@ -46,6 +61,11 @@ pub(super) struct Cleaner {
 impl Cleaner {
     pub(super) fn new() -> Self {
         Cleaner { encoding: Encoding::Undecided, escape: Escape::Ground, head: Vec::new(), half: None, surrogate: None }
+    }
+
+    /// For bytes that begin behind a line break, where no escape is open, of a log without a mark.
+    pub(super) fn behind_break() -> Self {
+        Cleaner { encoding: Encoding::Bytes, ..Cleaner::new() }
     }
 
     /// Appends what `chunk` amounts to.
@@ -78,12 +98,10 @@ impl Cleaner {
 
     /// Reads the byte order mark; drops it from `head`.
     fn decide(&mut self, complete: bool) {
-        let (encoding, mark) = match self.head.as_slice() {
-            [0xff, 0xfe, ..] => (Encoding::Utf16 { big_endian: false }, 2),
-            [0xfe, 0xff, ..] => (Encoding::Utf16 { big_endian: true }, 2),
-            [0xef, 0xbb, 0xbf, ..] => (Encoding::Bytes, 3),
-            [0xff] | [0xfe] | [0xef] | [0xef, 0xbb] if !complete => return,
-            _ => (Encoding::Bytes, 0),
+        let (encoding, mark) = match (mark(&self.head), self.head.as_slice()) {
+            (Some(mark), _) => mark,
+            (None, [0xff] | [0xfe] | [0xef] | [0xef, 0xbb]) if !complete => return,
+            (None, _) => (Encoding::Bytes, 0),
         };
         self.encoding = encoding;
         self.head.drain(..mark);
@@ -129,9 +147,14 @@ impl Cleaner {
                 let plain = memchr(ESC, &bytes[at..]).unwrap_or(bytes.len() - at);
                 out.extend_from_slice(&bytes[at..at + plain]);
                 at += plain;
-                if at < bytes.len() {
-                    self.escape = Escape::Started;
-                    at += 1;
+                let Some((_, behind)) = bytes[at..].split_first() else { return };
+                at += 1;
+                match control_sequence(behind) {
+                    Some((length, last)) => {
+                        at += length;
+                        out.extend(moved(last));
+                    }
+                    None => self.escape = Escape::Started,
                 }
             } else if self.step(bytes[at], out) {
                 at += 1;
@@ -159,11 +182,7 @@ impl Cleaner {
             Escape::Control(length) => match byte {
                 0x20..=0x3f if length < LONGEST_CONTROL => (Escape::Control(length + 1), true),
                 0x40..=0x7e => {
-                    match byte {
-                        b'A' | b'B' | b'E'..=b'H' | b'd' | b'f' => out.push(b'\n'),
-                        b'C' | b'D' => out.push(b' '),
-                        _ => {}
-                    }
+                    out.extend(moved(byte));
                     (Escape::Ground, true)
                 }
                 _ => (Escape::Ground, false),
@@ -182,6 +201,23 @@ impl Cleaner {
         };
         self.escape = next;
         taken
+    }
+}
+
+/// The length and the last byte of the control sequence whose escape byte stands before `bytes`, if all of it is there.
+fn control_sequence(bytes: &[u8]) -> Option<(usize, u8)> {
+    let parameters = bytes.strip_prefix(b"[")?;
+    let length = parameters.iter().take(LONGEST_CONTROL).take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
+    let last = *parameters.get(length)?;
+    matches!(last, 0x40..=0x7e).then_some((length + 2, last))
+}
+
+/// What stands for a control sequence in the plain text, by its last byte.
+fn moved(last: u8) -> Option<u8> {
+    match last {
+        b'A' | b'B' | b'E'..=b'H' | b'd' | b'f' => Some(b'\n'),
+        b'C' | b'D' => Some(b' '),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::number::whole;
-use super::scanner::Found;
+use super::search::Found;
 
 /// Why a metric file has no number.
 #[derive(Debug, thiserror::Error)]

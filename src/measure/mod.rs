@@ -9,14 +9,17 @@ mod name;
 mod number;
 mod plain;
 mod scanner;
+mod search;
 mod summary;
 mod trace;
 mod verdict;
 mod vocabulary;
 
+pub use clean::has_mark;
 pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file};
 pub use plain::PlainText;
-pub use scanner::{Found, LogSummary, PatternError, Scanner};
+pub use scanner::{LogSummary, Scanner};
+pub use search::{Found, PatternError};
 pub use summary::{last_lines, plain_text};
 pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge};

@@ -1,41 +1,19 @@
 //! The one pass over a log.
 
-use memchr::{memchr2, memmem, memrchr2};
-use regex::bytes::Regex;
+use memchr::memrchr2;
 use serde::{Deserialize, Serialize};
 
 use super::clean::Cleaner;
-use super::name::{LEFT, RIGHT, value_between};
-use super::number::{Value, whole};
-use super::summary::{Tail, pairs};
+use super::name::{LEFT, RIGHT};
+use super::search::{Found, Hits, Named, Pattern, PatternError};
+use super::summary::{KEPT, last_lines_of, pairs, shown};
 use crate::domain::{MetricSource, MetricSpec, Number};
 
 /// How much of a push is worked on at a time, in bytes.
 const BLOCK: usize = 64 * 1024;
 
-/// How much of a line a pattern sees at once, in bytes; a longer line is seen in pieces that overlap by [`OVERLAP`].
-const PIECE: usize = 64 * 1024;
-
-const OVERLAP: usize = 8 * 1024;
-
-/// What the last mention of the metric said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Found {
-    /// A finite number.
-    Number(Number),
-    /// `nan`, `inf` or a number too large for a double, as it was written.
-    NotFinite(String),
-}
-
-impl From<Value> for Found {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Finite(number) => Found::Number(number),
-            Value::NotFinite(raw) => Found::NotFinite(raw),
-        }
-    }
-}
+/// How many plain bytes are held before all but the last ones are forgotten.
+const WINDOW: usize = 4 * KEPT;
 
 /// What a log says, of bounded size whatever the log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -46,50 +24,13 @@ pub struct LogSummary {
     /// Every number that the last 64 KiB give with a name, in the log's order; each name once, with its last number;
     /// at most 256 names.
     pub metrics: Vec<(String, Number)>,
-    /// Memory in GiB: the last `memory_gb`, else the last `peak_vram_mb` / 1024.
+    /// Memory in GiB: the last `memory_gb`, or `peak_vram_mb` / 1024 where that stands behind it.
     pub memory_gb: Option<f64>,
     /// Whether the log holds nothing but blanks.
     pub empty: bool,
     /// The last lines, at most 64 KiB of text: no escapes, lines cut at 4 KiB, and of progress that carriage returns
     /// overwrote only what stayed.
     pub tail: String,
-}
-
-/// Why a metric cannot be looked for.
-#[derive(Debug, thiserror::Error)]
-pub enum PatternError {
-    /// The name is empty or spans lines.
-    #[error("`{0}` is no name that a line of a log can hold")]
-    Name(String),
-    /// The pattern is no regular expression.
-    #[error("the metric's pattern cannot be read")]
-    Syntax(#[source] regex::Error),
-    /// The pattern does not say where the number stands.
-    #[error("the metric's pattern `{pattern}` has {groups} groups, not one")]
-    Groups {
-        /// The pattern.
-        pattern: String,
-        /// How many groups it has.
-        groups: usize,
-    },
-}
-
-impl PatternError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            PatternError::Name(_) => "give the metric's name as the log prints it: `--metric val_bpb`".to_owned(),
-            PatternError::Syntax(_) => {
-                r"put the pattern into single quotes and escape `(`, `[`, `+` with a backslash: `--metric-regex 'loss \(mean\): ([0-9.]+)'`"
-                    .to_owned()
-            }
-            PatternError::Groups { .. } => {
-                "put parentheses around the number and nothing else; `(?:…)` groups without counting: \
-                 `--metric-regex 'loss: ([0-9.]+)'`"
-                    .to_owned()
-            }
-        })
-    }
 }
 
 /// Reads a log in any pieces, while it grows if need be, and remembers the last number of the metric.
@@ -99,11 +40,17 @@ impl PatternError {
 pub struct Scanner {
     cleaner: Cleaner,
     metric: Metric,
+    hits: Hits,
     memory_gb: Named,
     peak_vram_mb: Named,
-    /// Plain bytes that are not searched yet, behind as many searched ones as a name's left side may need.
+    /// What the last mention of memory that is finite said, in GiB.
+    memory: Option<f64>,
+    /// The last plain bytes: those that are not searched yet behind as many as the summary needs.
     window: Vec<u8>,
-    tail: Tail,
+    /// Whether there were plain bytes before those in the window.
+    forgotten: bool,
+    /// Where in the window names are not looked for yet.
+    resume: usize,
     blank: bool,
 }
 
@@ -136,15 +83,22 @@ impl Scanner {
             }
             MetricSource::File { .. } => Metric::Elsewhere,
         };
-        Ok(Scanner {
-            cleaner: Cleaner::new(),
+        Ok(Scanner::of(metric, Cleaner::new()))
+    }
+
+    fn of(metric: Metric, cleaner: Cleaner) -> Self {
+        Scanner {
+            cleaner,
             metric,
+            hits: Hits::default(),
             memory_gb: Named::new("memory_gb"),
             peak_vram_mb: Named::new("peak_vram_mb"),
-            window: Vec::new(),
-            tail: Tail::default(),
+            memory: None,
+            window: Vec::with_capacity(WINDOW + 2 * BLOCK),
+            forgotten: false,
+            resume: 0,
             blank: true,
-        })
+        }
     }
 
     /// Reads the log's next bytes.
@@ -156,13 +110,41 @@ impl Scanner {
         }
     }
 
+    /// A scanner for the same metric that has read nothing, for a part of a log without a byte order mark: whole lines, from
+    /// behind a line break or the log's start on.
+    pub fn for_part(&self) -> Self {
+        let metric = match &self.metric {
+            Metric::Named { name, search } => Metric::Named { name: name.clone(), search: search.clone() },
+            Metric::Pattern { name, search } => Metric::Pattern { name: name.clone(), search: Box::new(search.anew()) },
+            Metric::Elsewhere => Metric::Elsewhere,
+        };
+        Scanner::of(metric, Cleaner::behind_break())
+    }
+
+    /// Takes what a scanner for the lines right before this one's part found there: then this is the scanner of both.
+    pub fn put_before(&mut self, earlier: Scanner) {
+        self.hits.found = self.hits.found.take().or(earlier.hits.found);
+        self.hits.finite = self.hits.finite.take().or(earlier.hits.finite);
+        self.memory = self.memory.or(earlier.memory);
+        self.blank &= earlier.blank;
+        if self.forgotten || self.window.len() > KEPT {
+            self.forgotten |= !earlier.window.is_empty();
+        } else {
+            self.forgotten = earlier.forgotten;
+            self.resume += earlier.window.len();
+            self.window.splice(..0, earlier.window);
+        }
+    }
+
+    /// Whether nothing that stands before the lines of this scanner can change what they say.
+    pub fn is_settled(&self) -> bool {
+        let has_metric = self.hits.found.is_some() || matches!(self.metric, Metric::Elsewhere);
+        has_metric && self.memory.is_some() && (self.forgotten || self.window.len() > KEPT)
+    }
+
     /// The last finite number of the metric so far; a line counts when it is complete.
     pub fn last(&self) -> Option<&Number> {
-        match &self.metric {
-            Metric::Named { search, .. } => search.hits.last(),
-            Metric::Pattern { search, .. } => search.hits.last(),
-            Metric::Elsewhere => None,
-        }
+        self.hits.finite.as_ref()
     }
 
     /// What the log said, now that it is over.
@@ -170,12 +152,9 @@ impl Scanner {
         let start = self.window.len();
         self.cleaner.finish(&mut self.window);
         self.take(start, true);
-        let found = match &self.metric {
-            Metric::Named { search, .. } => search.hits.found.clone(),
-            Metric::Pattern { search, .. } => search.hits.found.clone(),
-            Metric::Elsewhere => None,
-        };
-        let mut metrics = pairs(self.tail.bytes());
+        let found = self.hits.found;
+        let lines = last_lines_of(&self.window, self.forgotten);
+        let mut metrics = pairs(lines);
         if let Metric::Named { name, .. } | Metric::Pattern { name, .. } = &self.metric {
             match &found {
                 Some(Found::Number(number)) => match metrics.iter_mut().find(|(known, _)| known == name) {
@@ -185,173 +164,46 @@ impl Scanner {
                 _ => metrics.retain(|(known, _)| known != name),
             }
         }
-        let gigabytes = self.memory_gb.number();
-        let memory_gb = gigabytes.or_else(|| self.peak_vram_mb.number().map(|megabytes| megabytes / 1024.0));
-        LogSummary { found, metrics, memory_gb, empty: self.blank, tail: self.tail.text() }
+        let memory_gb = self.memory.filter(|memory| *memory >= 0.0);
+        LogSummary { found, metrics, memory_gb, empty: self.blank, tail: shown(lines) }
     }
 
     /// Works on the plain bytes from `start` on.
     fn take(&mut self, start: usize, end: bool) {
         let new = &self.window[start..];
-        self.tail.push(new);
         self.blank = self.blank && new.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0);
-        let mut keep = self.memory_gb.search(&self.window, end).min(self.peak_vram_mb.search(&self.window, end));
+        let names = self.resume..if end { self.window.len() } else { self.complete() };
         match &mut self.metric {
             Metric::Named { search, .. } => {
-                keep = keep.min(search.search(&self.window, end));
+                let (found, finite) = search.last_in(&self.window, names.clone());
+                self.hits.go_on(found, finite.map(|(_, number)| number));
             }
-            Metric::Pattern { search, .. } => {
-                search.push(&self.window[start..], end);
-            }
+            Metric::Pattern { search, .. } => search.push(new, end, &mut self.hits),
             Metric::Elsewhere => {}
         }
-        let done = keep.saturating_sub(LEFT);
-        self.window.drain(..done);
-        self.memory_gb.resume -= done;
-        self.peak_vram_mb.resume -= done;
-        if let Metric::Named { search, .. } = &mut self.metric {
-            search.resume -= done;
-        }
-    }
-}
-
-/// What the mentions of a name said.
-#[derive(Debug, Default)]
-struct Hits {
-    found: Option<Found>,
-    /// The last finite number, where `found` is none.
-    finite: Option<Number>,
-}
-
-impl Hits {
-    fn add(&mut self, value: Value) {
-        if let Some(Found::Number(number)) = self.found.replace(value.into()) {
-            self.finite = Some(number);
+        let gigabytes = self.memory_gb.last_in(&self.window, names.clone()).1;
+        let megabytes = self.peak_vram_mb.last_in(&self.window, names.clone()).1;
+        let gigabytes = gigabytes.map(|(at, number)| (at, number.value));
+        let megabytes = megabytes.map(|(at, number)| (at, number.value / 1024.0));
+        let newest = gigabytes.into_iter().chain(megabytes).max_by_key(|(at, _)| *at);
+        self.memory = newest.map(|(_, memory)| memory).or(self.memory);
+        self.resume = names.end;
+        if self.window.len() > WINDOW {
+            let done = self.resume.saturating_sub(LEFT).min(self.window.len() - KEPT);
+            self.window.drain(..done);
+            self.resume -= done;
+            self.forgotten |= done > 0;
         }
     }
 
-    fn last(&self) -> Option<&Number> {
-        match &self.found {
-            Some(Found::Number(number)) => Some(number),
-            _ => self.finite.as_ref(),
-        }
-    }
-}
-
-/// The search for a name.
-#[derive(Debug)]
-struct Named {
-    finder: memmem::Finder<'static>,
-    length: usize,
-    /// Where in the window the search goes on.
-    resume: usize,
-    hits: Hits,
-}
-
-impl Named {
-    fn new(name: &str) -> Self {
-        Named { finder: memmem::Finder::new(name).into_owned(), length: name.len(), resume: 0, hits: Hits::default() }
-    }
-
-    fn number(&self) -> Option<f64> {
-        match &self.hits.found {
-            Some(Found::Number(number)) if number.value >= 0.0 => Some(number.value),
-            _ => None,
-        }
-    }
-
-    /// Looks at every name in `window` whose right side is complete; returns where the search will go on.
-    fn search(&mut self, window: &[u8], end: bool) -> usize {
-        while let Some(offset) = self.finder.find(&window[self.resume..]) {
-            let at = self.resume + offset;
-            let behind = &window[at + self.length..];
-            let limit = behind.len().min(RIGHT);
-            let line_end = memchr2(b'\n', b'\r', &behind[..limit]);
-            if line_end.is_none() && limit < RIGHT && !end {
-                self.resume = at;
-                return at;
-            }
-            let before = &window[at.saturating_sub(LEFT)..at];
-            let left = &before[memrchr2(b'\n', b'\r', before).map_or(0, |brk| brk + 1)..];
-            let right = &behind[..line_end.unwrap_or(limit)];
-            let cut = line_end.is_none() && limit == RIGHT;
-            if let Some(value) = value_between(left, right, cut) {
-                self.hits.add(value);
-            }
-            self.resume = at + 1;
-        }
-        self.resume = self.resume.max((window.len() + 1).saturating_sub(self.length));
-        self.resume
-    }
-}
-
-/// The search for a pattern.
-#[derive(Debug)]
-struct Pattern {
-    regex: Regex,
-    /// The start of a line that is not complete.
-    line: Vec<u8>,
-    /// Where in `line` matches may begin: those before were seen in the piece before.
-    from: usize,
-    hits: Hits,
-}
-
-impl Pattern {
-    fn new(pattern: &str) -> Result<Self, PatternError> {
-        let regex = Regex::new(pattern).map_err(PatternError::Syntax)?;
-        let groups = regex.captures_len() - 1;
-        if groups != 1 {
-            return Err(PatternError::Groups { pattern: pattern.to_owned(), groups });
-        }
-        Ok(Pattern { regex, line: Vec::new(), from: 0, hits: Hits::default() })
-    }
-
-    fn push(&mut self, mut bytes: &[u8], end: bool) {
-        while let Some(line_end) = memchr2(b'\n', b'\r', bytes) {
-            if self.line.is_empty() && line_end < PIECE {
-                self.look(&bytes[..line_end], 0, usize::MAX);
-            } else {
-                self.grow(&bytes[..line_end]);
-                self.close();
-            }
-            bytes = &bytes[line_end + 1..];
-        }
-        self.grow(bytes);
-        if end {
-            self.close();
-        }
-    }
-
-    fn grow(&mut self, mut bytes: &[u8]) {
-        while self.line.len() + bytes.len() >= PIECE {
-            let (now, later) = bytes.split_at(PIECE - self.line.len());
-            self.line.extend_from_slice(now);
-            bytes = later;
-            let piece = std::mem::take(&mut self.line);
-            self.look(&piece, self.from, PIECE - OVERLAP / 2);
-            self.line.extend_from_slice(&piece[PIECE - OVERLAP..]);
-            self.from = OVERLAP / 2;
-        }
-        self.line.extend_from_slice(bytes);
-    }
-
-    fn close(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        self.look(&line, self.from, usize::MAX);
-        self.from = 0;
-    }
-
-    /// Takes the matches in `piece` that begin in `from..to`.
-    fn look(&mut self, piece: &[u8], from: usize, to: usize) {
-        for captures in self.regex.captures_iter(piece) {
-            let begins = captures.get(0).map_or(0, |all| all.start());
-            if let Some(group) = captures.get(1)
-                && (from..to).contains(&begins)
-                && let Some(value) = whole(group.as_bytes())
-            {
-                self.hits.add(value);
-            }
-        }
+    /// Up to where names have all of their right side in the window, whatever comes.
+    fn complete(&self) -> usize {
+        let longest = match &self.metric {
+            Metric::Named { search, .. } => search.length.max(self.peak_vram_mb.length),
+            _ => self.peak_vram_mb.length,
+        };
+        let unsure = (self.window.len() + 1).saturating_sub(longest + RIGHT).max(self.resume);
+        memrchr2(b'\n', b'\r', &self.window[unsure..]).map_or(unsure, |brk| unsure + brk + 1)
     }
 }
 

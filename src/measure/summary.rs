@@ -9,7 +9,7 @@ use super::vocabulary::is_marker;
 use crate::domain::Number;
 
 /// How much of the log's end is kept, in bytes.
-const KEPT: usize = 64 * 1024;
+pub(super) const KEPT: usize = 64 * 1024;
 
 /// How long a line of the text may be, in bytes.
 const LONGEST_LINE: usize = 4 * 1024;
@@ -24,47 +24,29 @@ const MOST_WORDS: usize = 4;
 /// How many characters of a line an excerpt shows.
 const EXCERPT_WIDTH: usize = 400;
 
-/// The last bytes of a log.
-#[derive(Debug, Default)]
-pub(super) struct Tail {
-    kept: Vec<u8>,
-    truncated: bool,
+/// The last [`KEPT`] of the plain bytes of a log, from the start of a line where there is one; `forgotten` says that there
+/// were more before those that are given.
+pub(super) fn last_lines_of(plain: &[u8], forgotten: bool) -> &[u8] {
+    let last = &plain[plain.len().saturating_sub(KEPT)..];
+    let partial = if forgotten || plain.len() > KEPT { last.iter().position(|&byte| is_break(byte)) } else { None };
+    partial.map_or(last, |at| &last[at + 1..])
 }
 
-impl Tail {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        let fresh = &bytes[bytes.len().saturating_sub(KEPT)..];
-        self.truncated |= self.kept.len() + bytes.len() > KEPT;
-        if self.kept.len() + fresh.len() > 2 * KEPT {
-            self.kept.drain(..(self.kept.len() + fresh.len() - KEPT).min(self.kept.len()));
-        }
-        self.kept.extend_from_slice(fresh);
+/// Plain lines as a terminal would show them, the last [`KEPT`] bytes of that.
+pub(super) fn shown(lines: &[u8]) -> String {
+    let mut text = String::new();
+    let overwrites = lines.contains(&b'\n');
+    for line in lines.split(|&byte| byte == b'\n' || (!overwrites && byte == b'\r')) {
+        let shown = line.split(|&byte| byte == b'\r').rfind(|part| !part.trim_ascii().is_empty());
+        let shown = shown.unwrap_or_default();
+        let shown = String::from_utf8_lossy(&shown[..shown.len().min(LONGEST_LINE)]);
+        text.extend(shown.chars().filter(|c| *c == '\t' || !c.is_control()));
+        text.push('\n');
     }
-
-    /// The last bytes, from the start of a line where there is one.
-    pub(super) fn bytes(&self) -> &[u8] {
-        let last = &self.kept[self.kept.len().saturating_sub(KEPT)..];
-        let partial = if self.truncated { last.iter().position(|&byte| is_break(byte)) } else { None };
-        partial.map_or(last, |at| &last[at + 1..])
-    }
-
-    /// The last lines as a terminal would show them.
-    pub(super) fn text(&self) -> String {
-        let bytes = self.bytes();
-        let mut text = String::new();
-        let overwrites = bytes.contains(&b'\n');
-        for line in bytes.split(|&byte| byte == b'\n' || (!overwrites && byte == b'\r')) {
-            let shown = line.split(|&byte| byte == b'\r').rfind(|part| !part.trim_ascii().is_empty());
-            let shown = shown.unwrap_or_default();
-            let shown = String::from_utf8_lossy(&shown[..shown.len().min(LONGEST_LINE)]);
-            text.extend(shown.chars().filter(|c| *c == '\t' || !c.is_control()));
-            text.push('\n');
-        }
-        text.truncate(text.trim_end().len());
-        let start = text.len().saturating_sub(KEPT);
-        let start = (start..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
-        text.split_off(start)
-    }
+    text.truncate(text.trim_end().len());
+    let start = text.len().saturating_sub(KEPT);
+    let start = (start..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    text.split_off(start)
 }
 
 fn is_break(byte: u8) -> bool {
@@ -77,9 +59,7 @@ pub fn plain_text(bytes: &[u8]) -> String {
     let mut clean = Vec::new();
     cleaner.push(bytes, &mut clean);
     cleaner.finish(&mut clean);
-    let mut tail = Tail::default();
-    tail.push(&clean);
-    tail.text()
+    shown(last_lines_of(&clean, false))
 }
 
 /// The last `count` lines of `bytes` as a terminal would show them, long ones cut.
@@ -259,15 +239,10 @@ mod tests {
 
     #[test]
     fn the_tail_shows_what_progress_left_standing() {
-        let mut tail = Tail::default();
-        tail.push(b"step 1\rstep 2\r\nend\r\r\nlast\x07\n");
-        assert_eq!(tail.text(), "step 2\nend\nlast");
-        let mut tail = Tail::default();
-        tail.push(b"a\rb\rc");
-        assert_eq!(tail.text(), "a\nb\nc");
-        let mut tail = Tail::default();
-        tail.push(&[b"x".repeat(10_000), b"\n".to_vec()].concat().repeat(20));
-        let text = tail.text();
+        let text = |log: &[u8]| shown(last_lines_of(log, false));
+        assert_eq!(text(b"step 1\rstep 2\r\nend\r\r\nlast\x07\n"), "step 2\nend\nlast");
+        assert_eq!(text(b"a\rb\rc"), "a\nb\nc");
+        let text = text(&[b"x".repeat(10_000), b"\n".to_vec()].concat().repeat(20));
         assert!(text.lines().all(|line| line.len() == 4096) && text.lines().count() == 6);
     }
 }

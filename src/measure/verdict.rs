@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::scanner::{Found, LogSummary};
+use super::scanner::LogSummary;
+use super::search::Found;
 use super::summary::excerpt;
 use super::trace::{Evidence, evidence, out_of_memory, without_report};
 use crate::domain::{Failure, FailureClass, Number};

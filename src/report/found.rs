@@ -5,11 +5,10 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
 use super::chart::Series;
 use super::course::Course;
-use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Direction, EnvironmentChange, Note, Outcome, Record};
+use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, Note, Outcome, Record};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
@@ -57,6 +56,43 @@ pub(super) struct Times {
     pub(super) gpu_hours: Option<f64>,
 }
 
+// The points of a ledger take the place of its rows, so that there is never a million of either beside the other.
+const _: () = assert!(size_of::<Row>() >= size_of::<Point>());
+
+/// What is known of an experiment beside its point, as a JSON document has it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Details {
+    base: CommitId,
+    reason: String,
+    /// The strategy that it belongs to.
+    direction: Option<String>,
+    pub(super) memory_gb: Option<f64>,
+    /// How long its runs took.
+    pub(super) seconds: f64,
+    diff: DiffStat,
+    started: Timestamp,
+    finished: Timestamp,
+    /// What people noted on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<Vec<Note>>,
+}
+
+impl Details {
+    fn of(record: &Record) -> Details {
+        Details {
+            base: record.base.clone(),
+            reason: record.reason.clone(),
+            direction: record.direction.clone(),
+            memory_gb: record.memory_gb,
+            seconds: record.run_seconds(),
+            diff: record.diff,
+            started: record.started,
+            finished: record.finished,
+            notes: None,
+        }
+    }
+}
+
 /// What a session or a ledger found.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -84,8 +120,8 @@ pub struct Report {
     pub(super) misses: Vec<Miss>,
     /// What a person should know before believing the numbers.
     pub(super) warnings: Vec<Warning>,
-    /// Further fields of each experiment's JSON, in the order of the points.
-    pub(super) details: Vec<Map<String, Value>>,
+    /// What is known of each experiment beside its point, in the order of the points; nothing of the rows of a ledger.
+    pub(super) details: Vec<Details>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
     /// The lines of a ledger that cannot be read, or whose number cannot, and why.
@@ -103,27 +139,45 @@ impl Report {
                 counts.add(record.verdict());
                 Point {
                     id: record.id,
-                    commit: Some(record.commit.to_string()).filter(|_| record.commit.is_known()),
+                    commit: record.commit.is_known().then(|| record.commit.as_str().into()),
                     value: record.metric.number(),
                     outcome: record.verdict(),
-                    description: record.description.clone(),
+                    description: record.description.as_str().into(),
                     failure: record.failure.as_ref().map(|failure| failure.class),
-                    reason: record.reason.clone(),
-                    excerpt: record.failure.as_ref().map(|failure| failure.excerpt.clone()).unwrap_or_default(),
+                    reason: record.reason.as_str().into(),
+                    excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
                 }
             })
             .collect();
         let baseline = points.iter().position(|point| point.id == 0);
         let has_verdict = points.is_empty() || points.iter().any(|point| point.outcome.is_some());
+        let summary = summarize(&points, direction, baseline, has_verdict);
         Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
+            times: times(records),
+            details: records.iter().map(Details::of).collect(),
+            ..Report::new(direction, counts, points, baseline, summary)
+        }
+    }
+
+    /// What all reports have; the rest is blank.
+    fn new(
+        direction: Direction,
+        counts: Counts,
+        points: Vec<Point>,
+        baseline: Option<usize>,
+        summary: Summary,
+    ) -> Report {
+        Report {
+            tag: None,
+            metric: None,
             direction,
             counts,
-            summary: summarize(&points, direction, baseline, has_verdict),
             points,
             baseline,
-            times: times(records),
+            summary,
+            times: None,
             flagged: Vec::new(),
             ended: None,
             time_split: None,
@@ -132,7 +186,7 @@ impl Report {
             margin: None,
             misses: Vec::new(),
             warnings: Vec::new(),
-            details: records.iter().map(details).collect(),
+            details: Vec::new(),
             assumed: Vec::new(),
             unread: Vec::new(),
         }
@@ -184,59 +238,48 @@ impl Report {
     pub fn with_notes(mut self, notes: &BTreeMap<u32, Vec<Note>>) -> Report {
         for (point, details) in self.points.iter().zip(&mut self.details) {
             if let Some(notes) = notes.get(&point.id) {
-                details.insert("notes".into(), json!(notes));
+                details.notes = Some(notes.clone());
             }
         }
         self
     }
 
     /// Sums up a ledger that was read from a file.
-    pub fn of_ledger(ledger: &Ledger) -> Report {
-        let mut counts = Counts::default();
-        let mut points = Vec::new();
-        for row in &ledger.rows {
-            if row.status == RowStatus::Malformed {
-                counts.total += 1;
-                counts.malformed += 1;
-                continue;
-            }
-            let outcome = row.status.outcome();
-            counts.add(outcome);
-            points.push(Point {
-                id: points.len() as u32,
-                commit: row.commit.clone(),
-                value: row.value.clone(),
-                outcome,
-                description: row.description.clone(),
-                ..Point::default()
-            });
-        }
+    pub fn of_ledger(ledger: Ledger) -> Report {
+        let unread = ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect();
+        let is_read = |row: &Row| row.status != RowStatus::Malformed;
         // The first row, unless it has no number and a later one says that it is the baseline.
-        let is_baseline = |row: &&Row| row.status == RowStatus::Baseline && row.value.is_some();
-        let rows = || ledger.rows.iter().filter(|row| row.status != RowStatus::Malformed);
-        let has_value = points.first().is_some_and(|point| point.value.is_some());
-        let said = if has_value { None } else { rows().position(|row| is_baseline(&row)) };
-        let baseline = said.or((!points.is_empty()).then_some(0));
+        let mut rows = ledger.rows.iter().filter(|row| is_read(row));
+        let says_baseline = |row: &Row| row.status == RowStatus::Baseline && row.value.is_some();
+        let baseline = match rows.clone().next() {
+            Some(first) if first.value.is_none() => Some(rows.position(says_baseline).unwrap_or(0)),
+            first => first.map(|_| 0),
+        };
+        let (mut counts, total) = (Counts::default(), ledger.rows.len() as u32);
+        let points = ledger.rows.into_iter().filter(is_read).enumerate();
+        let points: Vec<Point> = points
+            .map(|(place, row)| {
+                let outcome = row.status.outcome();
+                counts.add(outcome);
+                Point {
+                    id: place as u32,
+                    commit: row.commit,
+                    value: row.value,
+                    outcome,
+                    description: row.description,
+                    failure: None,
+                    reason: Box::default(),
+                    excerpt: Box::default(),
+                }
+            })
+            .collect();
+        (counts.total, counts.malformed) = (total, total - counts.total);
+        let summary = summarize(&points, ledger.direction, baseline, ledger.has_verdict);
         let mut report = Report {
-            tag: None,
-            metric: ledger.metric.clone(),
-            direction: ledger.direction,
-            counts,
-            summary: summarize(&points, ledger.direction, baseline, ledger.has_verdict),
-            details: vec![Map::new(); points.len()],
-            points,
-            baseline,
-            times: None,
-            flagged: Vec::new(),
-            ended: None,
-            time_split: None,
-            spread: None,
-            changes: Vec::new(),
-            margin: None,
-            misses: Vec::new(),
-            warnings: Vec::new(),
-            assumed: ledger.assumed.clone(),
-            unread: ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect(),
+            metric: ledger.metric,
+            assumed: ledger.assumed,
+            unread,
+            ..Report::new(ledger.direction, counts, points, baseline, summary)
         };
         report.judge(ledger.file.as_deref(), &[], None, 0);
         report
@@ -260,23 +303,6 @@ impl Report {
     /// The course of the experiments, as a chart shows it.
     pub fn series(&self) -> Series {
         Series::new(self.metric.as_deref().unwrap_or("value"), self.direction, &self.points)
-    }
-}
-
-fn details(record: &Record) -> Map<String, Value> {
-    let fields = json!({
-        "base": record.base,
-        "reason": record.reason,
-        "direction": record.direction,
-        "memory_gb": record.memory_gb,
-        "seconds": record.run_seconds(),
-        "diff": record.diff,
-        "started": record.started,
-        "finished": record.finished,
-    });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
     }
 }
 

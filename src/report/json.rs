@@ -1,95 +1,90 @@
 //! A report as a JSON document; docs/report.md says what each field is.
 
-use serde_json::{Value, json};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use super::found::Report;
-use crate::domain::FORMAT_VERSION;
+use super::found::{Details, Report};
+use crate::domain::{FORMAT_VERSION, FailureClass, Outcome};
 use crate::rules::Point;
 
-impl Report {
-    /// The report as a JSON document.
-    pub fn to_json(&self) -> Value {
+/// Written field by field, so that a document of a million experiments is never in memory.
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let summary = &self.summary;
-        json!({
-            "version": FORMAT_VERSION,
-            "headline": self.headline(),
-            "tag": self.tag,
-            "metric": self.metric,
-            "direction": self.direction,
-            "counts": self.counts,
-            "baseline": self.baseline().map(point_json),
-            "best": self.best().map(point_json),
-            "gain": summary.gain,
-            "relative_gain": summary.relative_gain,
-            "keep_rate": summary.keep_rate,
-            "failures": summary.failures,
-            "failed": self.failed_json(),
-            "longest_streak": summary.longest_streak,
-            "streak": summary.streak.map(|(first, last)| [self.points[first].id, self.points[last].id]),
-            "times": self.times,
-            "time_split": self.time_split,
-            "flagged": self.flagged,
-            "ended": self.ended,
-            "kept": self.kept_json(),
-            "near_misses": self.misses_json(),
-            "spread": self.spread,
-            "environment_changes": self.changes,
-            "warnings": self.warnings,
-            "experiments": self.experiments_json(),
-            "assumed": self.assumed,
-            "unread": self.unread.iter().map(|(line, why)| json!({ "line": line, "why": why })).collect::<Vec<_>>(),
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("version", &FORMAT_VERSION)?;
+        fields.serialize_entry("headline", &self.headline())?;
+        fields.serialize_entry("tag", &self.tag)?;
+        fields.serialize_entry("metric", &self.metric)?;
+        fields.serialize_entry("direction", &self.direction)?;
+        fields.serialize_entry("counts", &self.counts)?;
+        fields.serialize_entry("baseline", &self.baseline().map(PointFields::of))?;
+        fields.serialize_entry("best", &self.best().map(PointFields::of))?;
+        fields.serialize_entry("gain", &summary.gain)?;
+        fields.serialize_entry("relative_gain", &summary.relative_gain)?;
+        fields.serialize_entry("keep_rate", &summary.keep_rate)?;
+        fields.serialize_entry("failures", &summary.failures)?;
+        fields.serialize_entry("failed", &Each(|| self.failed()))?;
+        fields.serialize_entry("longest_streak", &summary.longest_streak)?;
+        let streak = summary.streak.map(|(first, last)| [self.points[first].id, self.points[last].id]);
+        fields.serialize_entry("streak", &streak)?;
+        fields.serialize_entry("times", &self.times)?;
+        fields.serialize_entry("time_split", &self.time_split)?;
+        fields.serialize_entry("flagged", &self.flagged)?;
+        fields.serialize_entry("ended", &self.ended)?;
+        fields.serialize_entry("kept", &Each(|| self.kept()))?;
+        let misses = self.misses().collect::<Vec<_>>();
+        fields.serialize_entry("near_misses", &json!({"margin": self.margin, "experiments": misses}))?;
+        fields.serialize_entry("spread", &self.spread)?;
+        fields.serialize_entry("environment_changes", &self.changes)?;
+        fields.serialize_entry("warnings", &self.warnings)?;
+        fields.serialize_entry("experiments", &Each(|| self.each()))?;
+        fields.serialize_entry("assumed", &self.assumed)?;
+        let unread = || self.unread.iter().map(|(line, why)| json!({"line": line, "why": why}));
+        fields.serialize_entry("unread", &Each(unread))?;
+        fields.end()
+    }
+}
+
+impl Report {
+    fn each(&self) -> impl Iterator<Item = impl Serialize> {
+        self.points.iter().enumerate().map(|(place, point)| match self.details.get(place) {
+            Some(details) => Experiment::Recorded { point: PointFields::of(point), details },
+            None => Experiment::Row(PointFields::of(point)),
         })
     }
 
-    fn experiments_json(&self) -> Vec<Value> {
-        let experiments = self.points.iter().zip(&self.details);
-        experiments
-            .map(|(point, details)| {
-                let mut value = point_json(point);
-                if let Some(fields) = value.as_object_mut() {
-                    fields.extend(details.clone());
-                }
-                value
-            })
-            .collect()
+    fn kept(&self) -> impl Iterator<Item = impl Serialize> {
+        self.summary.kept.iter().map(|step| {
+            let point = &self.points[step.index];
+            Kept {
+                id: point.id,
+                commit: point.commit.as_deref(),
+                value: point.value.as_ref().map(|number| number.value),
+                gain: step.gain,
+                relative_gain: step.relative_gain,
+                share: step.share,
+                description: &point.description,
+            }
+        })
     }
 
-    fn kept_json(&self) -> Vec<Value> {
-        let steps = self.summary.kept.iter();
-        steps
-            .map(|step| {
-                let point = &self.points[step.index];
-                json!({
-                    "id": point.id,
-                    "commit": point.commit,
-                    "value": point.value.as_ref().map(|number| number.value),
-                    "gain": step.gain,
-                    "relative_gain": step.relative_gain,
-                    "share": step.share,
-                    "description": point.description,
-                })
+    fn failed(&self) -> impl Iterator<Item = impl Serialize> {
+        self.summary.failures.iter().map(|(class, count)| {
+            let newest = self.summary.examples.get(class).map(|index| &self.points[*index]);
+            json!({
+                "class": class,
+                "count": count,
+                "newest": newest.map(|point| point.id),
+                "reason": newest.map(|point| &point.reason),
+                "excerpt": newest.map(|point| &point.excerpt),
             })
-            .collect()
+        })
     }
 
-    fn failed_json(&self) -> Vec<Value> {
-        let classes = self.summary.failures.iter();
-        classes
-            .map(|(class, count)| {
-                let newest = self.summary.examples.get(class).map(|index| &self.points[*index]);
-                json!({
-                    "class": class,
-                    "count": count,
-                    "newest": newest.map(|point| point.id),
-                    "reason": newest.map(|point| &point.reason),
-                    "excerpt": newest.map(|point| &point.excerpt),
-                })
-            })
-            .collect()
-    }
-
-    fn misses_json(&self) -> Value {
-        let misses = self.misses.iter().map(|miss| {
+    fn misses(&self) -> impl Iterator<Item = impl Serialize> {
+        self.misses.iter().map(|miss| {
             let point = &self.points[miss.index];
             json!({
                 "id": point.id,
@@ -100,20 +95,66 @@ impl Report {
                 "reason": point.reason,
                 "description": point.description,
             })
-        });
-        json!({"margin": self.margin, "experiments": misses.collect::<Vec<_>>()})
+        })
     }
 }
 
-/// One experiment.
-pub(super) fn point_json(point: &Point) -> Value {
-    json!({
-        "id": point.id,
-        "commit": point.commit,
-        "value": point.value.as_ref().map(|number| number.value),
-        "raw": point.value.as_ref().map(|number| &number.raw),
-        "outcome": point.outcome,
-        "failure": point.failure,
-        "description": point.description,
-    })
+/// What an iterator gives, as an array.
+pub(super) struct Each<F>(pub(super) F);
+
+impl<I: Iterator<Item: Serialize>, F: Fn() -> I> Serialize for Each<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// One experiment of a report or of a session's status.
+#[derive(Serialize)]
+pub(super) struct PointFields<'a> {
+    id: u32,
+    commit: Option<&'a str>,
+    value: Option<f64>,
+    raw: Option<&'a str>,
+    outcome: Option<Outcome>,
+    failure: Option<FailureClass>,
+    description: &'a str,
+}
+
+impl PointFields<'_> {
+    pub(super) fn of(point: &Point) -> PointFields<'_> {
+        PointFields {
+            id: point.id,
+            commit: point.commit.as_deref(),
+            value: point.value.as_ref().map(|number| number.value),
+            raw: point.value.as_ref().map(|number| number.raw.as_str()),
+            outcome: point.outcome,
+            failure: point.failure,
+            description: &point.description,
+        }
+    }
+}
+
+/// One experiment with all that is known of it: of the row of a ledger no more than its point.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Experiment<'a> {
+    Recorded {
+        #[serde(flatten)]
+        point: PointFields<'a>,
+        #[serde(flatten)]
+        details: &'a Details,
+    },
+    Row(PointFields<'a>),
+}
+
+/// A kept experiment, with what it gained.
+#[derive(Serialize)]
+struct Kept<'a> {
+    id: u32,
+    commit: Option<&'a str>,
+    value: Option<f64>,
+    gain: Option<f64>,
+    relative_gain: Option<f64>,
+    share: Option<f64>,
+    description: &'a str,
 }

@@ -1,9 +1,10 @@
 //! The rows of a foreign ledger as they stand in it.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::experiments::signed_gain;
 use super::grid::{Align, Grid};
+use super::json::Each;
 use crate::domain::{Direction, FORMAT_VERSION, Number};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{Candidate, Selection, select_places};
@@ -38,46 +39,74 @@ pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
     ])
     .sparing(["GiB", "gain", "commit"]);
     let mut incumbent: Option<&Number> = None;
-    let mut all = Vec::new();
+    let mut had_to_beat = Vec::with_capacity(ledger.rows.len());
     for row in &ledger.rows {
-        let gain = row.value.as_ref().zip(incumbent).map(|(value, best)| signed_gain(ledger.direction, value, best));
-        all.push([
-            row.line.to_string(),
-            row.commit.clone().unwrap_or_default(),
-            row.status.word().to_owned(),
-            row.value.as_ref().map(Number::to_string).unwrap_or_default(),
-            gain.unwrap_or_default(),
-            row.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
-            row.problem.clone().unwrap_or_default(),
-            row.description.clone(),
-        ]);
+        had_to_beat.push(incumbent);
         if matches!(row.status, RowStatus::Keep | RowStatus::Baseline) {
             incumbent = row.value.as_ref().or(incumbent);
         }
     }
-    selected.iter().for_each(|place| grid.push(all[*place].clone()));
+    for place in selected {
+        let row = &ledger.rows[*place];
+        let both = row.value.as_ref().zip(had_to_beat[*place]);
+        grid.push([
+            row.line.to_string(),
+            row.commit.as_deref().unwrap_or_default().to_owned(),
+            row.status.word().to_owned(),
+            row.value.as_ref().map(Number::to_string).unwrap_or_default(),
+            both.map(|(value, best)| signed_gain(ledger.direction, value, best)).unwrap_or_default(),
+            row.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
+            row.problem.as_deref().unwrap_or_default().to_owned(),
+            row.description.to_string(),
+        ]);
+    }
     grid
 }
 
 /// These rows of a ledger as a JSON document, with what was assumed.
-pub fn ledger_json(ledger: &Ledger, selected: &[usize]) -> Value {
-    let rows = selected.iter().map(|place| &ledger.rows[*place]).map(|row| {
-        json!({
-            "line": row.line,
-            "commit": row.commit,
-            "status": row.status,
-            "value": row.value.as_ref().map(|number| number.value),
-            "raw": row.value.as_ref().map(|number| &number.raw),
-            "memory_gb": row.memory_gb,
-            "problem": row.problem,
-            "description": row.description,
-        })
-    });
-    json!({
-        "version": FORMAT_VERSION,
-        "metric": ledger.metric,
-        "direction": ledger.direction,
-        "rows": rows.collect::<Vec<_>>(),
-        "assumed": ledger.assumed,
-    })
+pub fn ledger_json(ledger: &Ledger, selected: &[usize]) -> impl Serialize {
+    let rows = Each(move || selected.iter().map(|place| RowFields::of(&ledger.rows[*place])));
+    LedgerFields {
+        version: FORMAT_VERSION,
+        metric: ledger.metric.as_deref(),
+        direction: ledger.direction,
+        rows,
+        assumed: &ledger.assumed,
+    }
+}
+
+#[derive(Serialize)]
+struct LedgerFields<'a, R> {
+    version: u32,
+    metric: Option<&'a str>,
+    direction: Direction,
+    rows: R,
+    assumed: &'a [String],
+}
+
+#[derive(Serialize)]
+struct RowFields<'a> {
+    line: u64,
+    commit: Option<&'a str>,
+    status: RowStatus,
+    value: Option<f64>,
+    raw: Option<&'a str>,
+    memory_gb: Option<f64>,
+    problem: Option<&'a str>,
+    description: &'a str,
+}
+
+impl RowFields<'_> {
+    fn of(row: &Row) -> RowFields<'_> {
+        RowFields {
+            line: row.line,
+            commit: row.commit.as_deref(),
+            status: row.status,
+            value: row.value.as_ref().map(|number| number.value),
+            raw: row.value.as_ref().map(|number| number.raw.as_str()),
+            memory_gb: row.memory_gb,
+            problem: row.problem.as_deref(),
+            description: &row.description,
+        }
+    }
 }

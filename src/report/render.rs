@@ -15,11 +15,12 @@ use crate::rules::Point;
 /// How wide a chart is where there is no terminal, in columns.
 const CHART_WIDTH: u16 = 80;
 
-/// Renders a report as text; for JSON see [`Report::to_json`]. `width` is the terminal's, where there is one, `glyphs` are
+/// Renders a report as text; as JSON it can be written without being in memory, as [`Report`] is [`Serialize`](serde::Serialize).
+/// `width` is the terminal's, where there is one, `glyphs` are
 /// what a chart is drawn with, and `clock` says how long ago things were.
 pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs: Glyphs, clock: Clock) -> String {
     match format {
-        Format::Json => json_text(&report.to_json(), true) + "\n",
+        Format::Json => json_text(report, true) + "\n",
         Format::Csv => report_grid(report).to_csv(),
         Format::Markdown => {
             let mut text =
@@ -64,7 +65,7 @@ pub fn report_grid(report: &Report) -> Grid {
             value(point),
             point.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
             point.failure.map(|class| class.to_string()).unwrap_or_default(),
-            point.description.clone(),
+            point.description.to_string(),
         ]);
     }
     grid

@@ -267,7 +267,7 @@ warnings
 
 #[test]
 fn a_ledger_is_told_with_what_it_has() {
-    let of = |text: &str| shown(&Report::of_ledger(&ledger::read(text.as_bytes(), &Said::default())), Some(80));
+    let of = |text: &str| shown(&Report::of_ledger(ledger::read(text.as_bytes(), &Said::default())), Some(80));
     let text = "commit\ttok_s\tstatus\tdescription\naaaaaaa\t5.62\tkeep\tbaseline\nbbbbbbb\t5.97\tkeep\tFMA\n\
                 ccccccc\t5.90\tdiscard\ttiles\nddddddd\t6.30\tkeep\thalf\nonly one field\n";
     assert_snapshot!(of(text), @r#"
@@ -325,7 +325,7 @@ assumed
 #[test]
 fn each_field_of_the_document_is_described() {
     let (history, course) = rich();
-    let Value::Object(document) = report(&history, course).to_json() else { panic!("an object") };
+    let Value::Object(document) = serde_json::to_value(report(&history, course)).unwrap() else { panic!("an object") };
     let described = include_str!("../../docs/report.md");
     for name in document.keys() {
         assert!(described.contains(&format!("\n- `{name}`")), "docs/report.md says nothing of `{name}`");

@@ -126,7 +126,7 @@ fn kept(report: &Report) -> Option<Section> {
             gain.unwrap_or_default(),
             percent(step.relative_gain),
             percent(step.share),
-            point.description.clone(),
+            point.description.to_string(),
         ]);
     }
     let mut section = Section::table("kept, and what each step gained", grid);
@@ -168,7 +168,7 @@ fn near_misses(report: &Report) -> Option<Section> {
                 None => String::new(),
             },
             rival.id.to_string(),
-            point.description.clone(),
+            point.description.to_string(),
         ]);
     }
     let title = match report.margin {

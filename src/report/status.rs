@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::found::Report;
 use super::grid::{Align, Format, Grid};
-use super::json::point_json;
+use super::json::PointFields;
 use super::render::{commit, counts_sentence, describe, fact, value};
 use crate::domain::{
     Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, json_text,
@@ -300,11 +300,11 @@ impl SessionStatus {
             "last_seen": self.last_seen,
             "metric": contract.map(|contract| &contract.metric.name),
             "direction": contract.map(|contract| contract.metric.direction),
-            "incumbent": incumbent(&report, &self.history).map(point_json),
-            "baseline": report.baseline().map(point_json),
+            "incumbent": incumbent(&report, &self.history).map(PointFields::of),
+            "baseline": report.baseline().map(PointFields::of),
             "counts": report.counts(),
             "since_keep": self.history.since_keep(),
-            "last": last(&report).iter().map(point_json).collect::<Vec<_>>(),
+            "last": last(&report).iter().map(PointFields::of).collect::<Vec<_>>(),
             "experiments": self.history.experiments(),
             "max_experiments": contract.and_then(|contract| contract.max_experiments),
             "for": contract.and_then(|contract| contract.budget).map(seconds),
@@ -404,7 +404,7 @@ fn last_grid(report: &Report) -> Grid {
             point.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
             value(point),
             point.failure.map(|class| class.to_string()).unwrap_or_default(),
-            point.description.clone(),
+            point.description.to_string(),
         ]);
     }
     grid

@@ -1,5 +1,6 @@
 //! Warnings on gains that may be chance, or too good.
 
+use super::median::RunningMedian;
 use super::warnings::{listed, next_tag};
 use super::{Evidence, KeptStep, Warning};
 use crate::domain::{count_of, two_digits};
@@ -68,11 +69,10 @@ pub fn how_to_repeat(tag: &str, id: u32) -> String {
 
 /// Keeps that gained far more than those before them.
 pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
-    // The gains so far, sorted: a session can have thousands of keeps.
-    let mut before: Vec<f64> = Vec::new();
+    let mut before = RunningMedian::default();
     let mut found = Vec::new();
     for (id, gain) in gains(evidence).into_iter().filter(|(_, gain)| *gain > 0.0) {
-        let usual = before.get(before.len() / 2).filter(|_| before.len() >= USUAL);
+        let usual = before.get().filter(|_| before.count() >= USUAL);
         if let Some(times) = usual.map(|usual| gain / usual).filter(|times| *times > JUMP) {
             found.push(Warning {
                 kind: "jump",
@@ -83,7 +83,7 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
                 }),
             });
         }
-        before.insert(before.partition_point(|other| *other < gain), gain);
+        before.add(gain);
     }
     found
 }

@@ -1,7 +1,7 @@
 //! Warnings on what stands beside the numbers: the machine, the branch, the ledger, what waits for a person.
 
 use super::warnings::{listed, next_tag};
-use super::{Evidence, Warning};
+use super::{Evidence, Point, Warning};
 use crate::domain::{Direction, count_of, cut, experiment_name, shell_word};
 
 /// How many changes of the environment are named.
@@ -57,16 +57,16 @@ pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
     let (tag, tip) = (evidence.tag?, evidence.tip?);
     let (best, last) =
         (&evidence.points[evidence.summary.best?], &evidence.points[evidence.summary.kept.last()?.index]);
-    let is_at = |commit: &Option<String>| commit.as_deref() == Some(tip);
+    let is_at = |point: &Point| point.commit.as_deref() == Some(tip);
     let kind = "best_is_not_the_tip";
-    if !is_at(&last.commit) {
+    if !is_at(last) {
         return Some(Warning {
             kind,
             what: format!("the branch is at {}, which is not {}", cut(tip, 8), experiment_name(last.id)),
             hint: Some(format!("`ar doctor {tag}` says what to do about it")),
         });
     }
-    (!is_at(&best.commit)).then(|| Warning {
+    (!is_at(best)).then(|| Warning {
         kind,
         what: format!(
             "the branch is at {}, which was kept for being simpler; the best is {}",

@@ -1,5 +1,8 @@
 //! The median.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 /// The middle one of some finite numbers, of two middle ones the larger; nothing where there are none.
 pub(super) fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut numbers: Vec<f64> = numbers.into_iter().collect();
@@ -7,9 +10,56 @@ pub(super) fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
     numbers.get(numbers.len() / 2).copied()
 }
 
+/// The median of numbers that come one after the other, at any time.
+#[derive(Debug, Default)]
+pub(super) struct RunningMedian {
+    /// The bits of those below the median, the largest first.
+    low: BinaryHeap<u64>,
+    /// The bits of the median and those above, the smallest first.
+    high: BinaryHeap<Reverse<u64>>,
+}
+
+impl RunningMedian {
+    /// Takes another number, which is not negative: the bits of such numbers are in their order.
+    pub(super) fn add(&mut self, number: f64) {
+        let bits = number.to_bits();
+        if self.low.peek().is_some_and(|below| bits < *below) {
+            self.low.push(bits);
+        } else {
+            self.high.push(Reverse(bits));
+        }
+        if self.low.len() > self.high.len() {
+            self.high.extend(self.low.pop().map(Reverse));
+        } else if self.high.len() > self.low.len() + 1 {
+            self.low.extend(self.high.pop().map(|Reverse(bits)| bits));
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.low.len() + self.high.len()
+    }
+
+    /// Their [`median`].
+    pub(super) fn get(&self) -> Option<f64> {
+        self.high.peek().map(|Reverse(bits)| f64::from_bits(*bits))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_median_of_what_came_so_far_is_the_median_of_that() {
+        let mut running = RunningMedian::default();
+        let mut so_far = Vec::new();
+        for number in [3.0, 1.0, 2.0, 2.0, 0.5, 1e-300, 7.0, 7.0, 6.5, 0.0, 1e300] {
+            assert_eq!((running.count(), running.get()), (so_far.len(), median(so_far.iter().copied())));
+            running.add(number);
+            so_far.push(number);
+        }
+    }
 
     #[test]
     fn a_median_is_one_of_the_numbers() {

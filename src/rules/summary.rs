@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Direction, FailureClass, Number, Outcome};
+use crate::domain::{Direction, FailureClass, Number, Outcome, Piece};
 
 use super::relative_gain;
 
@@ -12,19 +12,19 @@ pub struct Point {
     /// Its number, or its place in the ledger.
     pub id: u32,
     /// Its commit as it is written in the source.
-    pub commit: Option<String>,
+    pub commit: Option<Piece>,
     /// Its number of the metric.
     pub value: Option<Number>,
     /// Its outcome; absent for a row whose verdict is none of the three.
     pub outcome: Option<Outcome>,
     /// What it tried.
-    pub description: String,
+    pub description: Piece,
     /// Why it failed.
     pub failure: Option<FailureClass>,
     /// Why the outcome is what it is, in a sentence; empty where the source does not say.
-    pub reason: String,
+    pub reason: Box<str>,
     /// The lines of the log that show the failure; empty where there are none.
-    pub excerpt: String,
+    pub excerpt: Box<str>,
 }
 
 /// A kept experiment and what it gained over the one kept before it.

@@ -26,7 +26,7 @@ impl Session<'_> {
         }
         let base = self.tip();
         let known = self.known_untracked()?;
-        let mut change = self.repo.propose(&base, &known)?;
+        let change = self.repo.propose(&base, &known)?;
         if let Some(file) = change.too_large().first() {
             return Err(SessionError::TooLarge { path: file.path.clone(), size: file.size });
         }
@@ -45,7 +45,7 @@ impl Session<'_> {
         self.write_journal()?;
         crash::point("aside.noted");
         // What was staged is known from the index as it was.
-        Ok(self.repo.adopt_index(&mut change)?)
+        Ok(self.repo.adopt_index(change)?)
     }
 
     /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it.

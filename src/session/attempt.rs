@@ -14,9 +14,10 @@ use crate::domain::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase,
     Record, Run, Stall,
 };
+use crate::git::Look;
 use crate::ledger::Entry;
 use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, turn_of, unmet};
-use crate::state::{Iteration, OpenExperiment};
+use crate::state::{FINDINGS, ITERATIONS, Iteration, OpenExperiment};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +91,9 @@ impl Session<'_> {
             _ => Stage::Run(open),
         };
         loop {
+            if matches!(stage, Stage::Guard(_) | Stage::Rework(_)) {
+                self.look = None;
+            }
             stage = match stage {
                 Stage::Run(open) => self.run_version(*open, deadline).await?,
                 Stage::Guard(open) => self.guard(open, deadline).await?,
@@ -226,14 +230,22 @@ impl Session<'_> {
 
     /// Makes the experiment count, its ref first, and settles it.
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
-        let open = OpenExperiment { draft: Some(Box::new(record.clone())), ..open };
+        let look = self.look.take();
+        let (draft, rows_from) = (Some(Box::new(record.clone())), self.ledger.length()?);
+        let open = OpenExperiment { draft, rows_from, ..open };
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
         self.write_record(&record)?;
         crash::point("recording.recorded");
         self.history.push(record.clone());
-        self.settle(&open, &record)?;
-        self.enter_idle()
+        self.append_row(&record)?;
+        self.settle_tree(&record, look.as_ref())?;
+        let look = match (look, record.outcome) {
+            (Some(look), Outcome::Keep) => Some(look),
+            (Some(look), _) if self.repo.look_outlasts(&look, &record.commit, &record.base)? => Some(look),
+            _ => None,
+        };
+        self.enter_idle_after(look)
     }
 
     /// Makes the ref of a record.
@@ -246,20 +258,26 @@ impl Session<'_> {
 
     /// Follows a record that stands: the row, then the branch and the working tree, then the memory files.
     pub(super) fn settle(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
-        // Before this step is in the journal there is no row; a row of the same commit is another session's.
-        let has_row = self.journal.phase == Phase::Settling && self.ledger.has_row(&record.commit, open.rows_from)?;
-        if !has_row {
-            let rows_from = self.ledger.length()?;
-            self.enter(Phase::Settling, OpenExperiment { rows_from, ..open.clone() })?;
-            crash::point("settling.entered");
-            self.ledger.append(&Entry::of(record))?;
-            crash::point("settling.row_appended");
+        // The row is behind where the file ended when the step was entered; one of the same commit before is another session's.
+        if !self.ledger.has_row(&record.commit, open.rows_from)? {
+            self.append_row(record)?;
         }
+        self.settle_tree(record, None)
+    }
+
+    fn append_row(&mut self, record: &Record) -> Result<(), SessionError> {
+        self.ledger.append(&Entry::of(record))?;
+        crash::point("settling.row_appended");
+        Ok(())
+    }
+
+    /// What comes behind the row.
+    fn settle_tree(&mut self, record: &Record, look: Option<&Look>) -> Result<(), SessionError> {
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);
         self.move_branch(target, &[&record.commit, &record.base], &why)?;
         crash::point("settling.branch_moved");
-        self.put_back(target, &record.commit)?;
+        self.put_back_after(look, target, &record.commit)?;
         crash::point("settling.put_back");
         let before = self.journal.rung;
         self.remember(record)?;
@@ -288,13 +306,17 @@ impl Session<'_> {
         crash::point("settling.direction_noted");
         let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
         let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
-        Ok(self.memory.log_iteration(&Iteration { stall, ..of_record })?)
+        self.memory.log_iteration(&Iteration { stall, ..of_record })?;
+        self.unsynced.add(self.folder.state().join(ITERATIONS));
+        Ok(())
     }
 
     /// Keeps what an experiment found, or a call of the agent that made none.
     pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
         self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
-        Ok(self.memory.add_findings(self.now(), id, findings)?)
+        self.memory.add_findings(self.now(), id, findings)?;
+        self.unsynced.add(self.folder.state().join(FINDINGS));
+        Ok(())
     }
 
     /// Takes an experiment back that is not brought to its end, and says `why`: its commit is kept under a saved ref, the

@@ -14,7 +14,7 @@ use crate::crash;
 use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
 use crate::rules::question;
-use crate::state::{OpenExperiment, read_at_most, write_atomic};
+use crate::state::{OpenExperiment, read_at_most, write_unsynced};
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
@@ -183,7 +183,7 @@ impl Session<'_> {
             failed_log: &failed_log,
         };
         remove_file(&call.proposal())?;
-        write_atomic(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
+        write_unsynced(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
         let baseline = self.history.baseline().and_then(|record| record.metric.number());
         let best = self.history.best().map(|(_, number)| number);
         let env = agent::variables(

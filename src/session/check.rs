@@ -67,14 +67,17 @@ impl Session<'_> {
     }
 
     /// The tracked files that are no longer as the commit has them that was checked out.
-    pub(super) fn changed_meanwhile(&self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+    pub(super) fn changed_meanwhile(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
         if self.repo.head()?.commit() != Some(commit) {
             // Somebody has checked something else out.
             let change = self.repo.propose(commit, &self.known_untracked()?)?;
             let tracked = change.paths().iter().filter(|changed| changed.kind != ChangeKind::Added);
             return Ok(tracked.map(|changed| changed.path.clone()).collect());
         }
-        Ok(self.repo.changes()?.tracked.into_iter().map(|(path, _)| path).collect())
+        let look = self.repo.look()?;
+        let changes = self.repo.changes_seen(&look)?;
+        self.look = Some(look);
+        Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
     }
 
     /// Why it does not count what `who` said, the run or a guard, if it changed protected files.

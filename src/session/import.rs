@@ -170,7 +170,7 @@ impl Maker<'_> {
                 file: self.file.clone(),
                 line: row.line,
                 status,
-                commit_text: row.commit.clone(),
+                commit_text: row.commit.as_deref().map(str::to_owned),
                 commit_known,
             }),
             more: Map::new(),

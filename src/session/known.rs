@@ -70,9 +70,10 @@ impl Records {
             return Ok(false);
         }
         let (mut records, mut damage) = (Vec::new(), Vec::new());
-        for (name, _) in refs.iter().filter(|found| !is_longer || !is_known(*found)) {
-            let Some(found) = repo.record(name)? else { continue };
-            match parse_record(&found.name, &found.message) {
+        let new = refs.iter().filter(|found| !is_longer || !is_known(*found));
+        let new: Vec<_> = new.map(|(name, object)| (name.clone(), object.clone())).collect();
+        for read in repo.read_tags(&new, |tag| parse_record(&tag.name, &tag.message))? {
+            match read {
                 Ok(record) => records.push(record),
                 Err(error) => damage.push(with_causes(&error)),
             }

@@ -115,9 +115,9 @@ impl Session<'_> {
     /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
     pub(super) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
         if !IdeaFile::new(&self.repo.main_worktree()).path().exists() {
-            for record in self.history.records().to_vec() {
-                self.note_ideas(&record)?;
-            }
+            let tells = |record: &&Record| !record.ideas().is_empty() || record.offered_idea().is_some();
+            let telling: Vec<Record> = self.history.records().iter().filter(tells).cloned().collect();
+            telling.iter().try_for_each(|record| self.note_ideas(record))?;
         }
         Ok(())
     }

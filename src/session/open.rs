@@ -22,12 +22,12 @@ use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
 use crate::exec;
-use crate::git::{Head, HeadTarget, Repo, SaveAs, Saved, Untracked};
+use crate::git::{Head, HeadTarget, Look, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
 use crate::rules::{FileTerms, History};
 use crate::state::{
-    EventLog, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, move_away, read_json,
-    remove_left_over, write_json,
+    EventLog, FileStamp, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, Unsynced,
+    move_away, read_json, remove_left_over, write_json,
 };
 
 /// Whoever watches the loop.
@@ -45,6 +45,8 @@ pub struct Session<'a> {
     pub(super) journal: Journal,
     /// The journal as it was last written.
     pub(super) written: Journal,
+    /// What is to be on the disk before the journal is written the next time, beside what the repository knows of.
+    pub(super) unsynced: Unsynced,
     pub(super) log: EventLog,
     pub(super) memory: Memory,
     pub(super) ledger: LedgerFile,
@@ -54,6 +56,14 @@ pub struct Session<'a> {
     pub(super) tools: Option<Tools>,
     /// The untracked files as they were when the last experiment was settled, or the agent was called.
     pub(super) untracked: Option<Untracked>,
+    /// The file that says so, as this process wrote it.
+    untracked_written: Option<FileStamp>,
+    /// Whether they are still so, since nothing was done after they were looked at.
+    pub(super) knows_untracked: bool,
+    /// What was seen of the working tree when the run was over, as long as nobody can have been at work since.
+    pub(super) look: Option<Look>,
+    /// Whether the loop turns, and writes the journal again when an experiment is over.
+    pub(super) goes_on: bool,
     /// The experiment and the number of the run that this process made ready: nobody else can have started it.
     pub(super) prepared_run: Option<(u32, u32)>,
     /// What the agent is told of earlier nights.
@@ -80,6 +90,7 @@ impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
     pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out } = plan;
+        repo.defer_syncs();
         repo.exclude(OWN_FILES)?;
         let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
         repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -129,6 +140,7 @@ impl<'a> Session<'a> {
         let mut session = Session {
             calls_agent,
             written: journal.clone(),
+            unsynced: Unsynced::default(),
             journal,
             repo,
             folder,
@@ -143,6 +155,10 @@ impl<'a> Session<'a> {
             environment,
             tools: None,
             untracked,
+            untracked_written: None,
+            knows_untracked: false,
+            goes_on: false,
+            look: None,
             prepared_run: None,
             memories: Memories::default(),
             troubles: BTreeSet::new(),
@@ -248,9 +264,19 @@ impl<'a> Session<'a> {
 
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
     pub(super) fn put_back(&mut self, target: &CommitId, expected: &CommitId) -> Result<(), SessionError> {
+        self.put_back_after(None, target, expected)
+    }
+
+    /// Does the same after a look at the working tree.
+    pub(super) fn put_back_after(
+        &mut self,
+        look: Option<&Look>,
+        target: &CommitId,
+        expected: &CommitId,
+    ) -> Result<(), SessionError> {
         let save = self.save_as(expected);
         let known = self.untracked.clone().unwrap_or_default();
-        let restored = self.repo.restore(target, &save, &known)?;
+        let restored = self.repo.restore_after(look, target, &save, &known)?;
         self.tell_saved(restored.saved)
     }
 
@@ -306,7 +332,9 @@ impl<'a> Session<'a> {
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let now = self.clock.now();
-        self.journal.write(&self.folder.state(), now)?;
+        let mut unsynced = std::mem::take(&mut self.unsynced);
+        unsynced.append(self.repo.unsynced());
+        self.journal.write_after(unsynced, &self.folder.state(), now)?;
         self.written = self.journal.clone();
         self.watch_again(&self.folder.state().join(PROGRESS));
         Ok(())
@@ -327,13 +355,23 @@ impl<'a> Session<'a> {
 
     /// Closes the open experiment in the journal and notes which untracked files are there.
     pub(super) fn enter_idle(&mut self) -> Result<(), SessionError> {
-        self.remember_untracked()?;
+        self.enter_idle_after(None)
+    }
+
+    /// Does the same after a look at the working tree.
+    pub(super) fn enter_idle_after(&mut self, look: Option<Look>) -> Result<(), SessionError> {
+        self.remember_untracked_of(look)?;
         crash::point("idle.untracked_remembered");
         self.journal.phase = Phase::Idle;
         self.journal.open = None;
-        self.write_journal()?;
+        match self.goes_on {
+            // The next step says the same at once; until then the record's ref says that the experiment is over.
+            true => self.written = self.journal.clone(),
+            false => self.write_journal()?,
+        }
+        self.knows_untracked = self.goes_on;
         crash::point("idle.entered");
-        Ok(())
+        self.pack_records()
     }
 
     /// Notes that nobody is at work any more, and why.
@@ -353,10 +391,21 @@ impl<'a> Session<'a> {
 
     /// Notes the untracked files of now as no part of the next change.
     pub(super) fn remember_untracked(&mut self) -> Result<(), SessionError> {
+        self.remember_untracked_of(None)
+    }
+
+    fn remember_untracked_of(&mut self, look: Option<Look>) -> Result<(), SessionError> {
         self.heal()?;
-        let now = self.repo.untracked(&self.untracked.take().unwrap_or_default())?;
+        let before = self.untracked.take().unwrap_or_default();
+        let now = match look {
+            Some(look) => self.repo.untracked_seen(&before, &look)?,
+            None => self.repo.untracked(&before)?,
+        };
+        let is_written = now == before
+            && self.untracked_written.is_some()
+            && FileStamp::of(&untracked_path(&self.folder)) == self.untracked_written;
         self.untracked = Some(now);
-        self.write_untracked()
+        if is_written { Ok(()) } else { self.write_untracked() }
     }
 
     /// Notes the untracked files of now as no part of what the agent makes of a change that is in the working tree: `commit`
@@ -371,9 +420,12 @@ impl<'a> Session<'a> {
     }
 
     /// Writes down which untracked files are no part of the next change.
-    pub(super) fn write_untracked(&self) -> Result<(), SessionError> {
+    pub(super) fn write_untracked(&mut self) -> Result<(), SessionError> {
         let Some(untracked) = &self.untracked else { return Ok(()) };
-        Ok(write_json(&untracked_path(&self.folder), untracked)?)
+        let path = untracked_path(&self.folder);
+        write_json(&path, untracked)?;
+        self.untracked_written = FileStamp::of(&path);
+        Ok(())
     }
 
     /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.

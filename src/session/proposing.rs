@@ -8,7 +8,7 @@ use crate::crash;
 use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
 use crate::rules::{Turn, stall};
-use crate::state::{Iteration, OpenExperiment};
+use crate::state::{ITERATIONS, Iteration, OpenExperiment};
 
 /// What a call of the agent came to.
 pub(super) enum Proposed {
@@ -33,7 +33,9 @@ impl Session<'_> {
         let id = self.history.next_id();
         let base = self.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.now());
-        self.remember_untracked()?;
+        if !std::mem::take(&mut self.knows_untracked) {
+            self.remember_untracked()?;
+        }
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
         let call = Call { folder: self.run_folder(id)? };
@@ -103,10 +105,10 @@ impl Session<'_> {
         texts: Texts,
     ) -> Result<Option<CommitId>, SessionError> {
         let tip = self.reclaim_branch(&open.base)?;
-        let mut change = self.repo.propose(&open.base, known)?;
+        let change = self.repo.propose(&open.base, known)?;
         if change.is_empty() && change.too_large().is_empty() {
             self.move_branch(&open.base, &[], "nothing changed")?;
-            self.repo.adopt_index(&mut change)?;
+            self.repo.adopt_index(change)?;
             return Ok(None);
         }
         let made_by_agent = tip != open.base
@@ -126,7 +128,7 @@ impl Session<'_> {
         crash::point("committing.commit_noted");
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
         crash::point("committing.branch_advanced");
-        self.repo.adopt_index(&mut change)?;
+        self.repo.adopt_index(change)?;
         Ok(Some(commit))
     }
 
@@ -170,7 +172,7 @@ impl Session<'_> {
         self.journal.idle_calls += 1;
         self.journal.stale_count += 1;
         self.climb(Turn::Idle);
-        Ok(self.memory.log_iteration(&Iteration {
+        self.memory.log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.iteration,
             experiment: None,
@@ -178,7 +180,9 @@ impl Session<'_> {
             description: said,
             stale_count: self.journal.stale_count,
             stall: stall(false, Some(said)),
-        })?)
+        })?;
+        self.unsynced.add(self.folder.state().join(ITERATIONS));
+        Ok(())
     }
 }
 

@@ -245,11 +245,14 @@ pub(super) fn read_history(repo: &Repo, tag: &Tag) -> Result<History, SessionErr
 
 /// Reads the records of a session, each for itself.
 pub(super) fn read_records(repo: &Repo, tag: &Tag) -> Result<Vec<Result<Record, SessionError>>, SessionError> {
-    let objects = repo.records(&tag.ref_prefix())?.into_iter();
-    Ok(objects
-        .filter(|object| object.name.rsplit('/').next().is_some_and(|id| id.parse::<u32>().is_ok()))
-        .map(|object| parse_record(&object.name, &object.message))
-        .collect())
+    let mut refs = repo.refs_under(&tag.ref_prefix())?;
+    refs.retain(|(name, _)| record_id(name, tag).is_some());
+    Ok(repo.read_tags(&refs, |tag| parse_record(&tag.name, &tag.message))?)
+}
+
+/// The number in the name of a record's ref.
+pub(super) fn record_id(name: &str, tag: &Tag) -> Option<u32> {
+    name.strip_prefix(&tag.ref_prefix())?.strip_prefix('/')?.parse().ok()
 }
 
 /// The message of a record's tag object: one subject line, a blank line, the record as JSON.

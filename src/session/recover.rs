@@ -191,10 +191,10 @@ impl Session<'_> {
     pub(super) fn reset_to(&mut self, base: &CommitId, id: u32) -> Result<(), SessionError> {
         self.reclaim_branch(base)?;
         let known = self.known_untracked()?;
-        let mut change = self.repo.propose(base, &known)?;
+        let change = self.repo.propose(base, &known)?;
         if !change.is_empty() {
             let (commit, reference) = self.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
-            self.repo.adopt_index(&mut change)?;
+            self.repo.adopt_index(change)?;
             self.emit(Event::Notice { detail: format!("the unfinished change of experiment {id} is in {reference}") })?;
             crash::point("reset.change_kept");
             self.put_back(base, &commit)?;

@@ -31,10 +31,15 @@ impl Session<'_> {
             begun => begun?,
         };
         let reason = match begun {
-            Attempted::Recorded => match self.turn().await {
-                Ok(reason) => reason,
-                Err(error) => return Err(self.stopped_by(error)),
-            },
+            Attempted::Recorded => {
+                self.goes_on = true;
+                let turned = self.turn().await;
+                self.goes_on = false;
+                match turned {
+                    Ok(reason) => reason,
+                    Err(error) => return Err(self.stopped_by(error)),
+                }
+            }
             Attempted::StillRunning => StopReason::Detached,
             Attempted::RolledBack => StopReason::Interrupted,
         };
@@ -119,7 +124,9 @@ impl Session<'_> {
                 Proposed::Lost if lost < LOST_RETRIES => lost += 1,
                 Proposed::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
                 Proposed::Outage => {
-                    if let Waited::GivenUp(reason) = self.wait_out().await? {
+                    let waited = self.wait_out().await?;
+                    self.knows_untracked = false;
+                    if let Waited::GivenUp(reason) = waited {
                         return Ok(reason);
                     }
                 }

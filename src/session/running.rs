@@ -312,7 +312,7 @@ impl Session<'_> {
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.
-    fn measure(&self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
+    fn measure(&mut self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
         let (source, before) = (&self.contract.metric.source, open.metric_file.as_deref());
         let (summary, mut verdict) = judge_run(run.log, source, self.repo.worktree(), before, exit);
         if let Some(failure) = self.protected_changed(&commit_of(open)?, "the run")? {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::StateError;
+use super::{StateError, Unsynced};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 
@@ -65,12 +65,32 @@ pub fn is_odd(path: &Path) -> bool {
 /// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. Who may read it stays as it is; for a
 /// new file the umask says it.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), StateError> {
-    replace_through(path.parent().unwrap_or(Path::new(".")), path, content)
+    write_after(Unsynced::default(), path, content)
+}
+
+/// Does what [`write_atomic`] does, with all that is in `unsynced` on the disk before the file is replaced.
+fn write_after(unsynced: Unsynced, path: &Path, content: &[u8]) -> Result<(), StateError> {
+    replace(folder_of(path), path, content, Some(unsynced))
+}
+
+/// Replaces a file at once for whoever reads it, and leaves it to the system when that is on the disk: for what nothing
+/// rests on after a power cut.
+pub fn write_unsynced(path: &Path, content: &[u8]) -> Result<(), StateError> {
+    replace(folder_of(path), path, content, None)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
 }
 
 /// Does what [`write_atomic`] does with the temporary file in another `folder` of the same file system: whoever looks at
 /// the folder of `path` sees no half of it, also when this process is killed.
 pub(super) fn replace_through(folder: &Path, path: &Path, content: &[u8]) -> Result<(), StateError> {
+    replace(folder, path, content, Some(Unsynced::default()))
+}
+
+fn replace(folder: &Path, path: &Path, content: &[u8], durably: Option<Unsynced>) -> Result<(), StateError> {
+    let is_durable = durably.is_some();
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new()
             .prefix(TEMPORARY)
@@ -80,11 +100,14 @@ pub(super) fn replace_through(folder: &Path, path: &Path, content: &[u8]) -> Res
             file.as_file().set_permissions(replaced.permissions())?;
         }
         file.write_all(content)?;
-        file.as_file().sync_all()?;
+        if let Some(mut unsynced) = durably {
+            unsynced.add(file.path());
+            unsynced.sync().map_err(|(_, source)| source)?;
+        }
         crash::point("state.file_prepared");
         file.persist(path)?;
         crash::point("state.file_replaced");
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        if is_durable { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
     };
     write().map_err(failed("write", path))
 }
@@ -167,11 +190,16 @@ pub fn remove_left_over(folder: &Path) -> Result<(), StateError> {
 
 /// Replaces a JSON file, indented, unless a newer program wrote the one that is there.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    write_json_after(Unsynced::default(), path, value)
+}
+
+/// Does what [`write_json`] does, with all that is in `unsynced` on the disk before the file is replaced.
+pub(super) fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
     refuse_newer(path)?;
     let mut text =
         serde_json::to_vec_pretty(value).map_err(|source| StateError::Json { path: path.to_owned(), source })?;
     text.push(b'\n');
-    write_atomic(path, &text)
+    write_after(unsynced, path, &text)
 }
 
 /// Reads a JSON file; `None` when there is none.
@@ -183,7 +211,12 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateErr
 
 /// Appends one line to a file and fsyncs it; a torn last line is ended first. What a failed write left is taken back.
 pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
-    let append = || -> io::Result<()> {
+    append(path, line).and_then(|file| file.sync_data().map_err(failed("append to", path)))
+}
+
+/// Does the same and leaves it to the system, or to the caller, when the line is on the disk. Gives the file.
+pub(super) fn append(path: &Path, line: &str) -> Result<File, StateError> {
+    let append = || -> io::Result<File> {
         let opened =
             OpenOptions::new().read(true).append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let mut file = only_regular(opened)?;
@@ -199,15 +232,12 @@ pub fn append_line(path: &Path, line: &str) -> Result<(), StateError> {
         }
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
-        file.write_all(&bytes)
-            .and_then(|()| {
-                crash::point("state.line_appended");
-                file.sync_data()
-            })
-            .inspect_err(|_| {
-                // The first error is the one that counts.
-                let _ = file.set_len(before);
-            })
+        file.write_all(&bytes).inspect_err(|_| {
+            // The first error is the one that counts.
+            let _ = file.set_len(before);
+        })?;
+        crash::point("state.line_appended");
+        Ok(file)
     };
     append().map_err(failed("append to", path))
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::StateError;
-use super::durable::{read_json, write_json};
+use super::durable::{read_json, write_json_after};
+use super::{StateError, Unsynced};
 use crate::domain::{
     AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Version,
 };
@@ -231,7 +231,12 @@ impl Journal {
 
     /// Writes it durably.
     pub fn write(&mut self, state: &Path, now: Timestamp) -> Result<(), StateError> {
+        self.write_after(Unsynced::default(), state, now)
+    }
+
+    /// Does the same with all that is in `unsynced` on the disk before it says so.
+    pub fn write_after(&mut self, unsynced: Unsynced, state: &Path, now: Timestamp) -> Result<(), StateError> {
         self.last_seen = now;
-        write_json(&state.join(PROGRESS), self)
+        write_json_after(unsynced, &state.join(PROGRESS), self)
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::StateError;
-use super::durable::append_line;
+use super::durable::append;
 
 /// The files of the event logs.
 pub const EVENT_LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
@@ -65,6 +65,7 @@ impl EventLog {
     fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {
         let path = self.folder.join(file);
         let text = serde_json::to_string(&line).map_err(|source| StateError::Json { path: path.clone(), source })?;
-        append_line(&path, &text)
+        // Nothing rests on a line here: the system writes it to the disk when it likes.
+        append(&path, &text).map(drop)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::StateError;
-use super::durable::{append_line, read_json, read_tail, write_json};
+use super::durable::{append, read_json, read_tail, write_json};
 use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall};
 use crate::rules::same_direction;
 
@@ -184,7 +184,7 @@ impl Memory {
     }
 
     fn append(&self, name: &str, line: &Value) -> Result<(), StateError> {
-        append_line(&self.folder.join(name), &line.to_string())
+        append(&self.folder.join(name), &line.to_string()).map(drop)
     }
 }
 

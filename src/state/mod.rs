@@ -16,10 +16,11 @@ mod logs;
 mod memory;
 mod run_logs;
 mod stop_request;
+mod unsynced;
 
 pub use durable::{
     append_line, copy_beside, free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular,
-    read_at_most, read_json, read_regular, read_tail, remove_left_over, write_atomic, write_json,
+    read_at_most, read_json, read_regular, read_tail, remove_left_over, write_atomic, write_json, write_unsynced,
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, STATE_FILES, SessionFolder, lock_all, refuse_held};
@@ -31,5 +32,6 @@ pub use lessons::{LESSONS, LessonFile, LessonsError};
 pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked};
 pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
-pub use run_logs::{plain_log, read_log_tail};
+pub use run_logs::{is_compressed, plain_log, read_log_tail};
 pub use stop_request::StopWhen;
+pub use unsynced::Unsynced;

@@ -12,7 +12,7 @@ use crate::support::{AR, Called, TestRepo};
 
 /// The system calls that are looked at.
 const CALLS: &str = "trace=fsync,fdatasync,write,pwrite64,openat,rename,renameat,renameat2,link,linkat,unlink,unlinkat,\
-                     mkdir,mkdirat,symlink,symlinkat";
+                     mkdir,mkdirat,symlink,symlinkat,clone,clone3";
 
 /// What a system call did to the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl<'a> Disk<'a> {
     fn look_at_row(&mut self, path: &Path) {
         let record = self.root.join(format!(".git/refs/autoresearch/t/{:05}", self.rows));
         self.check("a record lasts before its row", &record, self.seen.contains(&record) && self.lasts(&record));
-        self.check("a row follows the journal", path, self.phase == "settling");
+        self.check("a row follows the journal", path, self.phase == "recording");
         self.rows += 1;
     }
 
@@ -156,8 +156,12 @@ impl<'a> Disk<'a> {
         let relative = to.strip_prefix(&self.root).unwrap_or(to).to_owned();
         let name = from.file_name().unwrap().to_str().unwrap();
         let text = self.content.get(from).cloned().unwrap_or_default();
-        if name.starts_with(".ar-") || relative == Path::new(".git/index") {
+        // The prompt is made anew whenever the agent is called.
+        let is_kept = name.starts_with(".ar-") && !relative.ends_with("prompt.md");
+        if is_kept || relative == Path::new(".git/index") {
             self.check("a file is synced before it takes the place of another", from, !self.unsynced.contains(from));
+        }
+        if is_kept {
             self.due = to.parent().map(Path::to_owned);
         }
         if relative.ends_with("progress.json") {
@@ -165,6 +169,10 @@ impl<'a> Disk<'a> {
             phase.clone_into(&mut self.phase);
             let folder = to.parent().unwrap().to_owned();
             self.check("the journal is in a folder that lasts", to, self.lasts(&folder));
+            for changed in [".git/index", ".git/refs/heads/autoresearch/t"].map(|changed| self.root.join(changed)) {
+                let lasts = !self.seen.contains(&changed) || self.lasts(&changed);
+                self.check("branch and index last before the journal goes on", &changed, lasts);
+            }
         }
         if relative.ends_with("exit.json") || relative.ends_with("agent.exit.json") {
             let log = if relative.ends_with("exit.json") { "run.log" } else { "agent.log" };
@@ -176,7 +184,7 @@ impl<'a> Disk<'a> {
         if relative.ends_with("job.json") {
             self.check("a run follows the journal", to, self.phase == "running");
         }
-        if relative == Path::new(LESSONS) && self.phase == "settling" {
+        if relative == Path::new(LESSONS) && self.phase == "recording" {
             self.check("a row lasts before its lesson", to, self.lasts(&self.root.join("results.tsv")));
         }
         if relative.starts_with(".git/refs") {
@@ -196,7 +204,7 @@ impl<'a> Disk<'a> {
         }
         if relative.starts_with(".git/refs/heads") {
             let journal = self.root.join(".autoresearch/t/state/progress.json");
-            let is_open = matches!(self.phase.as_str(), "committing" | "settling");
+            let is_open = matches!(self.phase.as_str(), "committing" | "recording");
             let follows = is_open || !std::mem::replace(&mut self.branch_made, true);
             self.check("the branch follows the journal", to, follows && self.lasts(&journal));
             self.look_at_ledger(to);
@@ -209,7 +217,7 @@ impl<'a> Disk<'a> {
     fn look_at_worktree(&mut self, path: &Path) {
         let own = [".git", ".autoresearch", "run.log", "results.tsv", LESSONS].map(|own| self.root.join(own));
         if path.starts_with(&self.root) && !own.iter().any(|own| path.starts_with(own)) {
-            self.check("the working tree follows the journal", path, self.phase == "settling");
+            self.check("the working tree follows the journal", path, self.phase == "recording");
             self.look_at_ledger(path);
         }
     }
@@ -220,14 +228,15 @@ impl<'a> Disk<'a> {
     }
 }
 
-/// Runs a session under strace and gives its traces, one for each process, or why that is not possible.
+/// Runs a session under strace and gives its traces, one for each process with all its threads, or why that is not
+/// possible.
 fn traces(repo: &TestRepo, steps: &str) -> Result<Vec<String>, String> {
     let folder = repo.outside().join("traces");
     fs::create_dir(&folder).unwrap();
     let strace = |program: &str| {
         let mut command = Command::new("strace");
         repo.environment(&mut command);
-        command.args(["-ff", "-y", "-qq", "-s", "4096", "-e", CALLS, "-e", "signal=none"]);
+        command.args(["-ff", "-y", "-qq", "-ttt", "-s", "4096", "-e", CALLS, "-e", "signal=none"]);
         command.arg("-o").arg(folder.join("trace")).arg(program).current_dir(repo.path());
         command
     };
@@ -246,8 +255,35 @@ fn traces(repo: &TestRepo, steps: &str) -> Result<Vec<String>, String> {
     let args =
         ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", &count];
     Called::from(strace(AR).args(args).args(["--agent", &agent(steps)]).output().unwrap()).ok();
-    let entries = fs::read_dir(&folder).unwrap();
-    Ok(entries.map(|entry| String::from_utf8_lossy(&fs::read(entry.unwrap().path()).unwrap()).into_owned()).collect())
+    let mut threads: BTreeMap<String, String> = BTreeMap::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let entry = entry.unwrap();
+        let id = entry.path().extension().unwrap().to_str().unwrap().to_owned();
+        threads.insert(id, String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).into_owned());
+    }
+    Ok(by_process(&threads))
+}
+
+/// The traces of threads, by their ids, as those of processes, each line without the time that it is sorted by.
+fn by_process(threads: &BTreeMap<String, String>) -> Vec<String> {
+    let maker = |id: &str| {
+        let made = format!(") = {id}");
+        let is_made = |line: &str| line.contains("CLONE_THREAD") && line.ends_with(&made);
+        threads.iter().find(|(_, trace)| trace.lines().any(is_made)).map(|(id, _)| id.clone())
+    };
+    let mut processes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (id, trace) in threads {
+        let mut process = id.clone();
+        while let Some(made_by) = maker(&process) {
+            process = made_by;
+        }
+        processes.entry(process).or_default().extend(trace.lines());
+    }
+    let sorted = processes.into_values().map(|mut lines| {
+        lines.sort_by_key(|line| line.split_once(' ').map(|(time, _)| time.to_owned()));
+        lines.into_iter().filter_map(|line| Some(format!("{}\n", line.split_once(' ')?.1))).collect()
+    });
+    sorted.collect()
 }
 
 #[test]
@@ -278,6 +314,7 @@ fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
         ("a record follows the journal", 3),
         ("a run follows the journal", 3),
         ("the branch follows the journal", 4),
+        ("branch and index last before the journal goes on", 10),
         ("a row lasts before anything is put back", 5),
         ("the working tree follows the journal", 2),
         ("a row lasts before its lesson", 1),

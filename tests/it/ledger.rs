@@ -191,8 +191,8 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
             });
         }
     });
-    let ledger = read(&fs::read(&path).unwrap(), &Said::default());
-    let counts = Report::of_ledger(&ledger).counts();
+    let ledger = read(fs::read(&path).unwrap(), &Said::default());
+    let counts = Report::of_ledger(ledger.clone()).counts();
     assert_eq!((counts.total, counts.discard), (80, 80));
 }
 
@@ -342,7 +342,7 @@ proptest! {
             prop_assert_eq!(cells.len(), rows.len());
             prop_assert!(cells.iter().all(|cells| cells[1].parse::<f64>().is_ok()));
         }
-        let ledger: Ledger = read(&bytes, &Said::default());
+        let ledger: Ledger = read(bytes, &Said::default());
         prop_assert_eq!(ledger.rows.len(), known + rows.len());
         for (row, (_, value, outcome)) in ledger.rows[known..].iter().zip(&rows) {
             let status = [RowStatus::Keep, RowStatus::Discard, RowStatus::Crash][*outcome];

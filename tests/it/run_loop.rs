@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use autoresearch::domain::CommitId;
+use autoresearch::git::Repo;
 use serde_json::Value;
 
 use crate::support::{Called, TestRepo, ar, ar_command};
@@ -439,4 +441,28 @@ fn the_file_that_its_own_output_goes_to_is_no_part_of_a_change() {
     assert!(repo.read("my [night].log").contains("agent_started"));
     let changed = repo.git(["log", "--all", "--name-only", "--format="]);
     assert!(changed.contains("train.sh") && !changed.contains("night"), "{changed}");
+}
+
+#[test]
+fn the_refs_of_many_records_are_packed_while_the_session_goes_on() {
+    let repo = training_repo();
+    run_steps(&repo, "better worse", &[]).ok();
+    let git = Repo::discover(&repo.path()).unwrap();
+    let [_, _, model]: [Value; 3] = records(&repo).try_into().unwrap();
+    for id in 3..=62 {
+        let mut record = model.clone();
+        record["id"] = id.into();
+        let commit = CommitId::new(field(&record, "/commit"));
+        let message = format!("try {id}\n\n{record}\n");
+        git.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, &message).unwrap();
+    }
+    let loose = || {
+        let files = fs::read_dir(repo.file(".git/refs/autoresearch/t")).unwrap();
+        files.filter(|file| file.as_ref().unwrap().file_name() != "saved").count()
+    };
+    assert_eq!(loose(), 63);
+    ar(&repo, ["resume", "--max-experiments", "64", "--agent", "echo \"# $AR_EXPERIMENT\" >> train.sh"]).ok();
+    assert_eq!(loose(), 1, "the first 64 are packed, and the next one is not yet");
+    assert_eq!(records(&repo).len(), 65);
+    repo.git(["fsck", "--strict"]);
 }

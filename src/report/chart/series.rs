@@ -156,7 +156,7 @@ fn mark(point: &Point) -> Mark {
         value: number.filter(|_| kind != MarkKind::Crash).map(|number| number.value.clamp(-LARGEST, LARGEST)),
         raw: number.map(|number| number.raw.clone()).unwrap_or_default(),
         kind,
-        description: point.description.clone(),
+        description: point.description.to_string(),
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
             commit: None,
             value: value.map(|text| text.parse().unwrap()),
             outcome: Some(outcome),
-            description: format!("change {id}"),
+            description: format!("change {id}").into(),
             ..Point::default()
         }
     }

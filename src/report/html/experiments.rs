@@ -1,12 +1,12 @@
 //! All experiments of a page: the table, and what is known of each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use maud::{Markup, html};
-use serde_json::Value;
 
 use super::detail::{Detail, Excerpt};
 use crate::report::Report;
+use crate::report::found::Details;
 use crate::report::render::{commit, value};
 use crate::report::safe::safe_line;
 use crate::rules::Point;
@@ -84,12 +84,12 @@ fn columns(report: &Report) -> Vec<Column> {
         class,
         cells: report.points.iter().map(|point| Cell { text: safe_line(&say(point)), sorted_by: None }).collect(),
     };
-    let field = |name: &str, field: &str| Column {
+    let field = |name: &str, field: fn(&Details) -> Option<f64>| Column {
         name: name.to_owned(),
         class: "number",
         cells: (0..report.points.len())
             .map(|place| {
-                let number = report.details[place].get(field).and_then(Value::as_f64);
+                let number = report.details.get(place).and_then(field);
                 Cell { text: number.map(|number| format!("{number:.1}")).unwrap_or_default(), sorted_by: number }
             })
             .collect(),
@@ -109,10 +109,10 @@ fn columns(report: &Report) -> Vec<Column> {
     let mut columns = vec![
         metric,
         // On a narrow screen it is to be seen without a move.
-        text("description", "what", &|point| point.description.clone()),
+        text("description", "what", &|point| point.description.to_string()),
         text("failure", "fact", &|point| point.failure.map(|class| class.to_string()).unwrap_or_default()),
-        field("seconds", "seconds"),
-        field("GiB", "memory_gb"),
+        field("seconds", |details| Some(details.seconds)),
+        field("GiB", |details| details.memory_gb),
         text("commit", "fact", &commit),
     ];
     columns.retain(|column| column.cells.iter().any(|cell| !cell.text.is_empty()));
@@ -124,10 +124,8 @@ pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
     let mut found: Vec<&Detail> = found.iter().collect();
     found.sort_by_key(|detail| detail.id);
     let left_out = report.points.len().saturating_sub(found.len());
-    let rows = found.iter().filter_map(|detail| {
-        let point = report.points.iter().find(|point| point.id == detail.id)?;
-        Some((*detail, point))
-    });
+    let points: HashMap<u32, &Point> = report.points.iter().map(|point| (point.id, point)).collect();
+    let rows = found.iter().filter_map(|detail| Some((*detail, *points.get(&detail.id)?)));
     html! {
         @if !found.is_empty() {
             section.each {

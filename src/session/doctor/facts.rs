@@ -9,7 +9,7 @@ use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
 use crate::session::plan::expected_tip;
-use crate::session::reading::{parse_record, recorded_terms};
+use crate::session::reading::{parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SessionFolder, StateError};
 
 /// What is to be done where something can be mended only when a person has decided what else is to be.
@@ -22,6 +22,8 @@ pub(super) struct RecordRef {
     pub(super) name: String,
     /// The object that it names, or named before its file was torn.
     pub(super) object: String,
+    /// The commit that the object is on, where it is an annotated tag.
+    pub(super) tagged: Option<CommitId>,
     /// The record, or why there is none.
     pub(super) record: Result<Record, SessionError>,
 }
@@ -69,17 +71,18 @@ impl Facts {
                 named.push((name.clone(), object.to_owned()));
             }
         }
-        let mut refs = Vec::new();
-        for (name, object) in named {
-            let Some(id) = record_id(&name, tag) else { continue };
-            let bad = |source: serde_json::Error| SessionError::BadRecord { reference: name.clone(), source };
-            let record = match repo.tag_object(&name, &object) {
-                Ok(Some(tag)) => parse_record(&name, &tag.message),
-                Ok(None) => Err(bad(serde::de::Error::custom("it is no annotated tag on a commit"))),
-                Err(error) => Err(bad(serde::de::Error::custom(with_causes(&error)))),
-            };
-            refs.push(RecordRef { id, name, object, record });
-        }
+        let records = repo.each_tag(&named, |name, tag| {
+            let bad = |source| SessionError::BadRecord { reference: name.to_owned(), source };
+            match tag {
+                Ok(Some(tag)) => (Some(tag.commit), parse_record(name, &tag.message)),
+                Ok(None) => (None, Err(bad(serde::de::Error::custom("it is no annotated tag on a commit")))),
+                Err(error) => (None, Err(bad(serde::de::Error::custom(with_causes(&error))))),
+            }
+        });
+        let found = named.into_iter().zip(records).filter_map(|((name, object), (tagged, record))| {
+            Some(RecordRef { id: record_id(&name, tag)?, name, object, tagged, record })
+        });
+        let mut refs: Vec<RecordRef> = found.collect();
         refs.sort_by_key(|found| found.id);
         broken.extend(repo.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch));
         let holder = folder.owner(repo.git_dir()).ok().flatten().map(|owner| owner.said);
@@ -195,11 +198,6 @@ fn sound<'a>(found: &'a RecordRef, tag: &Tag) -> Option<&'a Record> {
 
 fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a str> {
     tag_objects.iter().filter(|(name, _)| name == refname).map(|(_, object)| object.as_str()).collect()
-}
-
-/// The number in the name of a record's ref.
-pub(super) fn record_id(name: &str, tag: &Tag) -> Option<u32> {
-    name.strip_prefix(&tag.ref_prefix())?.strip_prefix('/')?.parse().ok()
 }
 
 /// The tags of all sessions of which anything is left, sorted: a record's ref, even a torn one, something saved, a branch,

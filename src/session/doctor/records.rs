@@ -10,7 +10,7 @@ use crate::state::StateError;
 
 /// Looks at the terms and the records of a session.
 pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
+    let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(facts, found)).collect();
     if repository::in_the_way(repo).is_none() && !facts.is_imported() {
         found.extend(contract(facts));
     }
@@ -25,8 +25,8 @@ pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
 }
 
-fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
-    let RecordRef { id, name, record, .. } = found;
+fn record(facts: &Facts, found: &RecordRef) -> Option<Finding> {
+    let RecordRef { id, name, tagged, record, .. } = found;
     let look = format!(
         "look with `git cat-file -p {name}`, and decide what experiment {id} was; `git update-ref {name} OBJECT` puts \
          another tag object in its place"
@@ -36,7 +36,6 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
         Err(error @ SessionError::BadRecord { .. }) => return Some(finding_of(Area::Session, error).hint(look)),
         Err(error) => return Some(finding_of(Area::Session, error)),
     };
-    let tagged = repo.record(name).ok().flatten().map(|object| object.commit);
     let what = if record.id != *id {
         format!("the record {name} is that of experiment {}", record.id)
     } else if record.tag != facts.tag {

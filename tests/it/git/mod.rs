@@ -29,9 +29,9 @@ fn head(repo: &TestRepo) -> CommitId {
 /// Proposes the working tree, commits it on `base` and adopts it; the branch is moved by nobody.
 #[track_caller]
 fn propose_and_commit(git: &Repo, base: &CommitId) -> CommitId {
-    let mut proposal = git.propose(base, &Untracked::default()).unwrap();
+    let proposal = git.propose(base, &Untracked::default()).unwrap();
     let commit = git.commit(&proposal, base, "a proposal").unwrap();
-    git.adopt_index(&mut proposal).unwrap();
+    git.adopt_index(proposal).unwrap();
     commit
 }
 

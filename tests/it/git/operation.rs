@@ -103,9 +103,9 @@ fn a_tree_in_conflict_is_taken_as_it_is_on_disk() {
     let conflict = repo.read("train.py");
     assert!(conflict.contains("<<<<<<<"));
 
-    let mut proposal = git.propose(&base, &Untracked::default()).unwrap();
+    let proposal = git.propose(&base, &Untracked::default()).unwrap();
     let commit = git.commit(&proposal, &base, "half merged").unwrap();
-    git.adopt_index(&mut proposal).unwrap();
+    git.adopt_index(proposal).unwrap();
     repo.git(["update-ref", "HEAD", commit.as_str()]);
     assert_eq!(repo.status(), "");
     assert_eq!(repo.git(["show", "HEAD:train.py"]), conflict.trim_end());

@@ -171,13 +171,13 @@ fn huge_files_are_named_and_left_out() {
     let tracked = make_huge(&repo, "train.py");
     repo.write("README.md", "small\n");
 
-    let mut proposal = git.propose(&base, &Untracked::default()).unwrap();
+    let proposal = git.propose(&base, &Untracked::default()).unwrap();
     assert_eq!(names(&proposal), ["README.md"]);
     assert_eq!(proposal.too_large(), [committed, new.clone(), staged, tracked]);
     let commit = git.commit(&proposal, &base, "small").unwrap();
     assert_eq!(repo.git(["diff", "--name-only", base.as_str(), commit.as_str()]), "README.md");
     repo.git(["update-ref", "HEAD", commit.as_str()]);
-    git.adopt_index(&mut proposal).unwrap();
+    git.adopt_index(proposal).unwrap();
     assert_eq!(repo.status(), " M train.py\n?? committed.bin\n?? new.bin\n?? staged.bin");
 
     let grown = repo.git(["hash-object", "train.py"]);

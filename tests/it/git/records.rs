@@ -1,5 +1,7 @@
 //! Records, written here and read by plain git.
 
+use std::fs;
+
 use autoresearch::git::{GitError, TagObject};
 
 use super::{head, open, save_as};
@@ -35,18 +37,84 @@ fn plain_git_reads_the_records() {
             repo.git(["pack-refs", "--all"]);
             assert!(!repo.exists(".git/refs/autoresearch/t/00000"));
         }
-        let records = git.records("refs/autoresearch/t").unwrap();
+        let refs = git.refs_under("refs/autoresearch/t").unwrap();
+        let records = git.read_tags(&refs, |record| record).unwrap();
         let names: Vec<_> = records.iter().map(|record| record.name.as_str()).collect();
         let expected = ["00000", "00001", "00002", "00010"].map(|id| format!("refs/autoresearch/t/{id}"));
         assert_eq!(names, expected);
         let record = TagObject { name: expected[3].clone(), commit: commit.clone(), message: message(10) };
         assert_eq!(records[3], record);
         assert_eq!(git.record(&expected[3]).unwrap(), Some(record));
-        assert_eq!(git.refs_under("refs/autoresearch/t").unwrap().len(), 5);
+        assert_eq!(refs.len(), 5, "a commit that was saved is no record");
     }
     assert_eq!(git.record("refs/autoresearch/t/00099").unwrap(), None);
     assert_eq!(git.record("refs/heads/main").unwrap(), None);
     let again = git.write_record("refs/autoresearch/t/00002", &commit, &message(2));
     assert!(matches!(again, Err(GitError::RefExists(name)) if name.ends_with("00002")));
     repo.git(["fsck", "--strict"]);
+}
+
+#[test]
+fn many_records_are_read_in_order_wherever_git_keeps_them() {
+    let repo = TestRepo::new();
+    let git = open(&repo);
+    let commit = head(&repo);
+    let name = |id: u32| format!("refs/autoresearch/t/{id:05}");
+    // Some are larger than what is read at once, and some do not compress.
+    let noise = |id: u64| (0..id * 400).map(|n| char::from(b'!' + (n * n * 7 / 3 % 90) as u8)).collect::<String>();
+    let message =
+        |id: u32| format!("try {id}\n\n{}\n", if id % 100 == 7 { noise(id.into()) } else { "é".repeat(id as usize) });
+    let records: Vec<_> = (0..450).map(|id| (name(id), commit.clone(), message(id))).collect();
+    git.write_records(&records).unwrap();
+    let is_read = |what: &str| {
+        let read = git.read_tags(&git.refs_under("refs/autoresearch/t").unwrap(), |tag| tag).unwrap();
+        let read: Vec<_> = read.into_iter().map(|tag| (tag.name, tag.commit, tag.message)).collect();
+        assert!(read == records, "{what}");
+    };
+    is_read("each in a file");
+    repo.git(["gc", "-q"]);
+    is_read("in a pack");
+    let lost = git.read_tags(&[(name(0), "1".repeat(40))], |tag| tag);
+    assert!(lost.is_err(), "an object that is not there is no record that is left out");
+}
+
+#[test]
+fn packing_leaves_every_ref_what_it_was() {
+    let repo = TestRepo::new();
+    let git = open(&repo);
+    let commit = head(&repo);
+    let write = |id: u32| git.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, "one\n\n{}\n").unwrap();
+    let loose = || fs::read_dir(repo.path().join(".git/refs/autoresearch/t")).unwrap().count();
+    let listed = || repo.git(["for-each-ref", "--format=%(refname) %(objectname) %(*objectname)"]);
+    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 0, "there is nothing yet");
+    (0..5).for_each(write);
+    repo.write("train.py", "dirty\n");
+    git.save(&save_as(&commit)).unwrap();
+    repo.git(["tag", "-a", "-m", "one", "v1"]);
+    let before = listed();
+    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 5);
+    assert_eq!((listed(), loose()), (before, 1), "but for what was saved all are packed");
+
+    // Git packs the rest, and leaves the files as a kill between both steps does.
+    (5..9).for_each(write);
+    repo.git(["pack-refs", "--all", "--no-prune"]);
+    repo.write(".git/refs/autoresearch/t/00005.lock", "");
+    repo.write(".git/refs/autoresearch/t/00099", "torn");
+    let before = listed();
+    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 3);
+    assert_eq!(listed(), before);
+    let names = ["00005", "00005.lock", "00099", "saved"];
+    assert!(
+        names.iter().all(|name| repo.exists(format!(".git/refs/autoresearch/t/{name}"))),
+        "what is locked or torn stays"
+    );
+    assert_eq!(loose(), names.len());
+
+    write(9);
+    repo.write(".git/packed-refs.lock", "");
+    assert!(git.pack_refs("refs/autoresearch/t").is_err(), "somebody else packs");
+    fs::remove_file(repo.path().join(".git/packed-refs.lock")).unwrap();
+    fs::remove_file(repo.path().join(".git/refs/autoresearch/t/00099")).unwrap();
+    repo.git(["fsck", "--strict"]);
+    assert_eq!(git.refs_under("refs/autoresearch/t").unwrap().len(), 11);
 }

@@ -276,12 +276,12 @@ fn an_untracked_file_of_the_user_is_there_afterwards_as_it_was() {
     repo.git(["add", "staged.json", "big.npy"]);
     repo.rm("link");
     repo.symlink("here", "link");
-    let mut proposal = git.propose(&base, &known).unwrap();
+    let proposal = git.propose(&base, &known).unwrap();
     let names: Vec<_> = proposal.paths().iter().map(|change| change.path.display().to_string()).collect();
     assert_eq!(names, ["big.npy", "conf/changed.json", "link", "staged.json", "train.py"]);
     let commit = git.commit(&proposal, &base, "an experiment").unwrap();
     repo.git(["update-ref", "HEAD", commit.as_str()]);
-    git.adopt_index(&mut proposal).unwrap();
+    git.adopt_index(proposal).unwrap();
     assert_eq!(repo.status(), "?? touched.json");
 
     repo.git(["update-ref", "HEAD", base.as_str()]);
