@@ -1,12 +1,17 @@
 //! The chart as a PNG picture.
 
+use std::io::{self, Read};
 use std::sync::Arc;
 
+use flate2::read::ZlibDecoder;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
 /// How many pixels a unit of the drawing has along each side: text stays sharp on a screen with small pixels.
 const SCALE: f32 = 2.0;
+
+/// DejaVu Sans, which `build.rs` halves.
+static FONT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/font.zlib"));
 
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +19,9 @@ pub enum PngError {
     /// The drawing cannot be read.
     #[error("the drawing cannot be read")]
     Drawing(#[from] resvg::usvg::Error),
+    /// The font in the program cannot be unpacked.
+    #[error("the font cannot be unpacked")]
+    Font(#[from] io::Error),
     /// It has no size, or one that there is no memory for.
     #[error("there is no room for the picture")]
     Size,
@@ -27,9 +35,11 @@ pub enum PngError {
 /// Its letters are those of DejaVu Sans, which is in the program; where the text has characters beyond ASCII, fonts of
 /// the system are taken for those that it lacks.
 pub fn chart_png(svg: &str) -> Result<Vec<u8>, PngError> {
+    let mut font = Vec::new();
+    ZlibDecoder::new(FONT).read_to_end(&mut font)?;
     let mut fonts = fontdb::Database::new();
     // A bold one would make the program larger by 0.7 MB for the sake of a title.
-    fonts.load_font_source(fontdb::Source::Binary(Arc::new(dejavu::sans::regular())));
+    fonts.load_font_source(fontdb::Source::Binary(Arc::new(font)));
     fonts.set_sans_serif_family("DejaVu Sans");
     if !svg.is_ascii() {
         fonts.load_system_fonts();
