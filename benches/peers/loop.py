@@ -7,13 +7,12 @@ is the protocol as people give it to an agent in prose (`protocol.sh`): `git com
 That both made the same commits, rows and numbers is checked, `git fsck` included.
 """
 
-import shutil
 import statistics
 import subprocess
 from pathlib import Path
 
 import repositories
-from frame import ENVIRONMENT, Row, Unequal, called
+from frame import Row, Unequal, called
 from repositories import git
 
 HERE = Path(__file__).resolve().parent
@@ -44,7 +43,6 @@ class Night:
 def night(context, source, kind, experiments):
     """Runs one session in a new copy of a repository; gives its stamps, and the folder."""
     folder = context.folder / "work"
-    shutil.rmtree(folder, ignore_errors=True)
     repositories.copy(source, folder)
     stamps = context.folder / "stamps"
     stamps.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Repositories of a given number of files, as a clone has them: one pack, one index, clean."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def make(folder: Path, files: int):
 
 
 def copy(source: Path, target: Path):
-    """The same repository again, with an index that knows its files."""
+    """The same repository again, in place of what was there, with an index that knows its files."""
+    shutil.rmtree(target, ignore_errors=True)
     subprocess.run(["cp", "-a", source, target], check=True)
     git(target, "update-index", "-q", "--refresh")
