@@ -3,9 +3,9 @@
 A command writes progress at that pace, by the monotonic clock, in pieces of a megabyte. `ar run` has it write straight to the
 log's file and reads what is new each second. Counted is the processor time of `ar` and of its shim, and not the command's, in
 some seconds in the middle of the run, as the kernel counts it for their threads, for each 100 MB by which the log grew meanwhile:
-a busy machine may not keep the pace. The number in the record must be the last one that was printed. `dd` reading as much out of the page cache in the same pieces
-is the floor. An escape in every nine bytes, as in the coloured log, costs several times what the rest does: each must be taken
-out, since a name may be coloured.
+a busy machine may not keep the pace. The number in the record must be the last one that was printed. `dd` reading as much out of
+the page cache in the same pieces is the floor. An escape in every nine bytes, as in the coloured log, costs several times what
+the rest does: each must be taken out, since a name may be coloured.
 """
 
 import os
