@@ -1,5 +1,7 @@
 //! The refs of a session: its branch, its records, and what was saved.
 
+use std::collections::HashSet;
+
 use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef};
 use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
@@ -189,12 +191,12 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
             found.push(lost(format!("what {name} saved is not in the repository")));
         }
     }
-    let mut gone = Vec::new();
+    // The base of one is the commit of another.
+    let mut looked = HashSet::new();
     for RecordRef { id, record, .. } in &facts.refs {
         let Ok(record) = record else { continue };
         for (commit, what) in [(&record.commit, "commit"), (&record.base, "base")] {
-            if commit.is_known() && !repo.has_commit(commit) && !gone.contains(&commit) {
-                gone.push(commit);
+            if commit.is_known() && looked.insert(commit) && !repo.has_commit(commit) {
                 found.push(lost(format!("the {what} {} of experiment {id} is not in the repository", commit.short(8))));
             }
         }
