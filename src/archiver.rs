@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use duct::Handle;
+
 /// Commands that this program has, or that are set aside for it. Some read as an archiver's letters (`stop` is `s`,
 /// `t`, `o` and `p`).
 const OWN_COMMANDS: &[&str] = &[
@@ -136,26 +138,42 @@ pub(crate) fn next_on_path() -> Option<PathBuf> {
     candidates().into_iter().next()
 }
 
-/// The first line of the archiver's `--version`, as build systems look for it; `None` when there is no other `ar`, or
-/// it does not answer in time.
-pub(crate) fn version_line() -> Option<String> {
-    let passed_through = passed_through();
-    let line = |archiver: &PathBuf| {
-        let command = duct::cmd(archiver, ["--version"]).stdin_null().stderr_null().stdout_capture().unchecked();
-        let handle = command.env(PASSED_THROUGH, &passed_through).start().ok()?;
-        let output = handle.wait_timeout(VERSION_PATIENCE);
-        let Ok(Some(output)) = output else {
-            let _ = handle.kill();
-            return None;
-        };
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.lines()
-            .next()
-            .map(|line| line.trim().to_owned())
-            .filter(|line| output.status.success() && !line.is_empty())
+/// An archiver that was asked for its version, and those to ask after it.
+pub(crate) struct Asked {
+    /// The one that is at work on its answer.
+    handle: Option<Handle>,
+    others: std::vec::IntoIter<PathBuf>,
+}
+
+impl Asked {
+    /// Asks the archiver that calls go to. It answers while this program goes on.
+    pub(crate) fn start() -> Asked {
+        let mut others = candidates().into_iter();
+        Asked { handle: others.next().and_then(|archiver| ask(&archiver)), others }
+    }
+
+    /// The first line of its answer, as build systems look for it; `None` when there is no other `ar`, or it does not answer
+    /// in time.
+    pub(crate) fn line(self) -> Option<String> {
+        let handles = self.handle.into_iter().chain(self.others.filter_map(|archiver| ask(&archiver)));
+        // Another copy of this program is not what is looked for.
+        handles.filter_map(|handle| answer(&handle)).find(|line| !line.starts_with(OWN_VERSION))
+    }
+}
+
+fn ask(archiver: &Path) -> Option<Handle> {
+    let command = duct::cmd(archiver, ["--version"]).stdin_null().stderr_null().stdout_capture().unchecked();
+    command.env(PASSED_THROUGH, passed_through()).start().ok()
+}
+
+fn answer(handle: &Handle) -> Option<String> {
+    let Ok(Some(output)) = handle.wait_timeout(VERSION_PATIENCE) else {
+        let _ = handle.kill();
+        return None;
     };
-    // Another copy of this program is not what is looked for.
-    candidates().iter().filter_map(line).find(|line| !line.starts_with(OWN_VERSION))
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next().map(|line| line.trim().to_owned());
+    line.filter(|line| output.status.success() && !line.is_empty())
 }
 
 /// The `ar`s on the PATH that a call was not passed through yet, in order.

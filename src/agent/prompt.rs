@@ -161,7 +161,7 @@ fn recent_rows(history: &History) -> String {
 
 /// The directions that were tried. `all` says that as many as possible are to be named.
 fn directions(history: &History, all: bool) -> String {
-    let tried = directions_tried(history);
+    let tried = directions_tried(history.records());
     let Some(metric) = history.records().first().map(|record| &record.metric.name) else { return String::new() };
     if tried.is_empty() {
         return String::new();

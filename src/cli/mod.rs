@@ -49,7 +49,7 @@ use autoresearch::session::SessionError;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::archiver;
+use crate::archiver::Asked;
 use args::{Cli, Command};
 use error::CliError;
 
@@ -59,18 +59,22 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     if let Some(code) = completions::answer(&args) {
         return code;
     }
+    let first = args.get(1).map(|first| first.as_encoded_bytes());
+    // The archiver answers while the command line is read.
+    let asked = matches!(first, Some(b"-V" | b"--version" | b"-h" | b"--help")).then(Asked::start);
     // Of a subcommand's help nobody expects to learn about the archiver.
-    let own_option = args.get(1).is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
+    let own_option = first.is_some_and(|first| first.starts_with(b"-"));
+    let archiver = || own_option.then(|| asked.unwrap_or_else(Asked::start));
     let matches = match Cli::command().try_get_matches_from(&args) {
         Ok(matches) => matches,
-        Err(error) => return clap_exit(&with_whole_usage(error, &args), own_option),
+        Err(error) => return clap_exit(&with_whole_usage(error, &args), archiver),
     };
     let command = match Cli::from_arg_matches(&matches) {
         Ok(Cli { command, globals }) => {
             globals.apply();
             command
         }
-        Err(error) => return clap_exit(&error, own_option),
+        Err(error) => return clap_exit(&error, archiver),
     };
     let is_loop = matches!(command, Command::Run(_) | Command::Resume(_) | Command::Try(_));
     match (dispatch(command), output::failure()) {
@@ -115,13 +119,13 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
 /// The same error with the usage of its command as the help has it: what clap shows names what was given, and hides that there
 /// are options.
 fn with_whole_usage(mut error: clap::Error, args: &[OsString]) -> clap::Error {
-    let mut command = Cli::command();
-    command.build();
-    let mut innermost = &command;
-    for arg in args.iter().skip(1) {
-        innermost = innermost.find_subcommand(arg).unwrap_or(innermost);
-    }
     if error.get(ContextKind::Usage).is_some() {
+        let mut command = Cli::command();
+        command.build();
+        let mut innermost = &command;
+        for arg in args.iter().skip(1) {
+            innermost = innermost.find_subcommand(arg).unwrap_or(innermost);
+        }
         let usage = innermost.clone().render_usage();
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
@@ -130,12 +134,11 @@ fn with_whole_usage(mut error: clap::Error, args: &[OsString]) -> clap::Error {
 
 /// Prints help, version or a usage error as clap words it. Help and version of the program itself also name the archiver
 /// that shares its name, because build systems look for it there.
-fn clap_exit(error: &clap::Error, own_option: bool) -> ExitCode {
+fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<Asked>) -> ExitCode {
     let _ = error.print();
     if !error.use_stderr() {
-        if own_option
-            && matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp)
-            && let Some(version) = archiver::version_line()
+        if matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp)
+            && let Some(version) = archiver().and_then(Asked::line)
         {
             output::line(&format!("archiver calls go to: {version}"));
         }

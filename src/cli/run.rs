@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::StopReason;
+use autoresearch::exec;
 use autoresearch::git::Repo;
 use autoresearch::session::{Asked, Drive, Plan, Session, SessionError, find_session};
 
@@ -61,7 +62,7 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
 
 /// The runtime that waits for processes, timers and signals, on this thread.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)
+    exec::runtime().map_err(no_runtime)
 }
 
 pub(super) fn no_runtime(error: std::io::Error) -> CliError {

@@ -68,12 +68,12 @@ impl Layout {
 
 impl Formatter for Layout {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        // JSON itself escapes those of ASCII.
-        if fragment.is_ascii() {
+        // JSON itself escapes those of ASCII, all but the last.
+        if fragment.bytes().all(|byte| byte < 0x7f) {
             return out.write_all(fragment.as_bytes());
         }
         let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| acts(*c) && !c.is_ascii()) {
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| *c >= '\u{7f}' && acts(*c)) {
             // All of them are of four hexadecimal digits.
             write!(out, "{}\\u{:04x}", &rest[..at], u32::from(c))?;
             rest = &rest[at + c.len_utf8()..];
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_json_document_says_the_same_and_does_nothing() {
-        let document = json!({"a": "\u{1b}[5m\u{9b}5m\u{202e}é"});
+        let document = json!({"a": "\u{1b}[5m\u{9b}5m\u{202e}é\u{7f}"});
         let text = json_text(&document, false);
-        assert_eq!(text, r#"{"a":"\u001b[5m\u009b5m\u202eé"}"#);
+        assert_eq!(text, r#"{"a":"\u001b[5m\u009b5m\u202eé\u007f"}"#);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), document);
     }
 

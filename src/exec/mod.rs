@@ -4,6 +4,7 @@
 //! command started. Two sides live here: what `ar` calls ([`start`], [`Running`], [`is_held`]) and what the shim
 //! does ([`shim_main`]). All `unsafe` is in `unix.rs`. Nothing here knows what a command is for, or reads its log.
 
+mod beat;
 mod environment;
 mod error;
 mod gpu;
@@ -15,6 +16,7 @@ mod tree;
 mod unix;
 mod usage;
 
+pub use beat::{beat, runtime};
 pub use environment::{disk_space, environment, lock_file_hash};
 pub use error::ExecError;
 pub use gpu::GpuMonitor;

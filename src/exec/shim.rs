@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::beat::runtime;
 use super::environment::boot_id;
 use super::job::{Files, MARKER};
 use super::place::Place;
@@ -54,7 +55,7 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
     let missing = || ExecError::File { path: job_file.to_owned(), source: io::ErrorKind::NotFound.into() };
     let job: Job = read_json(job_file)?.ok_or_else(missing)?;
     let files = Files::of(&job);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::Watch)?;
+    let runtime = runtime().map_err(ExecError::Watch)?;
     let mut place = Place::of(&job, &files)?;
     let exit = runtime.block_on(watch_over(&job, &files, &mut place))?;
     crash::point("command_over");

@@ -7,8 +7,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use tokio::process::{Child, Command};
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
+use super::beat::beat;
 use super::job::{Files, lock_path, marker_of};
 use super::shim::DISK_FULL;
 use super::unix::{self, Signal};
@@ -17,7 +18,7 @@ use crate::crash;
 use crate::state::{GLANCE, StateError, lock_within, open_regular, read_json, write_json};
 
 /// How often the lock of a job that another process started is tried.
-const LOCK_INTERVAL: Duration = Duration::from_millis(500);
+const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
 
 /// How long the processes of a lost job are killed before they are given up.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
@@ -235,7 +236,7 @@ async fn released(lock: &File) -> io::Result<()> {
     loop {
         match lock.try_lock_shared() {
             Ok(()) => return lock.unlock(),
-            Err(TryLockError::WouldBlock) => sleep(LOCK_INTERVAL).await,
+            Err(TryLockError::WouldBlock) => sleep_until(beat(LOCK_INTERVAL)).await,
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }

@@ -120,6 +120,17 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
+/// Has large blocks of memory, of 128 KiB and more, given back to the system as soon as they are freed, for as long as this
+/// process lives. By itself glibc takes a large block that was freed once as a sign that such blocks come often, and keeps
+/// the next ones: a loop that reads its growing event logs before each experiment would grow by their size again and again.
+pub(super) fn give_large_blocks_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: a parameter of the allocator is set, and no memory of this process is touched.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024);
+    }
+}
+
 /// Marks every descriptor above standard error as closed on exec.
 pub(super) fn close_all_on_exec() {
     let Ok(entries) = std::fs::read_dir("/dev/fd") else { return };

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::beat::beat;
 use super::gpu::GpuWatch;
 use super::tree::Tree;
 use super::unix::{self, Pid};
 
 /// The first pause between two samples; each next one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
-/// The longest pause between two samples.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause between two samples: two seconds, so that a training run pays for half a wake-up a second.
+const LONGEST_PAUSE: Duration = Duration::from_millis(2048);
 
 /// How many times longer than a sample the pause after it is at least: at most 0.5 % of one core goes into sampling.
 const SHARE: u32 = 200;
@@ -35,7 +36,7 @@ pub(super) struct Sampler {
 impl Sampler {
     pub(super) fn new(start: Instant) -> Sampler {
         let page_size = unix::page_size();
-        Sampler { start, next: start + FIRST_PAUSE, pause: FIRST_PAUSE, page_size, peak_rss: 0, gpu: None }
+        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, page_size, peak_rss: 0, gpu: None }
     }
 
     /// When the next sample is due.
@@ -52,8 +53,13 @@ impl Sampler {
         if self.start.elapsed() >= GPU_AFTER {
             self.gpu.get_or_insert_with(GpuWatch::start).look(members);
         }
-        self.pause = (self.pause * 2).max(began.elapsed() * SHARE).min(LONGEST_PAUSE);
-        self.next = Instant::now() + self.pause;
+        let cost = began.elapsed() * SHARE;
+        self.pause *= 2;
+        while self.pause < cost {
+            self.pause *= 2;
+        }
+        self.pause = self.pause.min(LONGEST_PAUSE);
+        self.next = beat(self.pause);
     }
 
     /// The largest resident set, in bytes. What the kernel counted for the largest single process stands in where

@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
             memory_gb: memory.and_then(|found| found.memory(memory_unit)),
             status,
             description: piece(columns.description).unwrap_or_default(),
-            problem,
+            problem: problem.map(Into::into),
         }
         .without_empty_zero(is_zero)
     }

@@ -87,7 +87,7 @@ pub struct Row {
     /// What it says it tried; of a malformed row the start of it.
     pub description: Piece,
     /// Why it is malformed, or why it has no value although its cell is not blank.
-    pub problem: Option<String>,
+    pub problem: Option<Box<str>>,
 }
 
 impl Row {
@@ -99,7 +99,7 @@ impl Row {
             memory_gb: None,
             status: RowStatus::Malformed,
             description: cut(text, SHOWN).into(),
-            problem: Some(problem),
+            problem: Some(problem.into()),
         }
     }
 
@@ -189,7 +189,8 @@ fn rows(text: &Arc<String>, shape: &Shape, verdict: Verdict) -> (Vec<Row>, Other
         header = Some(line.cells.clone());
     }
     lines.width = Some(shape.width);
-    let mut reader = RowReader { text, shape, verdict, unit: String::new(), words: OtherWords::default() };
+    let said = (String::new(), RowStatus::Other);
+    let mut reader = RowReader { text, shape, verdict, said, unit: String::new(), words: OtherWords::default() };
     let mut rows = Vec::new();
     let mut headers = 0;
     while lines.read(&mut line) {
@@ -208,6 +209,8 @@ struct RowReader<'a> {
     text: &'a Arc<String>,
     shape: &'a Shape,
     verdict: Verdict,
+    /// The verdict of the last row, as it is written and what it is.
+    said: (String, RowStatus),
     /// The first unit in the metric's column; blank until there is one.
     unit: String,
     words: OtherWords,
@@ -222,11 +225,14 @@ impl RowReader<'_> {
         }
         let cell = |column: Option<usize>| column.map(|column| line.cell(column));
         let status = cell(columns.status).map_or(RowStatus::Other, |cell| {
-            let status = classify(cell, self.verdict);
-            if status == RowStatus::Other {
+            // Most rows say what the one before them says.
+            if self.said.0 != cell {
+                self.said = (cell.to_owned(), classify(cell, self.verdict));
+            }
+            if self.said.1 == RowStatus::Other {
                 self.words.add(cell);
             }
-            status
+            self.said.1
         });
         let (value, problem) = value(cell(columns.metric).unwrap_or_default(), &mut self.unit);
         let memory = cell(columns.memory).and_then(quantity);
@@ -239,7 +245,7 @@ impl RowReader<'_> {
             memory_gb: memory.and_then(|found| found.memory(*memory_unit)),
             status,
             description: piece(columns.description).unwrap_or_default(),
-            problem,
+            problem: problem.map(Into::into),
         }
         .without_empty_zero(is_zero)
     }

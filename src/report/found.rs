@@ -144,8 +144,8 @@ impl Report {
                     outcome: record.verdict(),
                     description: record.description.as_str().into(),
                     failure: record.failure.as_ref().map(|failure| failure.class),
-                    reason: record.reason.clone(),
-                    excerpt: record.failure.as_ref().map(|failure| failure.excerpt.clone()).unwrap_or_default(),
+                    reason: record.reason.as_str().into(),
+                    excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
                 }
             })
             .collect();
@@ -248,10 +248,6 @@ impl Report {
     pub fn of_ledger(ledger: Ledger) -> Report {
         let unread = ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect();
         let is_read = |row: &Row| row.status != RowStatus::Malformed;
-        let mut counts = Counts::default();
-        ledger.rows.iter().filter(|row| is_read(row)).for_each(|row| counts.add(row.status.outcome()));
-        counts.malformed = ledger.rows.len() as u32 - counts.total;
-        counts.total += counts.malformed;
         // The first row, unless it has no number and a later one says that it is the baseline.
         let mut rows = ledger.rows.iter().filter(|row| is_read(row));
         let says_baseline = |row: &Row| row.status == RowStatus::Baseline && row.value.is_some();
@@ -259,17 +255,25 @@ impl Report {
             Some(first) if first.value.is_none() => Some(rows.position(says_baseline).unwrap_or(0)),
             first => first.map(|_| 0),
         };
+        let (mut counts, total) = (Counts::default(), ledger.rows.len() as u32);
         let points = ledger.rows.into_iter().filter(is_read).enumerate();
         let points: Vec<Point> = points
-            .map(|(place, row)| Point {
-                id: place as u32,
-                commit: row.commit,
-                value: row.value,
-                outcome: row.status.outcome(),
-                description: row.description,
-                ..Point::default()
+            .map(|(place, row)| {
+                let outcome = row.status.outcome();
+                counts.add(outcome);
+                Point {
+                    id: place as u32,
+                    commit: row.commit,
+                    value: row.value,
+                    outcome,
+                    description: row.description,
+                    failure: None,
+                    reason: Box::default(),
+                    excerpt: Box::default(),
+                }
             })
             .collect();
+        (counts.total, counts.malformed) = (total, total - counts.total);
         let summary = summarize(&points, ledger.direction, baseline, ledger.has_verdict);
         let mut report = Report {
             metric: ledger.metric,

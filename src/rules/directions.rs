@@ -12,10 +12,10 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
 }
 
-/// The directions that the experiments named, the one that was tried last first.
-pub fn directions_tried(history: &History) -> Vec<TriedDirection> {
+/// The directions that the experiments, oldest first, named; the one that was tried last first.
+pub fn directions_tried<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<TriedDirection> {
     let mut tried: Vec<TriedDirection> = Vec::new();
-    for record in history.records() {
+    for record in records {
         let Some(direction) = &record.direction else { continue };
         let at = tried.iter().position(|known| same_direction(&known.direction, direction)).unwrap_or_else(|| {
             tried.push(TriedDirection {

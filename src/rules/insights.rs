@@ -66,7 +66,7 @@ pub fn summary_lesson(history: &History, after: u32) -> Option<Lesson> {
         let number = best.metric.number().map_or("-".into(), |number| number.raw);
         insight += &format!("; best {number} (experiment {}: {})", best.id, best.description);
     }
-    let tried = directions_tried(&History::new(new.iter().copied().cloned().collect()));
+    let tried = directions_tried(new.iter().copied());
     let vain = tried.iter().filter(|known| known.kept == 0).map(|known| known.direction.as_str());
     let mut failures: BTreeMap<String, u32> = BTreeMap::new();
     for failure in new.iter().filter_map(|record| record.failure.as_ref()) {

@@ -60,7 +60,7 @@ fn directions_are_the_same_whatever_their_spelling_and_have_their_best_number() 
         record(4, "discard", Some(1.25), "", Some("Warm Up")),
         record(5, "discard", Some(2.0), "", None),
     ]);
-    let tried: Vec<_> = directions_tried(&history)
+    let tried: Vec<_> = directions_tried(history.records())
         .into_iter()
         .map(|known| (known.direction, known.experiments, known.kept, known.best.map(|best: Number| best.value)))
         .collect();

@@ -22,9 +22,9 @@ pub struct Point {
     /// Why it failed.
     pub failure: Option<FailureClass>,
     /// Why the outcome is what it is, in a sentence; empty where the source does not say.
-    pub reason: String,
+    pub reason: Box<str>,
     /// The lines of the log that show the failure; empty where there are none.
-    pub excerpt: String,
+    pub excerpt: Box<str>,
 }
 
 /// A kept experiment and what it gained over the one kept before it.

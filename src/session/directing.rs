@@ -44,13 +44,14 @@ impl Session<'_> {
     /// seen that.
     pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
         let stops = std::mem::take(&mut self.journal.stops_for_flag);
-        stops.then(|| StopReason::Flagged { after: self.last_id(), tried: directions_tried(&self.history) })
+        stops.then(|| StopReason::Flagged { after: self.last_id(), tried: directions_tried(self.history.records()) })
     }
 
     /// The direction that a proposal names although it was tried and a new one was asked for.
     pub(super) fn repeated_direction(&self, proposal: &Proposal) -> Option<String> {
         let named = proposal.direction.as_ref().filter(|_| self.directive().wants_new_direction())?;
-        let is_tried = directions_tried(&self.history).iter().any(|known| same_direction(&known.direction, named));
+        let is_tried =
+            directions_tried(self.history.records()).iter().any(|known| same_direction(&known.direction, named));
         is_tried.then(|| named.clone())
     }
 

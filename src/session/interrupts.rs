@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::sleep_until;
 
 use super::error::SessionError;
 use super::open::Session;
 use crate::domain::Event;
+use crate::exec::beat;
 use crate::state::StopWhen;
 
-/// How often a wait looks whether `ar stop` was called.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a wait looks whether `ar stop` was called: each second, in step with what else looks so often.
+const LOOK: Duration = Duration::from_millis(1024);
 
 /// What a person asked of a loop that is going on; what comes later is stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -88,7 +89,7 @@ impl Listener {
     pub(super) async fn signal_or_look(&mut self) {
         tokio::select! {
             () = self.signal() => {}
-            () = sleep(LOOK) => {}
+            () = sleep_until(beat(LOOK)) => {}
         }
     }
 }

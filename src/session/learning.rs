@@ -235,7 +235,7 @@ fn memories(
     (lessons, ideas): (Vec<Lesson>, &[Idea]),
     now: Timestamp,
 ) -> Memories {
-    let tried = if new_direction { directions_tried(history) } else { Vec::new() };
+    let tried = if new_direction { directions_tried(history.records()) } else { Vec::new() };
     let seed = format!("{tag}/{}", history.next_id());
     let own = agent_name(tag.as_str(), &history.next_id().to_string());
     let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::error::SessionError;
 use super::follow::LogFollower;
@@ -24,8 +24,8 @@ use crate::measure::{Ending, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::RunFound;
 use crate::state::{OpenExperiment, read_at_most, read_json, remove_left_over};
 
-/// How often the log of a run is looked at: often enough for the live line, seldom enough to cost nothing.
-const TICK: Duration = Duration::from_secs(1);
+/// How often the log of a run is looked at, each second: often enough for the live line, seldom enough to cost nothing.
+const TICK: Duration = Duration::from_millis(1024);
 
 /// What the job of the measuring command is called.
 pub(super) const RUN: &str = "run";
@@ -227,8 +227,7 @@ impl Session<'_> {
         open: &OpenExperiment,
         deadline: Deadline,
     ) -> Result<Ended, SessionError> {
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut tick = Instant::now();
         let mut last_beat = Instant::now();
         let mut listener = self.interrupts.listen();
         let mut stopping = false;
@@ -249,7 +248,8 @@ impl Session<'_> {
             }
             tokio::select! {
                 exit = run.job.wait() => break exit,
-                _ = ticks.tick() => {
+                () = sleep_until(tick) => {
+                    tick = exec::beat(TICK);
                     run.log.look()?;
                     let elapsed = run.before + run.began.elapsed();
                     self.emit(Event::RunProgress {

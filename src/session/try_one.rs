@@ -100,7 +100,7 @@ impl Session<'_> {
         let Some(direction) = self.repeated_direction(proposal) else { return Ok(()) };
         self.journal.refused_direction_of = next;
         self.write_journal()?;
-        let tried = directions_tried(&self.history).into_iter().map(|tried| tried.direction).collect();
+        let tried = directions_tried(self.history.records()).into_iter().map(|tried| tried.direction).collect();
         Err(SessionError::RepeatedDirection { direction, tried })
     }
 
