@@ -2,17 +2,25 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::FORMAT_VERSION;
+use autoresearch::domain::{FORMAT_VERSION, Tag};
 use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json, select_rows};
 use autoresearch::rules::{Selection, select};
 use autoresearch::session::SessionView;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::LogArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::settings::clock;
 use super::{exit, foreign, note, output, pager};
+
+/// The experiments of a session as a JSON document.
+#[derive(Serialize)]
+struct Experiments<'a, R> {
+    version: u32,
+    tag: &'a Tag,
+    experiments: Vec<R>,
+}
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
@@ -50,9 +58,8 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         Format::Csv => output::text(&grid(None).to_csv()),
         Format::Markdown => output::text(&grid(screen).to_markdown()),
         Format::Json => {
-            let experiments: Vec<Value> =
-                selected.iter().map(|record| record_json(record, notes.get(&record.id))).collect();
-            output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "experiments": experiments}));
+            let experiments = selected.iter().map(|record| record_json(record, notes.get(&record.id))).collect();
+            output::json(&Experiments { version: FORMAT_VERSION, tag: &view.tag, experiments });
         }
     }
     exit::leave(view);

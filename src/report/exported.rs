@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::grid::{Align, Grid};
 use crate::domain::{CommitId, Note, Record};
 
-/// A record with the notes on it, as JSON; without notes the field is absent.
-pub fn record_json(record: &Record, notes: Option<&Vec<Note>>) -> Value {
-    let mut value = json!(record);
-    if let (Value::Object(fields), Some(notes)) = (&mut value, notes) {
-        fields.insert("notes".into(), json!(notes));
-    }
-    value
+/// A record with the notes on it, as JSON has it; without notes the field is absent.
+#[derive(Serialize)]
+struct Noted<'a> {
+    #[serde(flatten)]
+    record: &'a Record,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<&'a Vec<Note>>,
+}
+
+/// A record with the notes on it, as a JSON document.
+pub fn record_json<'a>(record: &'a Record, notes: Option<&'a Vec<Note>>) -> impl Serialize + 'a {
+    Noted { record, notes }
 }
 
 /// A field of a record as the text of a cell.

@@ -103,7 +103,7 @@ impl MlflowExperiment {
         for (tag, value) in tags(record, notes, &name) {
             files.insert(format!("tags/{tag}"), cut(&safe_line(&value), LONGEST_TAG).into_bytes());
         }
-        let record = record_json(record, notes);
+        let record = serde_json::json!(record_json(record, notes));
         files.insert("artifacts/record.json".to_owned(), format!("{record:#}\n").into_bytes());
         for (artifact, content) in artifacts {
             files.insert(format!("artifacts/{artifact}"), content);
