@@ -24,7 +24,7 @@ pub struct LogSummary {
     /// Every number that the last 64 KiB give with a name, in the log's order; each name once, with its last number;
     /// at most 256 names.
     pub metrics: Vec<(String, Number)>,
-    /// Memory in GiB: the last `memory_gb`, or `peak_vram_mb` / 1024 where that stands behind it.
+    /// Memory in GiB: `memory_gb` of the last 64 KiB, else what the last of `memory_gb` and `peak_vram_mb` / 1024 says.
     pub memory_gb: Option<f64>,
     /// Whether the log holds nothing but blanks.
     pub empty: bool,
@@ -164,7 +164,8 @@ impl Scanner {
                 _ => metrics.retain(|(known, _)| known != name),
             }
         }
-        let memory_gb = self.memory.filter(|memory| *memory >= 0.0);
+        let named = metrics.iter().find(|(name, _)| name == "memory_gb").map(|(_, number)| number.value);
+        let memory_gb = named.or(self.memory).filter(|memory| *memory >= 0.0);
         LogSummary { found, metrics, memory_gb, empty: self.blank, tail: shown(lines) }
     }
 

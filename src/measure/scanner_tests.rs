@@ -45,7 +45,9 @@ fn memory_is_read_in_gibibytes() {
     let log: &[u8] = b"peak_vram_mb: 5401.7\npeak_vram_mb:     2048.0\nval_bpb: 1\n";
     assert_eq!(scan(&named("val_bpb"), &[log]).memory_gb, Some(2.0));
     assert_eq!(scan(&named("val_bpb"), &[log, b"memory_gb=14.3"]).memory_gb, Some(14.3));
-    assert_eq!(scan(&named("val_bpb"), &[b"memory_gb=80\n", log]).memory_gb, Some(2.0));
+    assert_eq!(scan(&named("val_bpb"), &[b"memory_gb=1.9\n", log]).memory_gb, Some(1.9));
+    let steps = b"step 7 loss: 2.5\n".repeat(5000);
+    assert_eq!(scan(&named("val_bpb"), &[b"memory_gb=80\n", &steps, log]).memory_gb, Some(2.0), "the machine's");
     assert_eq!(scan(&named("val_bpb"), &[log, b"memory_gb: nan"]).memory_gb, Some(2.0));
     assert_eq!(scan(&named("val_bpb"), &[b"memory_gb: nan"]).memory_gb, None);
     assert_eq!(scan(&named("val_bpb"), &[b"memory_gb: 1\nmemory_gb: -1"]).memory_gb, None);
