@@ -67,8 +67,8 @@ struct Disk<'a> {
     seen: BTreeSet<PathBuf>,
     /// What was written to files that still have other names.
     content: BTreeMap<PathBuf, String>,
-    /// The folder that has to be synced next.
-    due: Option<PathBuf>,
+    /// The folder that a thread has to sync next.
+    due: Option<(String, PathBuf)>,
     phase: String,
     /// Whether the branch is there: it is made with the session, before any experiment.
     branch_made: bool,
@@ -105,8 +105,8 @@ impl<'a> Disk<'a> {
         !self.unsynced.contains(path) && !path.ancestors().any(|part| self.unnamed.contains(part))
     }
 
-    fn take(&mut self, event: Event) {
-        if let Some(folder) = self.due.take() {
+    fn take(&mut self, thread: &str, event: Event) {
+        if let Some((_, folder)) = self.due.take_if(|(due, _)| due == thread) {
             self.check("the folder of a file that was replaced is synced at once", &folder, {
                 event == Event::Synced(folder.clone())
             });
@@ -133,7 +133,7 @@ impl<'a> Disk<'a> {
                 self.unsynced.insert(path);
             }
             Event::Renamed(from, to) => {
-                self.look_at_rename(&from, &to);
+                self.look_at_rename(thread, &from, &to);
                 if self.unsynced.remove(&from) {
                     self.unsynced.insert(to.clone());
                 }
@@ -152,7 +152,7 @@ impl<'a> Disk<'a> {
         self.rows += 1;
     }
 
-    fn look_at_rename(&mut self, from: &Path, to: &Path) {
+    fn look_at_rename(&mut self, thread: &str, from: &Path, to: &Path) {
         let relative = to.strip_prefix(&self.root).unwrap_or(to).to_owned();
         let name = from.file_name().unwrap().to_str().unwrap();
         let text = self.content.get(from).cloned().unwrap_or_default();
@@ -164,7 +164,7 @@ impl<'a> Disk<'a> {
             self.check("a file is synced before it takes the place of another", from, !self.unsynced.contains(from));
         }
         if is_kept {
-            self.due = to.parent().map(Path::to_owned);
+            self.due = to.parent().map(|folder| (thread.to_owned(), folder.to_owned()));
         }
         if relative.ends_with("progress.json") {
             let phase = text.split("\"phase\": \"").nth(1).unwrap().split('"').next().unwrap();
@@ -265,24 +265,26 @@ fn traces(repo: &TestRepo, steps: &str) -> Result<Vec<String>, String> {
     Ok(by_process(&threads))
 }
 
-/// The traces of threads, by their ids, as those of processes, each line without the time that it is sorted by.
+/// The traces of threads, by their ids, as those of processes: each line with its thread in the place of the time that it is
+/// sorted by.
 fn by_process(threads: &BTreeMap<String, String>) -> Vec<String> {
     let maker = |id: &str| {
         let made = format!(") = {id}");
         let is_made = |line: &str| line.contains("CLONE_THREAD") && line.ends_with(&made);
         threads.iter().find(|(_, trace)| trace.lines().any(is_made)).map(|(id, _)| id.clone())
     };
-    let mut processes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut processes: BTreeMap<String, Vec<(&str, &str)>> = BTreeMap::new();
     for (id, trace) in threads {
         let mut process = id.clone();
         while let Some(made_by) = maker(&process) {
             process = made_by;
         }
-        processes.entry(process).or_default().extend(trace.lines());
+        processes.entry(process).or_default().extend(trace.lines().map(|line| (id.as_str(), line)));
     }
     let sorted = processes.into_values().map(|mut lines| {
-        lines.sort_by_key(|line| line.split_once(' ').map(|(time, _)| time.to_owned()));
-        lines.into_iter().filter_map(|line| Some(format!("{}\n", line.split_once(' ')?.1))).collect()
+        lines.sort_by_key(|(_, line)| line.split_once(' ').map(|(time, _)| time.to_owned()));
+        let line = |(thread, line): (&str, &str)| Some(format!("{thread} {}\n", line.split_once(' ')?.1));
+        lines.into_iter().filter_map(line).collect()
     });
     sorted.collect()
 }
@@ -300,7 +302,9 @@ fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
     let mut checked: BTreeMap<&str, usize> = BTreeMap::new();
     for trace in traces {
         let mut disk = Disk::new(&repo);
-        trace.lines().flat_map(events).for_each(|event| disk.take(event));
+        for (thread, call) in trace.lines().filter_map(|line| line.split_once(' ')) {
+            events(call).into_iter().for_each(|event| disk.take(thread, event));
+        }
         for (rule, times) in disk.checked {
             *checked.entry(rule).or_default() += times;
         }

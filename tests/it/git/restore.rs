@@ -9,7 +9,7 @@ use autoresearch::domain::CommitId;
 use autoresearch::git::{GitError, Restored, Untracked};
 
 use super::{head, open, propose_and_commit, save_as};
-use crate::support::TestRepo;
+use crate::support::{TestRepo, until};
 
 #[test]
 fn edits_of_the_user_are_saved_before_they_are_cleared_away() {
@@ -107,7 +107,9 @@ fn files_are_replaced_and_not_written_into() {
     let commit = propose_and_commit(&git, &base);
     let linked = repo.outside().join("hard-link");
     fs::hard_link(repo.file("train.py"), &linked).unwrap();
-    let mut running = Command::new(repo.file("tool")).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    // Another test may start a process in the moment in which the file is written: that has it open until it is another program.
+    let mut running =
+        until("a program", || Command::new(repo.file("tool")).stdin(std::process::Stdio::piped()).spawn().ok());
 
     let restored = git.restore(&base, &save_as(&commit), &Untracked::default());
     drop(running.stdin.take());
