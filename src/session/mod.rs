@@ -49,6 +49,7 @@ mod surroundings;
 mod terms;
 mod times;
 mod try_one;
+mod untracked;
 mod watch;
 
 pub use branches::{Finalized, Restored};

@@ -18,6 +18,7 @@ use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::reading::read_history;
 use super::surroundings::Tools;
 use super::times::Times;
+use super::untracked::untracked_path;
 use super::watch::{Seen, Watch};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
@@ -28,7 +29,7 @@ use crate::ledger::LedgerFile;
 use crate::rules::{FileTerms, History};
 use crate::state::{
     EventLog, FileStamp, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, Unsynced,
-    move_away, read_json, remove_left_over, write_json,
+    move_away, read_json, remove_left_over,
 };
 
 /// Whoever watches the loop.
@@ -58,7 +59,7 @@ pub struct Session<'a> {
     /// The untracked files as they were when the last experiment was settled, or the agent was called.
     pub(super) untracked: Option<Untracked>,
     /// The file that says so, as this process wrote it.
-    untracked_written: Option<FileStamp>,
+    pub(super) untracked_written: Option<FileStamp>,
     /// Whether they are still so, since nothing was done after they were looked at.
     pub(super) knows_untracked: bool,
     /// What was seen of the working tree when the run was over, as long as nobody can have been at work since.
@@ -397,45 +398,6 @@ impl<'a> Session<'a> {
         self.emit(Event::SessionStopped { reason, experiments })
     }
 
-    /// Notes the untracked files of now as no part of the next change.
-    pub(super) fn remember_untracked(&mut self) -> Result<(), SessionError> {
-        self.remember_untracked_of(None)
-    }
-
-    fn remember_untracked_of(&mut self, look: Option<Look>) -> Result<(), SessionError> {
-        self.heal()?;
-        let before = self.untracked.take().unwrap_or_default();
-        let now = match look {
-            Some(look) => self.repo.untracked_seen(&before, &look)?,
-            None => self.repo.untracked(&before)?,
-        };
-        let is_written = now == before
-            && self.untracked_written.is_some()
-            && FileStamp::of(&untracked_path(&self.folder)) == self.untracked_written;
-        self.untracked = Some(now);
-        if is_written { Ok(()) } else { self.write_untracked() }
-    }
-
-    /// Notes the untracked files of now as no part of what the agent makes of a change that is in the working tree: `commit`
-    /// on `base`. Those that were untracked before that change and are a part of it stay noted as they were.
-    pub(super) fn remember_untracked_beside(&mut self, base: &CommitId, commit: &CommitId) -> Result<(), SessionError> {
-        self.heal()?;
-        let before = self.untracked.take().unwrap_or_default();
-        let mut now = self.repo.untracked(&before)?;
-        now.keep(&before, self.repo.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
-        self.untracked = Some(now);
-        self.write_untracked()
-    }
-
-    /// Writes down which untracked files are no part of the next change.
-    pub(super) fn write_untracked(&mut self) -> Result<(), SessionError> {
-        let Some(untracked) = &self.untracked else { return Ok(()) };
-        let path = untracked_path(&self.folder);
-        write_json(&path, untracked)?;
-        self.untracked_written = FileStamp::of(&path);
-        Ok(())
-    }
-
     /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.
     pub(super) fn abandon(&mut self) -> Result<(), SessionError> {
         self.taken_back = true;
@@ -454,10 +416,6 @@ impl<'a> Session<'a> {
         crash::point("abandon.branch_deleted");
         forget(&self.folder.state())
     }
-}
-
-fn untracked_path(folder: &SessionFolder) -> PathBuf {
-    folder.state().join("untracked.json")
 }
 
 /// Removes the state files that make a session; the contract goes first, and without it there is none.
