@@ -38,6 +38,7 @@ mod save;
 mod scan;
 mod sync;
 mod tags;
+mod tree_diff;
 mod untracked;
 mod walk;
 mod worktree;
