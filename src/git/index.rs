@@ -1,14 +1,15 @@
 //! The index: reading, changing and writing it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString};
 use gix::index::entry::{Flags, Mode, Stage, Stat};
 use gix::index::{State, fs::Metadata};
+use sha1::{Digest, Sha1};
 
 use super::error::{At, During};
 use super::lock::IndexLock;
@@ -18,6 +19,9 @@ use crate::state::{Unsynced, read_regular};
 
 /// How the names of this program's temporary files in the repository's folder start.
 pub(super) const TEMPORARY: &str = "ar-tmp-";
+
+/// How much of an index is written at once, in bytes.
+const BUFFER: usize = 64 * 1024;
 
 /// One file as the index or a tree has it.
 pub(super) type Version = (Mode, ObjectId);
@@ -43,7 +47,7 @@ impl Repo {
                 entry.stat.size = 0;
             }
         }
-        self.replace_index(lock, &self.serialize(&state)?)?;
+        self.replace_index(lock, |file| self.write_state(&state, file))?;
         self.keep_index(state)
     }
 
@@ -55,36 +59,31 @@ impl Repo {
 
     /// Puts an index back as it was when [`Repo::index_bytes`] read it, with what was staged and what was not.
     pub fn put_index_back(&self, bytes: &[u8]) -> Result<()> {
-        self.replace_index(&IndexLock::acquire(&self.gix.index_path())?, bytes)
+        self.replace_index(&IndexLock::acquire(&self.gix.index_path())?, |mut file| file.write_all(bytes))
     }
 
-    fn serialize(&self, state: &State) -> Result<Vec<u8>> {
-        let skip_hash = self.gix.config_snapshot().boolean("index.skipHash").unwrap_or(false);
-        let mut bytes = entries_of(state)?;
+    fn write_state(&self, state: &State, file: &File) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(BUFFER, Summed { file, sum: Sha1::new() });
+        write_entries(state, &mut out)?;
         if let Some(cache) = state.tree() {
-            cache.write_to(&mut bytes).at("writing", &self.gix.index_path())?;
+            cache.write_to(&mut out)?;
         }
-        let hash = if skip_hash {
-            self.gix.object_hash().null()
-        } else {
-            let mut hasher = gix::hash::hasher(self.gix.object_hash());
-            hasher.update(&bytes);
-            hasher.try_finalize().during("writing the index")?
-        };
-        bytes.extend_from_slice(hash.as_slice());
-        Ok(bytes)
+        let Summed { mut file, sum } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let skip_hash = self.gix.config_snapshot().boolean("index.skipHash").unwrap_or(false);
+        let sum: [u8; 20] = if skip_hash { Default::default() } else { sum.finalize().into() };
+        file.write_all(&sum)
     }
 
     /// Writes the index that `lock` holds; its name may last later.
-    fn replace_index(&self, lock: &IndexLock, bytes: &[u8]) -> Result<()> {
+    fn replace_index(&self, lock: &IndexLock, write: impl FnOnce(&File) -> io::Result<()>) -> Result<()> {
         let path = lock.index();
         let dir = path.parent().unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new()
+        let file = tempfile::Builder::new()
             .prefix(TEMPORARY)
             .permissions(worktree::permissions(false))
             .tempfile_in(dir)
             .at("writing", path)?;
-        file.write_all(bytes).at("writing", path)?;
+        write(file.as_file()).at("writing", path)?;
         file.as_file().sync_all().at("syncing", path)?;
         crash::point("git.index_prepared");
         file.persist(path).map_err(|err| err.error).at("writing", path)?;
@@ -107,22 +106,37 @@ impl Repo {
     }
 }
 
-/// An index file up to its extensions, in version 2, or 3 where an entry needs it, as gitformat-index(5) has it. gix writes
+/// A file, and the sum of what was written to it.
+struct Summed<'a> {
+    file: &'a File,
+    sum: Sha1,
+}
+
+impl Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes an index up to its extensions, in version 2, or 3 where an entry needs it, as gitformat-index(5) has it. gix writes
 /// field by field, which takes several times as long.
-fn entries_of(state: &State) -> Result<Vec<u8>> {
+fn write_entries(state: &State, out: &mut impl Write) -> io::Result<()> {
     const FIXED: usize = 40;
     const LONGEST: usize = 0xfff;
-    let count = u32::try_from(state.entries().len()).ok();
-    let count = count.ok_or_else(|| GitError::Damaged("the index has too many entries".to_owned()))?;
+    let count = u32::try_from(state.entries().len()).map_err(io::Error::other)?;
     let version: u32 = if state.entries().iter().any(|entry| entry.flags.contains(Flags::EXTENDED)) { 3 } else { 2 };
-    let hash = state.object_hash().len_in_bytes();
-    let mut bytes =
-        Vec::with_capacity(state.entries().len() * (FIXED + hash + 2 + 8) + state.path_backing().len() + 4096);
-    bytes.extend_from_slice(b"DIRC");
-    bytes.extend_from_slice(&version.to_be_bytes());
-    bytes.extend_from_slice(&count.to_be_bytes());
+    out.write_all(b"DIRC")?;
+    out.write_all(&version.to_be_bytes())?;
+    out.write_all(&count.to_be_bytes())?;
+    let mut bytes = Vec::new();
     for entry in state.entries() {
-        let start = bytes.len();
+        bytes.clear();
         let (stat, path) = (&entry.stat, entry.path(state));
         let numbers = [
             stat.ctime.secs,
@@ -151,9 +165,10 @@ fn entries_of(state: &State) -> Result<Vec<u8>> {
         }
         bytes.extend_from_slice(path);
         // One to eight bytes, up to a multiple of eight.
-        bytes.resize(start + (bytes.len() - start + 8) / 8 * 8, 0);
+        bytes.resize((bytes.len() + 8) / 8 * 8, 0);
+        out.write_all(&bytes)?;
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// What the index has at a path: a version, unless it is in conflict, only meant to be added, or not there.
@@ -257,7 +272,9 @@ mod tests {
             let mut wanted = Vec::new();
             let extensions = write::Extensions::None;
             state.write_to(&mut wanted, write::Options { extensions, skip_hash: true }).unwrap();
-            assert_eq!(entries_of(&state).unwrap(), wanted);
+            let mut written = Vec::new();
+            write_entries(&state, &mut written).unwrap();
+            assert_eq!(written, wanted);
         }
     }
 }

@@ -241,8 +241,9 @@ fn is_gone(errno: Errno) -> bool {
 impl Walk<'_> {
     fn all(&self, root: Arc<OwnedFd>, worktree: &Path) -> Result<Found> {
         let count = self.index.entries().len();
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let threads = if count < WORTH_A_THREAD { 1 } else { cores.min(count / WORTH_A_THREAD + 1) };
+        // How many cores there are is asked only where it matters: the answer is spread over several files.
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = if count < WORTH_A_THREAD { 1 } else { cores().min(count / WORTH_A_THREAD + 1) };
         let folders = vec![Folder { above: root, path: BString::default(), entries: 0..count }];
         let left = (Mutex::new(Left { folders, ..Left::default() }), Condvar::new());
         let take_part = || self.take_part(&left).map_err(|(path, errno)| (worktree.join(path), errno));
