@@ -51,7 +51,7 @@ pub use notes::NOTES;
 pub use open::Repo;
 pub use operation::Operation;
 pub use propose::{ChangeKind, ChangedPath, Proposal, TooLarge};
-pub use records::TagObject;
+pub use records::{PreparedRecord, TagObject};
 pub use restore::Restored;
 pub use save::{SaveAs, Saved};
 pub use scan::Changes;
