@@ -24,7 +24,7 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{is_disk_full, move_odd_away, open_regular, read_json, write_json, write_json_unsynced};
+use crate::state::{Unsynced, is_disk_full, is_odd, move_odd_away, read_json, write_json_after, write_json_unsynced};
 
 /// What a shim is handed.
 #[derive(Debug)]
@@ -72,8 +72,12 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
             // After a power cut it is done again.
             write_json_unsynced(&files.exit, &exit)?;
         } else {
-            sync_log(&job.log)?;
-            write_json(&files.exit, &exit)?;
+            // The log lasts before it is said that it is complete.
+            let mut unsynced = Unsynced::default();
+            if !is_odd(&job.log) {
+                unsynced.add(&job.log);
+            }
+            write_json_after(unsynced, &files.exit, &exit)?;
         }
         crash::point("exit_written");
     }
@@ -162,16 +166,6 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>, owner: Unix
     exit.peak_rss_bytes = sampler.peak_rss();
     exit.gpu_peak_bytes = sampler.gpu_peak();
     Ok(exit)
-}
-
-/// Makes the log last before `exit.json` says that it is complete. A command may have removed it.
-fn sync_log(log: &Path) -> Result<(), ExecError> {
-    match open_regular(log).and_then(|file| file.sync_all()) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(ExecError::File { path: log.to_owned(), source })
-        }
-        _ => Ok(()),
-    }
 }
 
 fn started_at(job: &Job, started: Timestamp) -> Started {
