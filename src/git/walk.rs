@@ -23,6 +23,7 @@ use super::error::{At, During};
 use super::path::to_path;
 use super::scan::Scan;
 use super::{Repo, Result};
+use crate::state::SESSIONS_FOLDER;
 
 /// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
 const WORTH_A_THREAD: usize = 2000;
@@ -92,7 +93,7 @@ impl Repo {
         Ok(Some(scan))
     }
 
-    /// The files among and below what is not tracked that are not ignored.
+    /// The files among and below what is not tracked that are not ignored. Those in `ar`'s own folder never are among them.
     fn untracked_of(
         &self,
         mut unknown: Vec<(BString, FileType)>,
@@ -100,6 +101,7 @@ impl Repo {
     ) -> Result<Result<Vec<BString>, Nested>> {
         const WHAT: &str = "looking for ignored files";
         // Of one folder after the other, so that its ignore file is read once.
+        unknown.retain(|(path, _)| path != SESSIONS_FOLDER);
         unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
         unknown.reverse();
         let source = Source::WorktreeThenIdMappingIfNotSkipped;
