@@ -56,16 +56,20 @@ def night(context, source, kind, experiments):
         if kind == SYNCED:
             git(folder, "config", "core.fsync", "all")
         called(["sh", HERE / "protocol.sh", "loop", agent, train, experiments], folder)
-    return Night(stamps), told(folder, kind)
+    return Night(stamps), left_by(folder)
 
 
-def told(folder, kind):
-    """What a session left: trees of the kept commits, and of each row its status and numbers."""
+def rows_of(folder):
+    """Status and numbers of each row of results.tsv."""
     rows = [line.split("\t") for line in (folder / "results.tsv").read_text().splitlines()]
     words = {"improved": "keep", "rejected": "discard"}
-    rows = [(words.get(status, status), value, memory) for _, value, memory, status, *_ in rows if value != "val_bpb"]
+    return [(words.get(status, status), value, memory) for _, value, memory, status, *_ in rows if value != "val_bpb"]
+
+
+def left_by(folder):
+    """What a session left: trees of the kept commits, rows, and what git finds changed, which is nothing."""
     git(folder, "fsck", "--strict")
-    return git(folder, "log", "--format=%T").split(), rows, git(folder, "status", "--porcelain", "-uno")
+    return git(folder, "log", "--format=%T").split(), rows_of(folder), git(folder, "status", "--porcelain", "-uno")
 
 
 def rows(context):

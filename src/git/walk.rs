@@ -25,6 +25,7 @@ use super::index_cache::has_skipped;
 use super::path::to_path;
 use super::scan::Scan;
 use super::{Repo, Result};
+use crate::state::SESSIONS_FOLDER;
 
 /// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
 const WORTH_A_THREAD: usize = 2000;
@@ -94,7 +95,7 @@ impl Repo {
         Ok(Some(scan))
     }
 
-    /// The files among and below what is not tracked that are not ignored.
+    /// The files among and below what is not tracked that are not ignored. Those in `ar`'s own folder never are among them.
     fn untracked_of(
         &self,
         mut unknown: Vec<(BString, FileType)>,
@@ -105,6 +106,7 @@ impl Repo {
             return Ok(Ok(Vec::new()));
         }
         // Of one folder after the other, so that its ignore file is read once.
+        unknown.retain(|(path, _)| path != SESSIONS_FOLDER);
         unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
         unknown.reverse();
         let source = Source::WorktreeThenIdMappingIfNotSkipped;
