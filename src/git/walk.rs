@@ -15,13 +15,11 @@ use gix::bstr::{BString, ByteSlice};
 use gix::index::State;
 use gix::index::entry::stat::Options;
 use gix::index::entry::{Flags, Mode, Stage, Stat, stat::Time};
-use gix::worktree::stack::state::ignore::Source;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use super::error::{At, During};
-use super::index_cache::has_skipped;
 use super::path::to_path;
 use super::scan::Scan;
 use super::{Repo, Result};
@@ -109,11 +107,7 @@ impl Repo {
         unknown.retain(|(path, _)| path != SESSIONS_FOLDER);
         unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
         unknown.reverse();
-        let source = Source::WorktreeThenIdMappingIfNotSkipped;
-        // Only ignore files that are marked as left out of the working tree are read from the index.
-        let none = State::new(index.object_hash());
-        let index = if has_skipped(index) { index } else { &none };
-        let mut excludes = self.gix.excludes(index, None, source).during(WHAT)?;
+        let mut excludes = self.ignores(index)?;
         let mut untracked = Vec::new();
         while let Some((path, kind)) = unknown.pop() {
             let mode = if kind == FileType::Directory { Mode::DIR } else { Mode::FILE };
