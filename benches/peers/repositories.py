@@ -24,7 +24,8 @@ def make(folder: Path, files: int):
             place.mkdir(parents=True)
         (place / f"module{number % 100:02}.py").write_text(f"# module {number}\n" + f"x{number} = {number}\n" * 20)
     git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "start")
+    # Of so many new objects git would make a pack in the background, beside what comes next.
+    git(folder, "-c", "gc.auto=0", "commit", "-q", "-m", "start")
     git(folder, "gc", "-q")
 
 

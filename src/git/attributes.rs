@@ -1,12 +1,14 @@
-//! Attributes that would damage files on their way through gix.
+//! Ignore and attribute files, and attributes that would damage files on their way through gix.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use gix::bstr::{BStr, ByteSlice};
 use gix::index::State;
+use gix::worktree::stack::state::ignore::Source;
 
-use super::error::At;
+use super::error::{At, During};
+use super::index_cache::has_skipped;
 use super::{GitError, Repo, Result, path};
 use crate::state::read_regular;
 
@@ -23,6 +25,15 @@ impl Repo {
     /// The same for one attribute file of the working tree.
     pub(super) fn refuse_encoding_in(&self, relative: &Path) -> Result<()> {
         check(&self.worktree().join(relative), relative)
+    }
+
+    /// What says of a path whether it is ignored, by the ignore files of the working tree and those that git is set up to read.
+    pub(super) fn ignores(&self, index: &State) -> Result<gix::AttributeStack<'_>> {
+        // Only those that are marked as left out of the working tree are read from the index, which is looked through for them.
+        let none = State::new(index.object_hash());
+        let index = if has_skipped(index) { index } else { &none };
+        let source = Source::WorktreeThenIdMappingIfNotSkipped;
+        self.gix.excludes(index, None, source).during("reading ignore files")
     }
 }
 

@@ -114,9 +114,7 @@ impl Repo {
         if broken.is_empty() {
             return self.refs_under(prefix);
         }
-        let packed = self.packed_refs()?;
-        let mut found: Vec<(String, String)> =
-            packed.into_iter().filter(|(name, _)| name.starts_with(&format!("{prefix}/"))).collect();
+        let mut found = self.packed_refs_under(&format!("{prefix}/"))?;
         let mut files = Vec::new();
         collect_files(&self.common_dir().join(prefix), &mut files)?;
         for path in files {
@@ -129,18 +127,6 @@ impl Repo {
             }
         }
         found.sort();
-        Ok(found)
-    }
-
-    /// The refs that are packed, with the objects that they name.
-    fn packed_refs(&self) -> Result<Vec<(String, String)>> {
-        const WHAT: &str = "reading the packed refs";
-        let Some(packed) = self.gix.refs.open_packed_buffer().during(WHAT)? else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for reference in packed.iter().during(WHAT)? {
-            let reference = reference.during(WHAT)?;
-            found.push((reference.name.as_bstr().to_string(), reference.target().to_string()));
-        }
         Ok(found)
     }
 

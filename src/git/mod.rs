@@ -19,6 +19,7 @@ mod identity;
 mod index;
 mod index_cache;
 mod linked;
+mod listing;
 mod lock;
 mod look;
 mod notes;

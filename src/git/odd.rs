@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gix::bstr::ByteSlice;
+use gix::index::entry::Mode;
 
+use super::error::During;
 use super::path::to_path;
 use super::ref_guard::NAME as REF_LOCKS;
 use super::{GitError, Repo, Result};
-use crate::state::{FileStamp, is_odd, read_at_most};
+use crate::domain::CommitId;
+use crate::state::{FileStamp, SESSIONS_FOLDER, is_odd, read_at_most};
 
 /// Git's own files, without which there is no repository, or none with this history.
 const OWN: [&str; 4] = ["HEAD", "config", "index", "packed-refs"];
@@ -49,11 +52,16 @@ impl Repo {
 
     /// What stands in the place of ignore and attribute files of the working tree, and would be waited for. Each folder is
     /// read, those that are ignored with the others, and no file looked at that has another name. A folder without folders in
-    /// it that was read before is read again once its times say that something was put in or taken out.
-    pub fn odd_worktree_files(&self) -> Vec<PathBuf> {
+    /// it that was read before is read again once its times say that something was put in or taken out. `ar`'s own folder, which
+    /// has one for each run, is left out where git reads nothing in it: it is ignored, and neither tracked nor in `base`.
+    pub fn odd_worktree_files(&self, base: Option<&CommitId>) -> Vec<PathBuf> {
+        self.odd_files_below(self.worktree(), base)
+    }
+
+    fn odd_files_below(&self, top: &Path, base: Option<&CommitId>) -> Vec<PathBuf> {
         let mut odd = Vec::new();
         let (before, mut quiet) = (self.quiet_folders.take(), QuietFolders::new());
-        let mut folders = vec![self.worktree().to_owned()];
+        let (mut folders, own) = (vec![top.to_owned()], self.worktree().join(SESSIONS_FOLDER));
         while let Some(folder) = folders.pop() {
             let stamp = FileStamp::of(&folder);
             if let Some(stamp) = stamp
@@ -62,7 +70,7 @@ impl Repo {
                 quiet.insert(folder, stamp);
                 continue;
             }
-            let (mut is_quiet, below) = (true, folders.len());
+            let (mut is_quiet, mut has_own, below) = (true, false, folders.len());
             for entry in entries(&folder) {
                 let Ok(kind) = entry.file_type() else { continue };
                 let is_read = || IN_WORKTREE.iter().any(|name| entry.file_name() == *name);
@@ -75,12 +83,18 @@ impl Repo {
                     if fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
                         odd.push(entry.path());
                     }
+                } else if entry.file_name() == SESSIONS_FOLDER && folder == self.worktree() {
+                    (is_quiet, has_own) = (false, true);
                 } else if entry.file_name() != ".git" {
                     folders.push(entry.path());
                 } else if folder != self.worktree() {
                     odd.extend(odd_in(&entry.path()));
                     is_quiet = false;
                 }
+            }
+            // Whether it is ignored is asked only where nothing is in the way of who reads that.
+            if has_own && !(odd.is_empty() && self.passes_over_own(base).unwrap_or(false)) {
+                folders.push(own.clone());
             }
             // What was changed just now may be changed again within the same tick of the file system's clock.
             if let Some(stamp) = stamp
@@ -97,7 +111,26 @@ impl Repo {
 
     /// Refuses a working tree with such files, by the first of them.
     pub fn refuse_odd_files(&self) -> Result<()> {
-        refuse(self.odd_worktree_files())
+        refuse(self.odd_worktree_files(None))
+    }
+
+    /// The same of `ar`'s own folder alone, for who walks into it where it is not ignored.
+    pub(super) fn refuse_odd_own_files(&self) -> Result<()> {
+        let own = self.worktree().join(SESSIONS_FOLDER);
+        if !own.is_dir() || self.ignores_own()? { Ok(()) } else { refuse(self.odd_files_below(&own, None)) }
+    }
+
+    fn passes_over_own(&self, base: Option<&CommitId>) -> Result<bool> {
+        let own = Path::new(SESSIONS_FOLDER);
+        let is_in_base = || base.map_or(Ok(false), |base| self.is_in(base, own));
+        Ok(self.ignores_own()? && !self.is_tracked(own)? && !is_in_base()?)
+    }
+
+    fn ignores_own(&self) -> Result<bool> {
+        const WHAT: &str = "looking for ignored files";
+        let index = self.index()?;
+        let mut excludes = self.ignores(&index)?;
+        Ok(excludes.at_path(SESSIONS_FOLDER, Some(Mode::DIR)).during(WHAT)?.is_excluded())
     }
 }
 

@@ -1,7 +1,5 @@
 //! Refs: reading, creating, moving and deleting them, and naming commits.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,13 +22,13 @@ pub(super) fn full_name(name: &str) -> Result<FullName> {
 }
 
 /// How often refs are changed or listed before it is given up.
-const TRIES: u32 = 5;
+pub(super) const TRIES: u32 = 5;
 
 /// How long a lock of refs that are made at once is waited for: 1 s, what git waits for its packed refs.
 pub(super) const LOCK_WAIT: Fail = Fail::AfterDurationWithBackoff(Duration::from_secs(1));
 
 /// How long is waited before it is tried again.
-const PAUSE: Duration = Duration::from_millis(10);
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 impl Repo {
     /// Where a ref leads to, by its full name.
@@ -117,42 +115,6 @@ impl Repo {
         };
         self.edit_refs([edit]).map_err(|err| self.moved_meanwhile(branch, from, err))?;
         self.sync_ref(branch)
-    }
-
-    /// All refs below `prefix` with the objects that they name, sorted by name. Somebody who packs refs meanwhile moves them
-    /// from where is still to be looked to where was looked already: then they are listed anew.
-    pub fn refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
-        for _ in 1..TRIES {
-            let before = self.packed_stamp();
-            let listed = self.list_refs(prefix);
-            if listed.is_ok() && self.packed_stamp() == before {
-                return listed;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        self.list_refs(prefix)
-    }
-
-    /// What the file system says of the packed refs: changes whenever they are packed.
-    fn packed_stamp(&self) -> Option<(u64, u64, i64, i64)> {
-        let meta = fs::metadata(self.common_dir().join("packed-refs")).ok()?;
-        Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
-    }
-
-    fn list_refs(&self, prefix: &str) -> Result<Vec<(String, String)>> {
-        self.refresh_packed_refs()?;
-        let prefix = format!("{}/", prefix.trim_end_matches('/'));
-        let platform = self.gix.references().during("listing refs")?;
-        let relative = prefix.as_bytes().as_bstr();
-        let mut found = Vec::new();
-        for reference in platform.prefixed(relative).during("listing refs")? {
-            let reference = reference.during("listing refs")?;
-            if let Some(id) = reference.target().try_id() {
-                found.push((reference.name().as_bstr().to_string(), id.to_string()));
-            }
-        }
-        found.sort();
-        Ok(found)
     }
 
     /// The commit that a revision names: a hash or the start of one, a ref, `HEAD~1` …

@@ -1,7 +1,7 @@
 //! One walk over the working tree: which tracked files may have changed, and which files are untracked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gix::ObjectId;
@@ -20,6 +20,7 @@ use super::path::{to_git, to_path};
 use super::propose::ChangeKind;
 use super::worktree::OnDisk;
 use super::{Look, Repo, Result, Untracked, cache_tree};
+use crate::domain::CommitId;
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -76,6 +77,9 @@ impl Repo {
         const WHAT: &str = "looking at the working tree";
         if let Some(scan) = self.walk(index, with_untracked)? {
             return Ok(scan);
+        }
+        if with_untracked {
+            self.refuse_odd_own_files()?;
         }
         let dirwalk_options = match with_untracked {
             true => Some(self.gix.dirwalk_options().during(WHAT)?.emit_untracked(EmissionMode::Matching)),
@@ -157,16 +161,18 @@ impl Repo {
     }
 
     /// Whether a path, relative to the working tree, is in the index or in `HEAD`; a folder is when a file in it is.
-    pub fn is_tracked(&self, path: &std::path::Path) -> Result<bool> {
+    pub fn is_tracked(&self, path: &Path) -> Result<bool> {
         let path = to_git(path)?;
         let index = self.index()?;
         if index.entry_by_path(path.as_ref()).is_some() || index.path_is_directory(path.as_ref()) {
             return Ok(true);
         }
-        match self.head()?.commit() {
-            Some(commit) => Ok(self.entry_in(self.tree_id(commit)?, path.as_ref())?.is_some()),
-            None => Ok(false),
-        }
+        self.head()?.commit().map_or(Ok(false), |commit| self.is_in(commit, &to_path(path.as_ref())))
+    }
+
+    /// Whether a commit has a file or folder at a path.
+    pub(super) fn is_in(&self, commit: &CommitId, path: &Path) -> Result<bool> {
+        Ok(self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())?.is_some())
     }
 
     /// What a tree has at a path; nothing for a folder.

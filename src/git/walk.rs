@@ -15,16 +15,15 @@ use gix::bstr::{BString, ByteSlice};
 use gix::index::State;
 use gix::index::entry::stat::Options;
 use gix::index::entry::{Flags, Mode, Stage, Stat, stat::Time};
-use gix::worktree::stack::state::ignore::Source;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use super::error::{At, During};
-use super::index_cache::has_skipped;
 use super::path::to_path;
 use super::scan::Scan;
 use super::{Repo, Result};
+use crate::state::SESSIONS_FOLDER;
 
 /// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
 const WORTH_A_THREAD: usize = 2000;
@@ -94,7 +93,7 @@ impl Repo {
         Ok(Some(scan))
     }
 
-    /// The files among and below what is not tracked that are not ignored.
+    /// The files among and below what is not tracked that are not ignored. Those in `ar`'s own folder never are among them.
     fn untracked_of(
         &self,
         mut unknown: Vec<(BString, FileType)>,
@@ -105,13 +104,10 @@ impl Repo {
             return Ok(Ok(Vec::new()));
         }
         // Of one folder after the other, so that its ignore file is read once.
+        unknown.retain(|(path, _)| path != SESSIONS_FOLDER);
         unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
         unknown.reverse();
-        let source = Source::WorktreeThenIdMappingIfNotSkipped;
-        // Only ignore files that are marked as left out of the working tree are read from the index.
-        let none = State::new(index.object_hash());
-        let index = if has_skipped(index) { index } else { &none };
-        let mut excludes = self.gix.excludes(index, None, source).during(WHAT)?;
+        let mut excludes = self.ignores(index)?;
         let mut untracked = Vec::new();
         while let Some((path, kind)) = unknown.pop() {
             let mode = if kind == FileType::Directory { Mode::DIR } else { Mode::FILE };

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::file::{LARGEST, LedgerError, LedgerFile, has_content};
-use super::layout::{Entry, Layout};
+use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
 use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
@@ -31,7 +31,6 @@ pub struct HeldRows {
     /// Where the link leads that it was.
     link: Option<PathBuf>,
     text: String,
-    layout: Layout,
 }
 
 impl LedgerFile {
@@ -103,7 +102,7 @@ impl LedgerFile {
         Ok(Some(Rebuilt { found, copy, places }))
     }
 
-    /// The file as it is now, for [`LedgerFile::mend_since`]; nothing when there is none with a header.
+    /// The file as it is now, for [`LedgerFile::mend_since`]; nothing when there is none.
     ///
     /// # Errors
     ///
@@ -114,15 +113,14 @@ impl LedgerFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.io("read", error)),
         };
-        let Some(layout) = self.layout_of(&bytes)? else { return Ok(None) };
         let text = String::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;
-        Ok(Some(HeldRows { stamp: self.stamp(), link: fs::read_link(self.path()).ok(), text, layout }))
+        Ok(Some(HeldRows { stamp: self.stamp(), link: fs::read_link(self.path()).ok(), text }))
     }
 
     /// Puts the file back as it was `held`, where lines of it are gone or changed, or a new row claims the commit of one of
     /// `records` or one of `commits` and is not a record's row. New rows of other records, and those that belong to no experiment,
     /// stay behind what was there. What the file was is kept beside it, `results.tsv.before-repair`. Nothing when
-    /// nothing happened to the file.
+    /// nothing happened to the file, or it had no header.
     ///
     /// # Errors
     ///
@@ -136,6 +134,7 @@ impl LedgerFile {
         if self.stamp() == held.stamp {
             return Ok(None);
         }
+        let Some(layout) = self.layout_of(held.text.as_bytes())? else { return Ok(None) };
         let is_elsewhere = fs::read_link(self.path()).ok() != held.link;
         let mut aside = if is_elsewhere { self.move_away(held.link.as_deref())? } else { self.move_odd_away()? };
         let mut file = self.open_locked()?;
@@ -144,14 +143,14 @@ impl LedgerFile {
         file.read_to_end(&mut bytes).map_err(|error| self.io("read", error))?;
         // A row is written after its record, so that each row that was read has one by now.
         let records = records();
-        let rows = records.iter().map(|record| held.layout.row(&Entry::of(record)));
+        let rows = records.iter().map(|record| layout.row(&Entry::of(record)));
         let mut counted: HashMap<String, usize> = HashMap::new();
         for row in rows {
             *counted.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;
         }
         let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
         let is_known = |cell: &str| commits.iter().any(|commit| commit.as_str().starts_with(cell));
-        let (found, text) = since(&held.text, &String::from_utf8_lossy(&bytes), &held.layout, &counted, is_known);
+        let (found, text) = since(&held.text, &String::from_utf8_lossy(&bytes), &layout, &counted, is_known);
         if !found.is_harmed() {
             return Ok((found.foreign > 0).then_some((found, None)));
         }

@@ -15,6 +15,9 @@ pub struct RefChanges {
 
 /// Compares refs with what they `were`.
 pub fn compare_refs(were: &[(String, String)], are: &[(String, String)]) -> RefChanges {
+    if were == are {
+        return RefChanges::default();
+    }
     let now: BTreeMap<&str, &str> = are.iter().map(|(name, object)| (name.as_str(), object.as_str())).collect();
     let before: BTreeMap<&str, &str> = were.iter().map(|(name, object)| (name.as_str(), object.as_str())).collect();
     let mut changes = RefChanges::default();

@@ -3,7 +3,6 @@
 //! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All that
 //! was there is in the refs and in this process, except for the logs of earlier runs.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -176,12 +175,13 @@ impl Session<'_> {
         self.put_lessons_back()
     }
 
-    /// Puts back the refs of records that somebody deleted, those that are not among the refs that are `there`, and says so.
-    pub(super) fn put_records_back(&mut self, there: &BTreeSet<String>) -> Result<(), SessionError> {
+    /// Puts back the refs of records that somebody deleted, those that are not among the refs that are `there`, sorted by name,
+    /// and says so.
+    pub(super) fn put_records_back(&mut self, there: &[(String, String)]) -> Result<(), SessionError> {
         let mut gone = Vec::new();
         for record in self.history.records() {
             let name = self.contract.tag.record_ref(record.id);
-            if !there.contains(&name) {
+            if there.binary_search_by(|(known, _)| known.cmp(&name)).is_err() {
                 self.write_record(record)?;
                 gone.push(name);
             }

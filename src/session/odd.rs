@@ -53,7 +53,7 @@ impl Session<'_> {
     /// Does the same, and moves odd ignore and attribute files of the working tree away.
     pub(super) fn put_odd_files_right(&mut self) -> Result<Vec<String>, SessionError> {
         let mut all = Vec::from_iter(self.put_git_files_right()?);
-        all.extend(said(&move_all(self.repo.odd_worktree_files())?));
+        all.extend(said(&move_all(self.repo.odd_worktree_files(Some(&self.tip())))?));
         Ok(all)
     }
 }

@@ -8,7 +8,7 @@ use super::reading::{parse_record, read_records, readable_refs, session_tags};
 use crate::domain::{Record, Tag, with_causes};
 use crate::exec;
 use crate::git::Repo;
-use crate::state::{FileStamp, SessionFolder};
+use crate::state::{FileStamp, SESSIONS_FOLDER, SessionFolder};
 
 /// The refs of all sessions.
 pub(super) const SESSIONS: &str = "refs/autoresearch";
@@ -23,7 +23,7 @@ pub(super) struct HeldSessions {
 impl HeldSessions {
     /// Looks at all that have a folder.
     pub(super) fn look(repo: &Repo) -> Self {
-        let folders = fs::read_dir(repo.main_worktree().join(".autoresearch")).into_iter().flatten().flatten();
+        let folders = fs::read_dir(repo.main_worktree().join(SESSIONS_FOLDER)).into_iter().flatten().flatten();
         let tags = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<Tag>().ok());
         let look = |tag: Tag| {
             let folder = SessionFolder::new(&repo.main_worktree(), &tag);

@@ -143,11 +143,10 @@ impl Session<'_> {
         }
     }
 
-    /// Gives the names of the refs that are there then.
-    fn put_refs_right(&mut self, watch: &Watch) -> Result<BTreeSet<String>, SessionError> {
-        let now = self.watched_refs()?;
-        let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch, &now);
-        let mut there: BTreeSet<String> = now.into_iter().map(|(name, _)| name).collect();
+    /// Gives the refs that are there then, sorted by name.
+    fn put_refs_right(&mut self, watch: &Watch) -> Result<Vec<(String, String)>, SessionError> {
+        let mut there = self.watched_refs()?;
+        let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch, &there);
         let while_at_work = format!("while {} was at work", watch.who);
         for (tag, name) in &of_others {
             if is_odd_ref(&self.repo, tag, name)? {
@@ -161,7 +160,7 @@ impl Session<'_> {
         for (name, object) in &foreign {
             self.keep_target(name)?;
             self.repo.drop_ref(name)?;
-            there.remove(name);
+            there.retain(|(known, _)| known != name);
             let detail = format!("the ref {name} was made {while_at_work}, at {}; it is taken away", &object[..8]);
             self.emit(Event::Notice { detail })?;
         }
@@ -170,7 +169,7 @@ impl Session<'_> {
             if !self.repo.put_ref(name, was)? {
                 // Its object is gone: a record is made anew.
                 self.repo.drop_ref(name)?;
-                there.remove(name);
+                there.retain(|(known, _)| known != name);
             }
             let detail = format!("the ref {name} was moved {while_at_work}, to {}; it is put back", &now[..8]);
             self.emit(Event::Notice { detail })?;
@@ -178,13 +177,14 @@ impl Session<'_> {
         let mut back = Vec::new();
         for (name, was) in &gone {
             if self.repo.put_ref(name, was)? {
-                there.insert(name.clone());
+                there.push((name.clone(), was.clone()));
                 back.push(name.as_str());
             }
         }
         if !back.is_empty() {
             let detail = format!("refs of ar's were deleted {while_at_work}; they are put back: {}", back.join(", "));
             self.emit(Event::Notice { detail })?;
+            there.sort();
         }
         Ok(there)
     }

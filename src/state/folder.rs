@@ -24,6 +24,9 @@ const WORKTREE_LOCK: &str = "autoresearch-owner";
 
 /// The field of contract.json that holds the hash of the others.
 const HASH: &str = "hash";
+/// The folder of all sessions in the root of the main worktree.
+pub const SESSIONS_FOLDER: &str = ".autoresearch";
+
 /// The files of the state folder.
 pub const STATE_FILES: [&str; 7] =
     ["contract.json", "task_spec.md", PROGRESS, "untracked.json", FINDINGS, ITERATIONS, DIRECTIONS];
@@ -43,7 +46,7 @@ fn hash_of(document: &Value) -> String {
 impl SessionFolder {
     /// Names the folder; creates nothing.
     pub fn new(main_worktree: &Path, tag: &Tag) -> Self {
-        SessionFolder { root: main_worktree.join(".autoresearch").join(tag.as_str()), tag: tag.clone() }
+        SessionFolder { root: main_worktree.join(SESSIONS_FOLDER).join(tag.as_str()), tag: tag.clone() }
     }
 
     /// Creates the folder with its parts.

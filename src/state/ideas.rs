@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::StateError;
 use super::durable::{append_line, copy_beside, create_folder, failed, read_at_most, write_atomic};
+use super::folder::SESSIONS_FOLDER;
 use super::lock::open_locked;
 use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
 use crate::rules::same_idea;
@@ -123,7 +124,7 @@ pub struct IdeaFile {
 impl IdeaFile {
     /// Names the file of a repository, by its main worktree.
     pub fn new(main_worktree: &Path) -> Self {
-        IdeaFile { path: main_worktree.join(".autoresearch").join("ideas.jsonl") }
+        IdeaFile { path: main_worktree.join(SESSIONS_FOLDER).join("ideas.jsonl") }
     }
 
     /// Where it is.

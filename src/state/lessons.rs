@@ -116,6 +116,9 @@ impl LessonFile {
         }
         let mut file = self.open_locked()?;
         let now = bytes_of(&mut file).map_err(failed("read", &self.path))?;
+        if now == content {
+            return Ok(false);
+        }
         if now.trim_ascii().is_empty() {
             replace_through(folder, &self.path, content)?;
             return Ok(true);

@@ -24,7 +24,7 @@ pub use durable::{
     write_json_unsynced, write_unsynced,
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
-pub use folder::{Owner, OwnerLock, STATE_FILES, SessionFolder, lock_all, refuse_held};
+pub use folder::{Owner, OwnerLock, SESSIONS_FOLDER, STATE_FILES, SessionFolder, lock_all, refuse_held};
 pub use held::{FileStamp, Held, Mended};
 pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Aside, Journal, OpenExperiment, OpenOutage, PROGRESS, Status};

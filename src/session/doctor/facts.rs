@@ -10,7 +10,7 @@ use crate::rules::{History, Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
 use crate::session::plan::expected_tip;
 use crate::session::reading::{parse_record, record_id, recorded_terms};
-use crate::state::{Journal, SessionFolder, StateError};
+use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
 
 /// What is to be done where something can be mended only when a person has decided what else is to be.
 pub(super) const DECIDE_FIRST: &str = "first decide what is damaged; then ar doctor --repair";
@@ -216,7 +216,7 @@ pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
         .collect();
     let branches = repo.readable_refs_under("refs/heads/autoresearch")?;
     tags.extend(branches.iter().filter_map(|(name, _)| name.strip_prefix("refs/heads/autoresearch/")?.parse().ok()));
-    let folder = repo.main_worktree().join(".autoresearch");
+    let folder = repo.main_worktree().join(SESSIONS_FOLDER);
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries.flatten().collect(),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Vec::new(),

@@ -10,6 +10,7 @@ use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
 use crate::session::error::SessionError;
 use crate::session::repro::left_worktrees;
+use crate::state::SESSIONS_FOLDER;
 
 /// The age from which on a lock of another program is taken for one that was left behind.
 const OLD: Duration = Duration::from_secs(60);
@@ -126,7 +127,7 @@ fn left_worktree(dir: &Path) -> Finding {
 }
 
 fn own_folder(repo: &Repo) -> PathBuf {
-    repo.main_worktree().join(".autoresearch")
+    repo.main_worktree().join(SESSIONS_FOLDER)
 }
 
 /// What stands where the folder of all sessions should be, and is none.

@@ -121,3 +121,19 @@ fn a_flood_in_the_place_of_a_file_is_not_read() {
     assert_eq!(runs(&repo), 6, "{called:#?}");
     assert_eq!(repo.read("results.tsv").lines().count(), 7);
 }
+
+#[test]
+fn a_pipe_in_the_folder_of_the_session_holds_nothing_up_when_git_is_told_to_look_there() {
+    let repo = repo();
+    let cases = "\
+        1) echo '!/.autoresearch/' > .gitignore; echo 1.5 > src/value;;\n\
+        2) rm .gitignore; mkdir .autoresearch/p; mkfifo .autoresearch/p/.gitignore; echo 3 > src/value;;\n\
+        3) git add -f .autoresearch/t/state/task_spec.md; mkfifo .autoresearch/t/.gitattributes; echo 4 > src/value;;\n";
+    let agent = format!("cat > /dev/null; case $AR_EXPERIMENT in\n{cases}esac");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh eval.sh", "--max-experiments", "3"];
+    let called = ar_in_time(&repo, args.into_iter().chain(["--agent", &agent])).ok();
+    assert!(said(&called).contains(".autoresearch/t/.gitattributes.replaced"), "{called:?}");
+    let change = repo.git(["show", "--name-only", "--format=", "refs/autoresearch/t/00001^{commit}"]);
+    assert_eq!(change, ".gitignore\nsrc/value");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/0*"]).lines().count(), 4);
+}
