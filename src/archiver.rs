@@ -277,7 +277,7 @@ mod tests {
             "--metric",
             "--outputs",
             "-X",
-            "__shim",
+            "__shims",
             "--tag=t",
             "résumé",
             "xx",

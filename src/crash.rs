@@ -47,7 +47,6 @@ mod armed {
         "committing.branch_advanced",
         "committing.commit_noted",
         "committing.commit_written",
-        "committing.entered",
         "git.change_kept",
         "git.changes_written",
         "git.commit_unsynced",

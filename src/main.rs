@@ -6,7 +6,6 @@ mod cli;
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::exec;
@@ -25,9 +24,7 @@ fn main() -> ExitCode {
             let _ = writeln!(io::stderr(), "error: {error}{source}{hint}");
             ExitCode::FAILURE
         }
-        Some(first) if first == exec::SHIM_ARGUMENT => {
-            exec::shim_main(Path::new(&arguments.next().unwrap_or_default()))
-        }
+        Some(first) if first == exec::FORK_SERVER_ARGUMENT => exec::fork_server_main(),
         _ => cli::main(name.into_iter().chain(first).chain(arguments)),
     }
 }

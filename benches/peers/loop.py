@@ -9,6 +9,7 @@ That both made the same commits, rows and numbers is checked, `git fsck` include
 
 import statistics
 import subprocess
+import time
 from pathlib import Path
 
 import repositories
@@ -17,6 +18,7 @@ from repositories import git
 
 HERE = Path(__file__).resolve().parent
 SHELL, SYNCED, OURS = "the shell protocol", "the shell protocol, core.fsync=all", "ar run"
+KINDS = [SYNCED, SHELL, OURS]
 
 
 class Night:
@@ -40,15 +42,13 @@ class Night:
         return [(begun - ended) / 1e6 for (begun, _), (_, ended) in zip(self.agent[1:], self.train)]
 
 
-def night(context, source, kind, experiments):
-    """Runs one session in a new copy of a repository; gives its stamps, and the folder."""
-    folder = context.folder / "work"
-    repositories.copy(source, folder)
+def night(context, kind, experiments):
+    """Runs one session in the copy of the repository that this side has (`copies`); gives its stamps, and what it left."""
+    folder = folder_of(context, kind)
     stamps = context.folder / "stamps"
     stamps.unlink(missing_ok=True)
     tool = context.folder / "tool"
     agent, train = f"{tool} agent {stamps}", f"{tool} train {stamps}"
-    subprocess.run(["sync"], check=True)
     if kind == OURS:
         called([context.ar, "run", "--yes", "--tag", "bench", "--metric", "val_bpb", "--cmd", train, "--agent", agent,
                 "--max-experiments", experiments], folder)
@@ -57,6 +57,19 @@ def night(context, source, kind, experiments):
             git(folder, "config", "core.fsync", "all")
         called(["sh", HERE / "protocol.sh", "loop", agent, train, experiments], folder)
     return Night(stamps), left_by(folder)
+
+
+def folder_of(context, kind):
+    return context.folder / f"work{KINDS.index(kind)}"
+
+
+def copies(context, source):
+    """A new copy for each side. Before the first session they are older than the few seconds within which the times of a
+    folder, or a file, say nothing about a further change."""
+    for kind in KINDS:
+        repositories.copy(source, folder_of(context, kind))
+    subprocess.run(["sync"], check=True)
+    time.sleep(0 if context.short else 4)
 
 
 def rows_of(folder):
@@ -81,12 +94,13 @@ def rows(context):
         source = context.folder / f"files{files}"
         repositories.make(source, files)
         experiments, rounds = (6, 1) if context.short else (20, 5) if files <= 10_000 else (12, 3)
-        figures = {kind: [] for kind in (SYNCED, SHELL, OURS)}
+        figures = {kind: [] for kind in KINDS}
         gaps = []
         for number in range(rounds):
             left = {}
-            for kind in [*figures][number % 3:] + [*figures][:number % 3]:
-                stamps, left[kind] = night(context, source, kind, experiments)
+            copies(context, source)
+            for kind in KINDS[number % 3:] + KINDS[:number % 3]:
+                stamps, left[kind] = night(context, kind, experiments)
                 figures[kind].append(statistics.median(stamps.overheads()))
                 if kind == OURS:
                     gaps.append(statistics.median(stamps.between()))

@@ -65,7 +65,8 @@ def in_turn(context, files, rounds):
 
 def late_and_early(context, kind, source, windows):
     """The overhead of an experiment late in a session and early in one, in milliseconds: medians over two windows."""
-    overheads = loop.night(context, source, kind, windows[-1][1] + 1)[0].overheads()
+    loop.copies(context, source)
+    overheads = loop.night(context, kind, windows[-1][1] + 1)[0].overheads()
     return [statistics.median(overheads[first:last]) for first, last in reversed(windows)]
 
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
-use std::os::fd::AsFd;
+use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
@@ -21,15 +21,24 @@ pub(super) struct Place<'a> {
     files: &'a Files,
     started: Option<Started>,
     lock: File,
+    /// Locks whose files were deleted: whoever waits for the job may have opened one of them.
+    deleted: Vec<File>,
     /// What the job writes to, whatever became of its name.
     log: Option<File>,
 }
 
 impl<'a> Place<'a> {
-    /// Takes over the lock that was handed down as standard output.
-    pub(super) fn of(job: &'a Job, files: &'a Files) -> Result<Self, ExecError> {
-        let lock = io::stdout().as_fd().try_clone_to_owned().map_err(ExecError::Watch)?;
-        Ok(Place { job, files, started: None, lock: lock.into(), log: None })
+    /// Takes over the lock that was handed down.
+    pub(super) fn of(job: &'a Job, files: &'a Files, lock: File) -> Self {
+        Place { job, files, started: None, lock, deleted: Vec::new(), log: None }
+    }
+
+    /// Lets go of the folder, also where somebody else still has a copy of the lock's descriptor.
+    pub(super) fn leave(self) {
+        for lock in [self.lock].iter().chain(&self.deleted) {
+            // It is let go at the latest when the process ends.
+            let _ = lock.unlock();
+        }
     }
 
     /// Says when and where the job was started.
@@ -104,7 +113,7 @@ impl<'a> Place<'a> {
                 if lock.try_lock().is_err() {
                     return Ok(false);
                 }
-                self.lock = lock;
+                self.deleted.push(mem::replace(&mut self.lock, lock));
             }
             Err(error) => return Err(failed(error)),
         }

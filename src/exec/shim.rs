@@ -3,20 +3,20 @@
 use std::fs::{self, File};
 use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use duct::Handle;
 use jiff::{SignedDuration, Timestamp};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::beat::runtime;
 use super::environment::boot_id;
 use super::job::{Files, MARKER};
+use super::line::{Owner, Word};
 use super::place::Place;
 use super::tree::{Tree, leave_no_child};
 use super::unix::{self, Ended, Pid};
@@ -24,55 +24,64 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{is_disk_full, move_odd_away, open_regular, read_json, write_json, write_json_unsynced};
+use crate::state::{Unsynced, is_disk_full, is_odd, move_odd_away, read_json, write_json_after, write_json_unsynced};
 
-/// The shim's exit status when the disk has no room for `exit.json`: the number of `ENOSPC`.
-pub(super) const DISK_FULL: u8 = 28;
-
-/// What the program does as a shim, until the job in `job_file` is over. Only [`super::start`] may start it: in a
-/// session of its own, with the end of the owner's pipe (or nothing) as standard input and the locked lock file as
-/// standard output.
-///
-/// It succeeds when `exit.json` says how the command ended; why it does not goes to standard error.
-pub fn shim_main(job_file: &Path) -> ExitCode {
-    match serve(job_file) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody is left to be told when this fails.
-            let _ = writeln!(io::stderr(), "{}", in_words(&error));
-            // Its words would not fit on the disk either.
-            if is_disk_full(&error) { ExitCode::from(DISK_FULL) } else { ExitCode::FAILURE }
-        }
-    }
+/// What a shim is handed.
+#[derive(Debug)]
+pub(super) struct Handed {
+    /// Its end of the line to whoever started the job.
+    pub(super) line: UnixStream,
+    /// The locked lock file of the job's folder.
+    pub(super) lock: File,
 }
 
-fn serve(job_file: &Path) -> Result<(), ExecError> {
+/// What the program does as a shim, until the job in `job_file` is over: in a session of its own, without descriptors
+/// but what it is handed and standard error, which takes its last words.
+pub(super) fn shim_main(job_file: &Path, handed: Handed) -> ExitCode {
+    let Handed { line, lock } = handed;
+    let result = line.try_clone().map_err(ExecError::Watch).and_then(|owner| serve(job_file, lock, owner));
+    let word = match &result {
+        Ok(()) => Word::Over,
+        Err(error) => {
+            // Nobody is left to be told when this fails.
+            let _ = writeln!(io::stderr(), "{}", in_words(error));
+            // Its words would not fit on the disk either.
+            if is_disk_full(error) { Word::DiskFull } else { Word::Failed }
+        }
+    };
+    word.say(&line);
+    if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError> {
     crash::in_shim();
     crash::point("begun");
-    unix::default_signals();
-    unix::close_all_on_exec();
     unix::become_subreaper();
     let missing = || ExecError::File { path: job_file.to_owned(), source: io::ErrorKind::NotFound.into() };
     let job: Job = read_json(job_file)?.ok_or_else(missing)?;
     let files = Files::of(&job);
     let runtime = runtime().map_err(ExecError::Watch)?;
-    let mut place = Place::of(&job, &files)?;
-    let exit = runtime.block_on(watch_over(&job, &files, &mut place))?;
+    let mut place = Place::of(&job, &files, lock);
+    let exit = runtime.block_on(watch_over(&job, &files, &mut place, owner))?;
     crash::point("command_over");
-    if !place.keep()? {
-        return Ok(());
+    if place.keep()? {
+        place.put_log_back()?;
+        // What is there by now is not the shim's.
+        let _ = move_odd_away(&files.exit).and_then(|_| fs::remove_file(&files.exit));
+        if job.tied {
+            // After a power cut it is done again.
+            write_json_unsynced(&files.exit, &exit)?;
+        } else {
+            // The log lasts before it is said that it is complete.
+            let mut unsynced = Unsynced::default();
+            if !is_odd(&job.log) {
+                unsynced.add(&job.log);
+            }
+            write_json_after(unsynced, &files.exit, &exit)?;
+        }
+        crash::point("exit_written");
     }
-    place.put_log_back()?;
-    // What is there by now is not the shim's.
-    let _ = move_odd_away(&files.exit).and_then(|_| fs::remove_file(&files.exit));
-    if job.tied {
-        // After a power cut it is done again.
-        write_json_unsynced(&files.exit, &exit)?;
-    } else {
-        sync_log(&job.log)?;
-        write_json(&files.exit, &exit)?;
-    }
-    crash::point("exit_written");
+    place.leave();
     Ok(())
 }
 
@@ -80,14 +89,14 @@ fn serve(job_file: &Path) -> Result<(), ExecError> {
 const SHELL: &str = "/bin/sh";
 
 /// Runs the command to its end. An error that keeps it from starting is part of the result.
-async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<Exit, ExecError> {
+async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>, owner: UnixStream) -> Result<Exit, ExecError> {
     let listen = |kind| signal(kind).map_err(ExecError::Watch);
     let mut child = listen(SignalKind::child())?;
     let mut term = listen(SignalKind::terminate())?;
     // Heard and not acted upon. Unlike signals that are ignored, the command gets these with their defaults.
     let _ignored = (listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
     unix::accept_signals().map_err(ExecError::Watch)?;
-    let orphaned = owner_watch(job.tied);
+    let mut owner = Owner::of(owner, job.tied).map_err(ExecError::Watch)?;
 
     let started = Timestamp::now();
     let mut exit = Exit::at(started);
@@ -120,7 +129,7 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
         tokio::select! {
             _ = child.recv() => tree.reap_ended(),
             _ = term.recv() => { exit.stopped = true; break None }
-            () = orphaned.notified() => { exit.stopped = true; break None }
+            () = owner.wants_end() => { exit.stopped = true; break None }
             () = at(deadline) => { exit.timed_out = true; break None }
             () = sleep_until(sampler.next()) => {
                 sampler.sample(&tree);
@@ -157,16 +166,6 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>) -> Result<E
     exit.peak_rss_bytes = sampler.peak_rss();
     exit.gpu_peak_bytes = sampler.gpu_peak();
     Ok(exit)
-}
-
-/// Makes the log last before `exit.json` says that it is complete. A command may have removed it.
-fn sync_log(log: &Path) -> Result<(), ExecError> {
-    match open_regular(log).and_then(|file| file.sync_all()) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(ExecError::File { path: log.to_owned(), source })
-        }
-        _ => Ok(()),
-    }
 }
 
 fn started_at(job: &Job, started: Timestamp) -> Started {
@@ -227,20 +226,6 @@ fn drained(mut log: File, limit: u64) -> io::Result<(PipeWriter, JoinHandle<()>)
         let _ = io::copy(&mut reader, &mut io::sink());
     })?;
     Ok((writer, drain))
-}
-
-/// Is notified when the other end of standard input is closed, which a tied job's owner holds; never for another.
-fn owner_watch(tied: bool) -> Arc<Notify> {
-    let gone = Arc::new(Notify::new());
-    if tied {
-        let gone = Arc::clone(&gone);
-        thread::spawn(move || {
-            // Nothing is ever written to it.
-            let _ = io::stdin().read(&mut [0; 1]);
-            gone.notify_one();
-        });
-    }
-    gone
 }
 
 async fn at(deadline: Option<Instant>) {

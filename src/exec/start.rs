@@ -1,24 +1,25 @@
 //! The side of `ar`: starting a job, waiting for it, stopping it.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, PipeWriter, Read, Seek};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf, absolute};
-use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use tokio::process::{Child, Command};
 use tokio::time::{sleep, sleep_until};
 
 use super::beat::beat;
 use super::job::{Files, lock_path, marker_of};
-use super::shim::DISK_FULL;
+use super::line::{Line, Word};
 use super::unix::{self, Signal};
-use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, tree};
+use super::{ExecError, Exit, ForkServer, Job, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
 use crate::state::{GLANCE, StateError, lock_within, open_regular, read_json, write_json_unsynced};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
+
+/// How often that of one whose shim just died is tried.
+const DEATH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How long the processes of a lost job are killed before they are given up.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
@@ -28,22 +29,18 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 /// When it is dropped, a tied job ends; another goes on.
 #[derive(Debug)]
 pub struct Running {
-    shim: Shim,
+    /// To the shim, where this process started the job; without, the job goes on for as long as the lock is locked.
+    line: Option<Line>,
+    /// The lock of the job's folder, which the shim has locked.
+    lock: File,
+    /// The program that the shim was forked from, where this process started the job.
+    program: PathBuf,
     command: String,
     files: Files,
     /// What the shim said about itself; nobody else has this file open once it is dead.
     last_words: Option<File>,
-    /// The shim of a tied job reads the end of this pipe as the end of its owner.
-    _tie: Option<PipeWriter>,
-}
-
-/// How the shim of a job is known.
-#[derive(Debug)]
-enum Shim {
-    /// This process started it.
-    Child(Child),
-    /// Another process did; it lives as long as this file, the lock of its folder, is locked.
-    Elsewhere(File),
+    /// What it said on the line when it was over.
+    last: Option<Word>,
 }
 
 /// Picks up a job that another process started in `folder`, whether it still goes on or is over.
@@ -57,20 +54,17 @@ pub fn attach(folder: &Path, name: &str) -> Result<Running, ExecError> {
     let missing = || ExecError::File { path: files.job.clone(), source: io::ErrorKind::NotFound.into() };
     let job: Job = read_json(&files.job)?.ok_or_else(missing)?;
     let lock = open_regular(&path).map_err(|source| ExecError::File { path, source })?;
-    Ok(Running { shim: Shim::Elsewhere(lock), command: job.command, files, last_words: None, _tie: None })
+    let (program, command) = (PathBuf::new(), job.command);
+    Ok(Running { line: None, lock, program, command, files, last_words: None, last: None })
 }
 
 /// Starts a job under a shim that is this very program. See [`start_with`].
 pub fn start(job: &Job) -> Result<Running, ExecError> {
-    // This link leads to the program that runs, also when its file was replaced or deleted since.
-    let link = Path::new("/proc/self/exe");
-    let shim = if link.exists() { Ok(link.to_owned()) } else { std::env::current_exe() };
-    let shim = shim.map_err(|source| ExecError::Shim { shim: link.to_owned(), source })?;
-    start_with(&shim, job)
+    start_with(ForkServer::own(), job)
 }
 
-/// Starts a job under the shim `shim`, an executable of this program. An `exit.json` of an earlier job of the same
-/// name is removed; the log is not.
+/// Starts a job under a shim that `shims` forks. An `exit.json` of an earlier job of the same name is removed; the log
+/// is not.
 ///
 /// # Errors
 ///
@@ -81,7 +75,7 @@ pub fn start(job: &Job) -> Result<Running, ExecError> {
 /// # Panics
 ///
 /// Outside of a tokio runtime with I/O enabled.
-pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
+pub fn start_with(shims: &ForkServer, job: &Job) -> Result<Running, ExecError> {
     let job = with_absolute_paths(job)?;
     if !job.cwd.is_dir() {
         return Err(ExecError::WorkingFolder(job.cwd));
@@ -104,21 +98,16 @@ pub fn start_with(shim: &Path, job: &Job) -> Result<Running, ExecError> {
 
     let file_error = |source| ExecError::File { path: job.folder.clone(), source };
     let last_words = tempfile::tempfile_in(&job.folder).map_err(file_error)?;
-    let (stdin, tie) = if job.tied {
-        let (reader, writer) = io::pipe().map_err(ExecError::Watch)?;
-        (Stdio::from(reader), Some(writer))
-    } else {
-        (Stdio::null(), None)
-    };
-    let mut command = Command::new(shim);
-    // The locked file is handed down as standard output: the lock belongs to the open file, so there is no moment
-    // at which nobody holds it, and it is held for as long as the shim lives.
-    command.arg0("ar").arg(SHIM_ARGUMENT).arg(&files.job).current_dir("/").stdin(stdin).stdout(lock);
-    command.stderr(last_words.try_clone().map_err(file_error)?);
-    unix::in_new_session(&mut command);
-    let shim = command.spawn().map_err(|source| ExecError::Shim { shim: shim.to_owned(), source })?;
+    let watched = open_regular(&lock_path(&job.folder)).map_err(file_error)?;
+    let (line, theirs) = Line::new().map_err(ExecError::Watch)?;
+    // The locked file is handed down: the lock belongs to the open file, so there is no moment at which nobody holds
+    // it, and it is held for as long as the shim lives.
+    let words = last_words.try_clone().map_err(file_error)?;
+    shims.fork(&files.job, [theirs, lock.into(), words.into()])?;
     crash::point("job.started");
-    Ok(Running { shim: Shim::Child(shim), command: job.command, files, last_words: Some(last_words), _tie: tie })
+    let (program, command) = (shims.program().to_owned(), job.command);
+    let (line, last_words) = (Some(line), Some(last_words));
+    Ok(Running { line, lock: watched, program, command, files, last_words, last: None })
 }
 
 impl Running {
@@ -129,13 +118,17 @@ impl Running {
     /// [`ExecError::Command`] when the command could not be started; [`ExecError::Lost`] when the shim died before
     /// it could say how the command ended, or what it said was spoilt: what is left of the command is killed then.
     pub async fn wait(&mut self) -> Result<Exit, ExecError> {
-        let status = match &mut self.shim {
-            Shim::Child(child) => Some(child.wait().await.map_err(ExecError::Watch)?),
-            Shim::Elsewhere(lock) => {
-                released(lock).await.map_err(ExecError::Watch)?;
-                None
-            }
-        };
+        if self.last.is_none() {
+            self.last = match &self.line {
+                Some(line) => line.last().await.map_err(ExecError::Watch)?,
+                None => None,
+            };
+        }
+        if self.last.is_none() {
+            // Whoever dies lets go of all that he has at almost the same time.
+            let interval = if self.line.is_some() { DEATH_INTERVAL } else { LOCK_INTERVAL };
+            released(&self.lock, interval).await.map_err(ExecError::Watch)?;
+        }
         let exit = match read_json::<Exit>(&self.files.exit) {
             // Whoever put it there, it does not tell how the command ended.
             Err(StateError::Json { .. }) => None,
@@ -145,12 +138,14 @@ impl Running {
         match exit {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),
-            None if status.and_then(|status| status.code()) == Some(i32::from(DISK_FULL)) => {
-                Err(ExecError::DiskFull { command: self.command.clone() })
+            None if self.last == Some(Word::DiskFull) => Err(ExecError::DiskFull { command: self.command.clone() }),
+            None if self.last == Some(Word::NoShim) => {
+                let source = io::Error::other(self.last_words());
+                Err(ExecError::Shim { shim: self.program.clone(), source })
             }
             None => Err(ExecError::Lost {
                 command: self.command.clone(),
-                detail: self.epitaph(status),
+                detail: self.epitaph(),
                 killed: kill_marked(&self.files.job).await,
             }),
         }
@@ -163,38 +158,39 @@ impl Running {
     ///
     /// [`ExecError::OtherMachine`] when the job goes on where no signal reaches it; when the system refuses the signal.
     pub fn stop(&self) -> Result<(), ExecError> {
-        let (shims, host) = match &self.shim {
-            Shim::Child(child) => {
-                return child.id().map_or(Ok(()), ask_to_end);
-            }
-            Shim::Elsewhere(lock) if is_locked(lock) => {
-                match read_json::<Started>(&self.files.started).unwrap_or_default() {
-                    Some(started) if started.is_here() => (vec![started.pid], started.host),
-                    Some(started) => (Vec::new(), started.host),
-                    // It was deleted or spoilt, or is yet to be written.
-                    None => (shims_of(&self.files), String::new()),
-                }
-            }
-            Shim::Elsewhere(_) => return Ok(()),
+        if let Some(line) = &self.line {
+            line.stop();
+            return Ok(());
+        }
+        if !is_locked(&self.lock) {
+            return Ok(());
+        }
+        let (shims, host) = match read_json::<Started>(&self.files.started).unwrap_or_default() {
+            Some(started) if started.is_here() => (vec![started.pid], started.host),
+            Some(started) => (Vec::new(), started.host),
+            // It was deleted or spoilt, or is yet to be written.
+            None => (shims_of(&self.files), String::new()),
         };
-        let is_over = || matches!(&self.shim, Shim::Elsewhere(lock) if !is_locked(lock));
-        if shims.is_empty() && !is_over() {
+        if shims.is_empty() && is_locked(&self.lock) {
             return Err(ExecError::OtherMachine { command: self.command.clone(), host });
         }
         shims.into_iter().try_for_each(ask_to_end)
     }
 
-    fn epitaph(&mut self, status: Option<ExitStatus>) -> String {
+    fn epitaph(&mut self) -> String {
+        match self.last_words().as_str() {
+            "" => "died".into(),
+            words => format!("died: {words}"),
+        }
+    }
+
+    fn last_words(&mut self) -> String {
         let mut words = String::new();
         if let Some(file) = &mut self.last_words {
             // What cannot be read was not said.
             let _ = file.rewind().and_then(|()| file.take(4096).read_to_string(&mut words));
         }
-        let how = status.map(|status| format!(" ({status})")).unwrap_or_default();
-        match words.trim() {
-            "" => format!("died{how}"),
-            words => format!("died{how}: {words}"),
-        }
+        words.trim().to_owned()
     }
 }
 
@@ -233,11 +229,11 @@ fn is_locked(file: &File) -> bool {
 
 /// Waits until nobody holds a lock any more. A lock cannot be waited for without a thread that nothing can cancel, so
 /// it is tried again and again.
-async fn released(lock: &File) -> io::Result<()> {
+async fn released(lock: &File, interval: Duration) -> io::Result<()> {
     loop {
         match lock.try_lock_shared() {
             Ok(()) => return lock.unlock(),
-            Err(TryLockError::WouldBlock) => sleep_until(beat(LOCK_INTERVAL)).await,
+            Err(TryLockError::WouldBlock) => sleep_until(beat(interval)).await,
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }

@@ -2,10 +2,13 @@
 #![expect(unsafe_code, reason = "sessions, signals, waiting without reaping and the subreaper need libc")]
 
 use std::ffi::CStr;
+use std::fs;
 use std::io;
 use std::mem;
-
-use tokio::process::Command;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr;
 
 use crate::domain::Space;
 
@@ -57,7 +60,7 @@ fn mask_term(how: libc::c_int) -> io::Result<()> {
         let mut set: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, libc::SIGTERM);
-        check(libc::sigprocmask(how, &set, std::ptr::null_mut())).map(drop)
+        check(libc::sigprocmask(how, &set, ptr::null_mut())).map(drop)
     }
 }
 
@@ -116,7 +119,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: a zeroed `sigaction` is valid memory, and without a new one the call only asks.
     unsafe {
         let mut found: libc::sigaction = mem::zeroed();
-        check(libc::sigaction(signal, std::ptr::null(), &mut found)).is_ok() && found.sa_sigaction == libc::SIG_IGN
+        check(libc::sigaction(signal, ptr::null(), &mut found)).is_ok() && found.sa_sigaction == libc::SIG_IGN
     }
 }
 
@@ -131,16 +134,145 @@ pub(super) fn give_large_blocks_back() {
     }
 }
 
-/// Marks every descriptor above standard error as closed on exec.
-pub(super) fn close_all_on_exec() {
-    let Ok(entries) = std::fs::read_dir("/dev/fd") else { return };
-    for fd in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok()) {
+/// Closes every descriptor above standard error: only for a process that has not opened any itself.
+pub(super) fn close_all_but_standard() {
+    let Ok(entries) = fs::read_dir("/dev/fd") else { return };
+    let open = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok());
+    for fd in open.collect::<Vec<_>>() {
         if fd > 2 {
-            // SAFETY: F_SETFD changes a flag only; an unused number gives EBADF.
+            // SAFETY: whoever started the process left it open, and nothing here knows of it; an unused number gives EBADF.
             unsafe {
-                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+                libc::close(fd);
             }
         }
+    }
+}
+
+/// Has the system forget children of this process as soon as they end.
+pub(super) fn forget_children() {
+    // SAFETY: SIG_IGN is a valid disposition.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+    }
+}
+
+/// Undoes [`forget_children`], for a process that was forked since.
+pub(super) fn remember_children() {
+    // SAFETY: SIG_DFL is a valid disposition.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
+}
+
+/// Makes a copy of this process, which must have no other thread. `true` in the copy.
+pub(super) fn fork() -> io::Result<bool> {
+    debug_assert!(fs::read_dir("/proc/self/task").map_or(true, |threads| threads.count() == 1));
+    // SAFETY: with one thread, no lock and no memory is in a state that the copy cannot go on from.
+    check(unsafe { libc::fork() }).map(|pid| pid == 0)
+}
+
+/// The memory in which the kernel, and whoever looks at the processes, finds the arguments of this one.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    start: *mut u8,
+    length: usize,
+}
+
+impl Arguments {
+    /// Where they are; `None` where the system does not tell.
+    pub(super) fn own() -> Option<Arguments> {
+        let stat = fs::read_to_string("/proc/self/stat").ok()?;
+        // The name in parentheses may hold anything, so what follows is counted from the last one.
+        let mut bounds = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(45);
+        let (start, end) = (bounds.next()?.parse::<usize>().ok()?, bounds.next()?.parse::<usize>().ok()?);
+        let length = end.checked_sub(start).filter(|_| start != 0)?;
+        Some(Arguments { start: ptr::with_exposed_provenance_mut(start), length })
+    }
+
+    /// Shows other arguments in their place. Whether there is room for them.
+    pub(super) fn show(&self, arguments: &[&[u8]]) -> bool {
+        let mut shown = Vec::with_capacity(self.length);
+        for argument in arguments {
+            shown.extend_from_slice(argument);
+            shown.push(0);
+        }
+        let fits = shown.len() <= self.length;
+        if fits {
+            shown.resize(self.length, 0);
+            // SAFETY: the kernel put the arguments there when the program started, on the stack below all frames, in memory
+            // that may be written to. What the standard library gives of them is copies, and whoever reads them through
+            // pointers of that time still finds text that ends with a NUL: the last byte is one.
+            unsafe {
+                ptr::copy_nonoverlapping(shown.as_ptr(), self.start, self.length);
+            }
+        }
+        fits
+    }
+}
+
+/// How many descriptors go with a message.
+const HANDED: usize = 3;
+
+/// Room for them, as the system wants them: aligned, and behind a head.
+type Control = [u64; 8];
+
+const HANDED_BYTES: libc::c_uint = (HANDED * size_of::<libc::c_int>()) as libc::c_uint;
+
+/// Sends a message with descriptors.
+pub(super) fn send_with(socket: impl AsFd, text: &[u8], handed: [BorrowedFd<'_>; HANDED]) -> io::Result<()> {
+    let mut part = libc::iovec { iov_base: text.as_ptr().cast_mut().cast(), iov_len: text.len() };
+    let mut control: Control = [0; 8];
+    let handed = handed.map(|descriptor| descriptor.as_raw_fd());
+    // SAFETY: a zeroed `msghdr` is valid, and is made to point to what lives until the call is over. The control block has
+    // room for one head and the descriptors behind it, and is aligned for the head.
+    let sent = unsafe {
+        debug_assert!(libc::CMSG_SPACE(HANDED_BYTES) as usize <= size_of::<Control>());
+        let mut message: libc::msghdr = mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(HANDED_BYTES) as _;
+        let head = libc::CMSG_FIRSTHDR(&message);
+        (*head).cmsg_level = libc::SOL_SOCKET;
+        (*head).cmsg_type = libc::SCM_RIGHTS;
+        (*head).cmsg_len = libc::CMSG_LEN(HANDED_BYTES) as _;
+        ptr::copy_nonoverlapping(handed.as_ptr().cast::<u8>(), libc::CMSG_DATA(head), HANDED_BYTES as usize);
+        libc::sendmsg(socket.as_fd().as_raw_fd(), &message, 0)
+    };
+    match usize::try_from(sent) {
+        Ok(sent) if sent == text.len() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Waits for a message with descriptors: its length, and they. The length is 0 when there will be none any more.
+pub(super) fn receive_with(socket: impl AsFd, text: &mut [u8]) -> io::Result<(usize, Option<[OwnedFd; HANDED]>)> {
+    let mut part = libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: text.len() };
+    let mut control: Control = [0; 8];
+    // SAFETY: a zeroed `msghdr` is valid, and is made to point to what lives until the call is over. A head that is found in
+    // the control block is followed by as many descriptors as its length says, which the system has just opened.
+    unsafe {
+        let mut message: libc::msghdr = mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&mut part, 1);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(HANDED_BYTES) as _;
+        let length = loop {
+            match usize::try_from(libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, 0)) {
+                Ok(length) => break length,
+                Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(io::Error::last_os_error()),
+            }
+        };
+        let head = libc::CMSG_FIRSTHDR(&message);
+        let is_whole = !head.is_null()
+            && ((*head).cmsg_level, (*head).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS)
+            && (*head).cmsg_len as usize == libc::CMSG_LEN(HANDED_BYTES) as usize;
+        if !is_whole {
+            return Ok((length, None));
+        }
+        let mut handed = [0; HANDED];
+        ptr::copy_nonoverlapping(libc::CMSG_DATA(head), handed.as_mut_ptr().cast::<u8>(), HANDED_BYTES as usize);
+        Ok((length, Some(handed.map(|descriptor| OwnedFd::from_raw_fd(descriptor)))))
     }
 }
 
@@ -197,7 +329,7 @@ fn wait_without_reaping(kind: libc::idtype_t, pid: Pid) -> io::Result<Option<(Pi
 /// Reaps the child `pid` if it has ended; whether it had.
 pub(super) fn reap(pid: Pid) -> bool {
     // SAFETY: a null status pointer is allowed.
-    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) == pid }
+    unsafe { libc::waitpid(pid, ptr::null_mut(), libc::WNOHANG) == pid }
 }
 
 /// The largest resident set that any one reaped descendant had, in bytes.

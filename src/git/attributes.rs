@@ -1,18 +1,21 @@
-//! Attributes that would damage files on their way through gix.
+//! Ignore and attribute files, and attributes that would damage files on their way through gix.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use gix::bstr::{BStr, ByteSlice};
+use gix::index::State;
+use gix::worktree::stack::state::ignore::Source;
 
-use super::error::At;
+use super::error::{At, During};
+use super::index_cache::has_skipped;
 use super::{GitError, Repo, Result, path};
 use crate::state::read_regular;
 
 impl Repo {
     /// Refuses a repository whose attribute files ask for a working tree in UTF-16 or UTF-32: gix 0.90 writes such
     /// files as UTF-8. Only the tracked `.gitattributes` and `info/attributes` are read.
-    pub(super) fn refuse_encodings(&self, index: &gix::index::State) -> Result<()> {
+    pub(super) fn refuse_encodings(&self, index: &State) -> Result<()> {
         let tracked = index.entries().iter().map(|entry| entry.path(index)).filter(|path| is_attributes(path));
         tracked.into_iter().try_for_each(|path| self.refuse_encoding_in(&path::to_path(path)))?;
         let info = self.common_dir().join("info").join("attributes");
@@ -23,6 +26,28 @@ impl Repo {
     pub(super) fn refuse_encoding_in(&self, relative: &Path) -> Result<()> {
         check(&self.worktree().join(relative), relative)
     }
+
+    /// What says of a path whether it is ignored, by the ignore files of the working tree and those that git is set up to read.
+    pub(super) fn ignores(&self, index: &State) -> Result<gix::AttributeStack<'_>> {
+        // Only those that are marked as left out of the working tree are read from the index, which is looked through for them.
+        let none = State::new(index.object_hash());
+        let index = if has_skipped(index) { index } else { &none };
+        let source = Source::WorktreeThenIdMappingIfNotSkipped;
+        self.gix.excludes(index, None, source).during("reading ignore files")
+    }
+}
+
+/// An index with the attribute files of `index` alone. gix looks through all entries whenever it prepares to read attributes,
+/// which takes it ten times as long.
+pub(super) fn attribute_files(index: &State) -> State {
+    let mut files = State::new(index.object_hash());
+    for entry in index.entries() {
+        let path = entry.path(index);
+        if is_attributes(path) {
+            files.dangerously_push_entry(entry.stat, entry.id, entry.flags, entry.mode, path);
+        }
+    }
+    files
 }
 
 /// Whether a path is that of an attribute file.

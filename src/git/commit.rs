@@ -4,19 +4,31 @@ use gix::ObjectId;
 
 use super::error::During;
 use super::path::{commit_id, object_id};
-use super::{GitError, Proposal, Repo, Result, Untracked, refs};
+use super::{GitError, Proposal, Repo, Result, Untracked, refs, sync};
 use crate::crash;
 use crate::domain::CommitId;
+use crate::state::Unsynced;
 
 impl Repo {
     /// Commits a proposal on `parent`; refs and index are as before. The message is taken as it is, with a line break
     /// at its end. Hooks do not run; the commit is signed where `commit.gpgSign` asks for it. When this returns, the
     /// commit is on disk with all that belongs to it.
     pub fn commit(&self, proposal: &Proposal, parent: &CommitId, message: &str) -> Result<CommitId> {
+        let (commit, unsynced) = self.commit_unsynced(proposal, parent, message)?;
+        sync::now(unsynced)?;
+        Ok(commit)
+    }
+
+    /// Does the same, and gives what is to be synced before anything leads to the commit.
+    pub fn commit_unsynced(
+        &self,
+        proposal: &Proposal,
+        parent: &CommitId,
+        message: &str,
+    ) -> Result<(CommitId, Unsynced)> {
         let id = self.write_commit(proposal.tree, vec![object_id(parent)?], message, true)?;
         crash::point("git.commit_unsynced");
-        self.sync_objects(proposal.written.iter().copied().chain([id]))?;
-        Ok(commit_id(id))
+        Ok((commit_id(id), self.unsynced_objects(proposal.written.iter().copied().chain([id]))))
     }
 
     /// Commits the tree of another commit on `parent`, as [`Repo::commit`] does.

@@ -7,10 +7,12 @@ use gix::bstr::BString;
 use gix::diff::blob::{Algorithm, Diff, InternedInput, diff_with_slider_heuristics};
 use gix::diff::tree_with_rewrites::Change;
 use gix::index::entry::Mode;
+use gix::objs::tree::EntryMode;
 
 use super::error::During;
 use super::index::Version;
 use super::path::to_path;
+use super::tree_diff::TreeChange;
 use super::{Proposal, Repo, Result};
 use crate::domain::{CommitId, DiffStat};
 
@@ -93,7 +95,8 @@ impl Repo {
         Ok(files.collect())
     }
 
-    fn tree_stat(&self, a: ObjectId, b: ObjectId) -> Result<DiffStat> {
+    /// Counts for [`Repo::tree_stat`].
+    pub(super) fn count_changes(&self, a: ObjectId, b: ObjectId) -> Result<DiffStat> {
         let changes = self.file_changes(a, b)?;
         Ok(changes.iter().map(FileChange::stat).fold(DiffStat::default(), |all, one| DiffStat {
             files: all.files.saturating_add(one.files),
@@ -104,24 +107,39 @@ impl Repo {
 
     /// The files that differ between two trees, renames found as git finds them by default; sorted by path.
     pub(super) fn file_changes(&self, a: ObjectId, b: ObjectId) -> Result<Vec<FileChange>> {
+        let differing = self.tree_changes(a, b)?;
+        let (added, deleted) =
+            (differing.iter().any(|one| one.old.is_none()), differing.iter().any(|one| one.new.is_none()));
+        if added && deleted {
+            return self.file_changes_with_renames(a, b);
+        }
+        let side = |path: &BString, version: Option<Version>| version.map(|version| self.side(path.clone(), version));
+        let changes = differing.iter().map(|TreeChange { path, old, new }| {
+            let (old, new) = (side(path, *old).transpose()?, side(path, *new).transpose()?);
+            Ok(FileChange { old, new, renamed: None })
+        });
+        changes.collect()
+    }
+
+    fn file_changes_with_renames(&self, a: ObjectId, b: ObjectId) -> Result<Vec<FileChange>> {
         const WHAT: &str = "comparing commits";
         let (old, new) = (self.gix.find_tree(a).during(WHAT)?, self.gix.find_tree(b).during(WHAT)?);
         let renames = gix::diff::Rewrites { track_empty: true, ..Default::default() };
         let options = gix::diff::Options::default().with_rewrites(Some(renames));
         let found = self.gix.diff_tree_to_tree(Some(&old), Some(&new), options).during(WHAT)?;
+        let file =
+            |path, mode: EntryMode, id| (!mode.is_tree()).then(|| self.side(path, (Mode::from(mode), id))).transpose();
         let mut changes = Vec::new();
         for change in found {
             if change.entry_mode().is_tree() && !matches!(change, Change::Modification { .. }) {
                 continue;
             }
             let (old, new, renamed) = match change {
-                Change::Addition { location, entry_mode, id, .. } => (None, self.side(location, entry_mode, id)?, None),
-                Change::Deletion { location, entry_mode, id, .. } => (self.side(location, entry_mode, id)?, None, None),
-                Change::Modification { location, previous_entry_mode, previous_id, entry_mode, id } => (
-                    self.side(location.clone(), previous_entry_mode, previous_id)?,
-                    self.side(location, entry_mode, id)?,
-                    None,
-                ),
+                Change::Addition { location, entry_mode, id, .. } => (None, file(location, entry_mode, id)?, None),
+                Change::Deletion { location, entry_mode, id, .. } => (file(location, entry_mode, id)?, None, None),
+                Change::Modification { location, previous_entry_mode, previous_id, entry_mode, id } => {
+                    (file(location.clone(), previous_entry_mode, previous_id)?, file(location, entry_mode, id)?, None)
+                }
                 Change::Rewrite {
                     source_location,
                     source_entry_mode,
@@ -134,8 +152,8 @@ impl Repo {
                 } => {
                     let percent = diff.map_or(100, |diff| percent(diff.similarity));
                     (
-                        self.side(source_location, source_entry_mode, source_id)?,
-                        self.side(location, entry_mode, id)?,
+                        file(source_location, source_entry_mode, source_id)?,
+                        file(location, entry_mode, id)?,
                         Some(percent),
                     )
                 }
@@ -148,15 +166,12 @@ impl Repo {
         Ok(changes)
     }
 
-    fn side(&self, path: BString, mode: gix::objs::tree::EntryMode, id: ObjectId) -> Result<Option<Side>> {
-        if mode.is_tree() {
-            return Ok(None);
-        }
-        let data = match mode.is_commit() {
+    fn side(&self, path: BString, (mode, id): Version) -> Result<Side> {
+        let data = match mode == Mode::COMMIT {
             true => format!("Subproject commit {id}\n").into_bytes(),
             false => self.gix.find_blob(id).during("reading a file from the repository")?.take_data(),
         };
-        Ok(Some(Side { path, version: (Mode::from(mode), id), data }))
+        Ok(Side { path, version: (mode, id), data })
     }
 }
 

@@ -80,6 +80,7 @@ impl Repo {
     }
 }
 
-fn has_skipped(state: &State) -> bool {
+/// Whether files are marked as left out of the working tree.
+pub(super) fn has_skipped(state: &State) -> bool {
     state.entries().iter().any(|entry| entry.flags.contains(Flags::SKIP_WORKTREE))
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use gix::bstr::ByteSlice;
 use gix::index::entry::Mode;
-use gix::worktree::stack::state::ignore::Source;
 
 use super::error::During;
 use super::path::to_path;
@@ -130,7 +129,7 @@ impl Repo {
     fn ignores_own(&self) -> Result<bool> {
         const WHAT: &str = "looking for ignored files";
         let index = self.index()?;
-        let mut excludes = self.gix.excludes(&index, None, Source::WorktreeThenIdMappingIfNotSkipped).during(WHAT)?;
+        let mut excludes = self.ignores(&index)?;
         Ok(excludes.at_path(SESSIONS_FOLDER, Some(Mode::DIR)).during(WHAT)?.is_excluded())
     }
 }

@@ -13,6 +13,7 @@ use super::index_cache::IndexCache;
 use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
+use super::tree_diff::LastTreeDiff;
 use super::{GitError, Head, Result, lock, sync};
 use crate::state::read_regular;
 
@@ -25,6 +26,7 @@ pub struct Repo {
     worktree: PathBuf,
     pub(super) synced: Synced,
     pub(super) index: IndexCache,
+    pub(super) last_tree_diff: LastTreeDiff,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
 }
@@ -78,6 +80,7 @@ impl Repo {
             worktree,
             synced: Synced::default(),
             index: IndexCache::default(),
+            last_tree_diff: LastTreeDiff::default(),
             quiet_folders: RefCell::default(),
         })
     }

@@ -28,6 +28,9 @@ impl Repo {
     /// Those of `paths` that are not in the working tree as `commit` has them: changed, gone, or a link in their place.
     /// Their content is read, whatever the index says of their times.
     pub fn differing(&self, commit: &CommitId, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
         let tree = self.tree_id(commit)?;
         let index = self.index()?;
         let mut files = self.files(&index)?;

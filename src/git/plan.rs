@@ -12,7 +12,7 @@ use gix::index::entry::{Mode, Stage, Stat};
 use super::error::{At, During};
 use super::index::{Edits, Version, version_at};
 use super::path::{to_git, to_path};
-use super::propose::TreeChange;
+use super::tree_diff::TreeChange;
 use super::untracked::Since;
 use super::worktree::{self, Files, Large, OnDisk, lstat};
 use super::{GitError, Look, Repo, Result, Untracked};
@@ -73,7 +73,7 @@ impl Repo {
         for (path, sides) in self.index_against(index, expected)? {
             known.insert(path, Known { expected: sides.tree, target: sides.tree, staged: sides.index });
         }
-        for TreeChange { path, old: expected, new: target } in self.tree_changes(expected, target)? {
+        for TreeChange { path, old: expected, new: target } in self.tree_changes(expected, target)?.iter().cloned() {
             let staged = known.get(&path).map_or(expected, |known: &Known| known.staged);
             if look.is_some() {
                 suspects.insert(path.clone());

@@ -8,9 +8,10 @@ use gix::index::State;
 use gix::index::entry::Mode;
 
 use super::error::During;
-use super::index::{Edits, Version, apply, version_at};
+use super::index::{Edits, apply, version_at};
 use super::lock::IndexLock;
 use super::path::{to_git, to_path};
+use super::tree_diff::TreeChange;
 use super::untracked::Since;
 use super::worktree::{MAX_FILE_SIZE, OnDisk};
 use super::{Repo, Result, Untracked, attributes, scan};
@@ -47,13 +48,6 @@ pub struct TooLarge {
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-}
-
-/// One file in which two trees differ, with what each has.
-pub(super) struct TreeChange {
-    pub(super) path: BString,
-    pub(super) old: Option<Version>,
-    pub(super) new: Option<Version>,
 }
 
 /// What a commit of the working tree would hold.
@@ -226,7 +220,7 @@ impl Repo {
     /// The same for whoever reads a proposal.
     fn changed_paths(&self, old: ObjectId, new: ObjectId) -> Result<Vec<ChangedPath>> {
         let mut paths = Vec::new();
-        for TreeChange { path, old, new } in self.tree_changes(old, new)? {
+        for &TreeChange { ref path, old, new } in self.tree_changes(old, new)?.iter() {
             let size = match new {
                 Some((mode, id)) if mode != Mode::COMMIT => self.gix.find_header(id).during("reading a file")?.size(),
                 _ => 0,
@@ -234,35 +228,5 @@ impl Repo {
             paths.push(ChangedPath { path: to_path(path.as_ref()), kind: scan::kind(old, new), size });
         }
         Ok(paths)
-    }
-
-    /// The files in which two trees differ, sorted by path.
-    pub(super) fn tree_changes(&self, old: ObjectId, new: ObjectId) -> Result<Vec<TreeChange>> {
-        use gix::diff::tree_with_rewrites::Change;
-        const WHAT: &str = "comparing trees";
-        if old == new {
-            return Ok(Vec::new());
-        }
-        let (old, new) = (self.gix.find_tree(old).during(WHAT)?, self.gix.find_tree(new).during(WHAT)?);
-        let options = gix::diff::Options::default().with_rewrites(None);
-        let changes = self.gix.diff_tree_to_tree(Some(&old), Some(&new), options).during(WHAT)?;
-        let file = |mode: gix::objs::tree::EntryMode, id| (!mode.is_tree()).then(|| (Mode::from(mode), id));
-        let mut sides = std::collections::BTreeMap::<BString, (Option<Version>, Option<Version>)>::new();
-        for change in changes {
-            // A file that becomes a folder comes as one modification here and one addition for each file in it.
-            let (path, old, new) = match change {
-                Change::Addition { location, entry_mode, id, .. } => (location, None, file(entry_mode, id)),
-                Change::Deletion { location, entry_mode, id, .. } => (location, file(entry_mode, id), None),
-                Change::Modification { location, previous_entry_mode, previous_id, entry_mode, id } => {
-                    (location, file(previous_entry_mode, previous_id), file(entry_mode, id))
-                }
-                Change::Rewrite { .. } => continue,
-            };
-            if old.is_some() || new.is_some() {
-                let both = sides.entry(path).or_default();
-                (both.0, both.1) = (old.or(both.0), new.or(both.1));
-            }
-        }
-        Ok(sides.into_iter().map(|(path, (old, new))| TreeChange { path, old, new }).collect())
     }
 }

@@ -3,14 +3,16 @@
 use gix::ObjectId;
 use gix::objs::{Kind, Write};
 use gix::odb::loose;
+use gix::refs::FullName;
 use gix::refs::transaction::{PreviousValue, RefEdit};
 use gix::zlib::Compression;
 
 use super::error::During;
 use super::path::{object_id, parse_id};
-use super::{GitError, Repo, Result, refs};
+use super::{GitError, Repo, Result, refs, sync};
 use crate::crash;
 use crate::domain::CommitId;
+use crate::state::Unsynced;
 
 /// An annotated tag with the ref that it stands under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,19 +25,44 @@ pub struct TagObject {
     pub message: String,
 }
 
+/// A record whose tag is written, and that no ref leads to yet.
+#[derive(Debug)]
+pub struct PreparedRecord {
+    name: FullName,
+    id: ObjectId,
+}
+
 impl Repo {
     /// Writes an annotated tag on `commit` under the new ref `refname`, as the committer. When this returns, object
     /// and ref are on disk. [`GitError::RefExists`] when the ref is there, whatever it names.
     pub fn write_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
+        let (tag, unsynced) = self.prepare_record(refname, commit, message)?;
+        sync::now(unsynced)?;
+        self.place_record(tag)
+    }
+
+    /// Does the first half of [`Repo::write_record`]: writes the tag, and gives what is to be synced before
+    /// [`Repo::place_record`].
+    pub fn prepare_record(
+        &self,
+        refname: &str,
+        commit: &CommitId,
+        message: &str,
+    ) -> Result<(PreparedRecord, Unsynced)> {
         let name = refs::full_name(refname)?;
         if self.gix.try_find_reference(name.as_ref()).during("reading a ref")?.is_some() {
             return Err(GitError::RefExists(refname.to_owned()));
         }
         let id = self.write_tag(refname, commit, message)?;
-        self.sync_objects([id])?;
+        Ok((PreparedRecord { name, id }, self.unsynced_objects([id])))
+    }
+
+    /// Does the second half: makes the ref lead to the tag, which is on the disk.
+    pub fn place_record(&self, PreparedRecord { name, id }: PreparedRecord) -> Result<()> {
         crash::point("git.tag_written");
+        let refname = name.as_bstr().to_string();
         self.edit_refs([RefEdit::update(name, id, PreviousValue::MustNotExist, "")])?;
-        self.sync_ref(refname)
+        self.sync_ref(&refname)
     }
 
     /// Writes many records as [`Repo::write_record`] writes one, each as ref, commit and message: all of them, or none.

@@ -51,6 +51,11 @@ impl Repo {
 
     /// Syncs those of the objects that stand in files of their own; others were in a pack before.
     pub(super) fn sync_objects(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
+        now(self.unsynced_objects(ids))
+    }
+
+    /// The files and folders of the same.
+    pub(super) fn unsynced_objects(&self, ids: impl IntoIterator<Item = ObjectId>) -> Unsynced {
         let root = self.gix.objects.store_ref().path().to_owned();
         let mut unsynced = Unsynced::default();
         for id in ids {
@@ -62,7 +67,7 @@ impl Repo {
                 self.add_folder(&mut unsynced, dir, &root);
             }
         }
-        synced(unsynced)
+        unsynced
     }
 
     /// Syncs a ref's file and the folders above it, a branch perhaps later. `HEAD` is the working tree's own. Where somebody
@@ -79,14 +84,14 @@ impl Repo {
             self.add_folder(&mut unsynced, dir.to_owned(), root);
         }
         unsynced.add(path);
-        if name.starts_with("refs/heads/") { self.sync_soon(unsynced) } else { synced(unsynced) }
+        if name.starts_with("refs/heads/") { self.sync_soon(unsynced) } else { now(unsynced) }
     }
 
     /// Syncs what nothing rests on until something else is synced: now, or later where that was asked for.
     pub(super) fn sync_soon(&self, unsynced: Unsynced) -> Result<()> {
         match self.synced.is_deferred.get() {
             true => self.synced.deferred.borrow_mut().append(unsynced),
-            false => synced(unsynced)?,
+            false => now(unsynced)?,
         }
         Ok(())
     }
@@ -106,6 +111,7 @@ impl Repo {
     }
 }
 
-fn synced(unsynced: Unsynced) -> Result<()> {
+/// Syncs all of it.
+pub(super) fn now(unsynced: Unsynced) -> Result<()> {
     unsynced.sync().or_else(|(path, source)| Err(source).at("syncing", &path))
 }

@@ -15,6 +15,7 @@ use gix::index::{State, fs::Metadata};
 use gix::objs::{Kind, Write as _};
 use gix::worktree::stack::state::attributes::Source;
 
+use super::attributes::attribute_files;
 use super::error::{At, During};
 use super::index::{TEMPORARY, Version, stat_of};
 use super::{Repo, Result, path};
@@ -108,7 +109,7 @@ impl Repo {
 
     fn files_with(&self, index: &State, source: Source) -> Result<Files<'_>> {
         const WHAT: &str = "preparing the filters";
-        let stack = self.gix.attributes_only(index, source).during(WHAT)?.detach();
+        let stack = self.gix.attributes_only(&attribute_files(index), source).during(WHAT)?.detach();
         let pipeline = gix::filter::Pipeline::new(&self.gix, stack).during(WHAT)?;
         Ok(Files { repo: self, pipeline, capabilities: self.gix.filesystem_options().during(WHAT)? })
     }

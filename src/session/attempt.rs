@@ -234,9 +234,12 @@ impl Session<'_> {
         let look = self.look.take();
         let (draft, rows_from) = (Some(Box::new(record.clone())), self.ledger.length()?);
         let open = OpenExperiment { draft, rows_from, ..open };
+        let (reference, message) = self.record_text(&record)?;
+        let (tag, unsynced) = self.repo.prepare_record(&reference, &record.commit, &message)?;
+        self.unsynced.append(unsynced);
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
-        self.write_record(&record)?;
+        self.repo.place_record(tag)?;
         crash::point("recording.recorded");
         self.history.push(record.clone());
         self.append_row(&record)?;
@@ -251,10 +254,17 @@ impl Session<'_> {
 
     /// Makes the ref of a record.
     pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
-        let reference = self.contract.tag.record_ref(record.id);
-        let message = record_message(record)
-            .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
+        let (reference, message) = self.record_text(record)?;
         Ok(self.repo.write_record(&reference, &record.commit, &message)?)
+    }
+
+    /// The ref of a record, and what its tag says.
+    fn record_text(&self, record: &Record) -> Result<(String, String), SessionError> {
+        let reference = self.contract.tag.record_ref(record.id);
+        match record_message(record) {
+            Ok(message) => Ok((reference, message)),
+            Err(source) => Err(SessionError::BadRecord { reference, source }),
+        }
     }
 
     /// Follows a record that stands: the row, then the branch and the working tree, then the memory files.

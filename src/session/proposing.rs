@@ -117,10 +117,13 @@ impl Session<'_> {
         let subject = if tip == open.base { None } else { Some(self.repo.subject(&tip)?) };
         let stat = self.repo.proposal_stat(&open.base, &change)?;
         open.description = texts.choose(subject, || describe(&change, stat));
-        self.enter(Phase::Committing, open.clone())?;
-        crash::point("committing.entered");
-        let commit =
-            if made_by_agent { tip.clone() } else { self.repo.commit(&change, &open.base, &open.description)? };
+        let commit = if made_by_agent {
+            tip.clone()
+        } else {
+            let (commit, unsynced) = self.repo.commit_unsynced(&change, &open.base, &open.description)?;
+            self.unsynced.append(unsynced);
+            commit
+        };
         self.check(open, &commit, change.too_large())?;
         open.commit = Some(commit.clone());
         crash::point("committing.commit_written");

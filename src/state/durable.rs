@@ -217,7 +217,7 @@ pub fn write_json_unsynced(path: &Path, value: &impl Serialize) -> Result<(), St
 }
 
 /// Does what [`write_json`] does, with all that is in `unsynced` on the disk before the file is replaced.
-pub(super) fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+pub fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
     write_after(unsynced, path, &to_json(path, value)?)
 }
 

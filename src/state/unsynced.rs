@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// How many files are synced at the same time: more than a disk's queue merges is no gain.
 const AT_ONCE: usize = 16;
+
+/// How many files are worth a thread of their own: to start one takes as long as to sync one.
+const WORTH_A_THREAD: usize = 3;
 
 /// Files and folders to be synced before the next step that rests on them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,29 +35,25 @@ impl Unsynced {
     /// The first that cannot be synced, and why.
     pub fn sync(self) -> Result<(), (PathBuf, io::Error)> {
         let paths: Vec<PathBuf> = self.0.into_iter().collect();
-        for some in paths.chunks(AT_ONCE) {
-            let Some((own, others)) = some.split_first() else { break };
-            thread::scope(|scope| {
-                let threads: Vec<_> = others
-                    .iter()
-                    .map(|path| (path, thread::Builder::new().spawn_scoped(scope, move || sync_one(path))))
-                    .collect();
-                let mut synced = named(own, sync_one(own));
-                for (path, thread) in threads {
-                    // Where there is no thread to be had it is done here.
-                    let one = thread
-                        .map_or_else(|_| sync_one(path), |thread| thread.join().unwrap_or_else(|_| sync_one(path)));
-                    synced = synced.and(named(path, one));
-                }
-                synced
-            })?;
-        }
-        Ok(())
+        let next = AtomicUsize::new(0);
+        let sync_some = || -> Result<(), (PathBuf, io::Error)> {
+            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                sync_one(path).map_err(|source| (path.clone(), source))?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let count = paths.len().div_ceil(WORTH_A_THREAD).min(AT_ONCE);
+            // Where there is no thread to be had the others do its part.
+            let others: Vec<_> =
+                (1..count).filter_map(|_| thread::Builder::new().spawn_scoped(scope, sync_some).ok()).collect();
+            let own = sync_some();
+            let join = |other: thread::ScopedJoinHandle<'_, _>| {
+                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            others.into_iter().map(join).fold(own, Result::and)
+        })
     }
-}
-
-fn named(path: &Path, synced: io::Result<()>) -> Result<(), (PathBuf, io::Error)> {
-    synced.map_err(|source| (path.to_owned(), source))
 }
 
 fn sync_one(path: &Path) -> io::Result<()> {

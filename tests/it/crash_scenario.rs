@@ -9,7 +9,7 @@ use autoresearch::exec::is_held;
 
 use crate::outcome::{outcome, results};
 use crate::run_loop::{agent, training_repo};
-use crate::support::{Called, TestRepo, ar_command};
+use crate::support::{Called, FIND_OWNER, TestRepo, ar_command};
 
 /// One way to use a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,10 +236,9 @@ impl Session {
         let train = match self.scenario {
             Scenario::Hands(_) => format!("{train}; echo mine > docs/e.txt"),
             Scenario::AdoptInVain => format!("{train} | sed s/val_bpb/bpb/"),
-            // The parent of the shell is the shim, and its parent is `ar`.
             Scenario::Stop(_) => format!(
                 "{train}; if [ $AR_EXPERIMENT = 1 ] && mkdir {outside}/stopped 2>/dev/null; then \
-                 read -r _ _ _ owner _ < /proc/$PPID/stat; kill -TERM $owner; sleep 60; fi"
+                 {FIND_OWNER}; kill -TERM $owner; sleep 60; fi"
             ),
             _ => train,
         };

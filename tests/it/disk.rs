@@ -11,11 +11,11 @@ use autoresearch::ledger::{Entry, LedgerFile};
 use autoresearch::state::append_line;
 use serde_json::Value;
 
-use crate::exec::block_on;
+use crate::exec::{SHIMS, block_on};
 use crate::interrupt::waiting_loop;
 use crate::outcome::outcome;
 use crate::run_loop::{agent, training_repo};
-use crate::support::{AR, Called, SmallDisk, TestRepo, ar};
+use crate::support::{Called, SmallDisk, TestRepo, ar};
 
 const STEPS: &str = "better new-worse commit-better";
 
@@ -285,7 +285,7 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         log_limit: None,
         tied: false,
     };
-    let run = || block_on(async { start_with(Path::new(AR), &job).unwrap().wait().await });
+    let run = || block_on(async { start_with(&SHIMS, &job).unwrap().wait().await });
     let mut fillers = 0..;
     while File::create(disk.path().join(fillers.next().unwrap().to_string())).is_ok() {}
     let ended = run();

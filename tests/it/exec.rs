@@ -5,42 +5,44 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use autoresearch::exec::{ExecError, Exit, Job, Running, Started, environment, is_held, start_with};
+use autoresearch::exec::{ExecError, Exit, ForkServer, Job, Running, Started, environment, is_held, start_with};
 use tempfile::TempDir;
 
-use crate::support::until;
+use crate::support::{AR, until};
 
-const SHIM: &str = env!("CARGO_BIN_EXE_ar");
-const TRAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/train");
+/// What the shims of all tests are forked from.
+pub(crate) static SHIMS: LazyLock<ForkServer> = LazyLock::new(|| ForkServer::of(AR.into()));
+pub(crate) const TRAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/train");
 const MARKER: &str = "AR_TEST_MARKER";
 
 /// Whether a command ended by itself with status 0.
-fn succeeded(exit: &Exit) -> bool {
+pub(crate) fn succeeded(exit: &Exit) -> bool {
     exit.exit == Some(0) && !exit.timed_out && !exit.stopped
 }
 
 /// A folder for a job whose processes can be told from all others.
-struct Bench {
+pub(crate) struct Bench {
     folder: TempDir,
     marker: String,
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub(crate) fn new() -> Bench {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let marker = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         Bench { folder: tempfile::tempdir().unwrap(), marker }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// A job with a deadline and a grace that no well-behaved command gets near.
-    fn job(&self, command: &str) -> Job {
+    pub(crate) fn job(&self, command: &str) -> Job {
         Job {
             name: "run".to_owned(),
             command: command.to_owned(),
@@ -56,24 +58,24 @@ impl Bench {
         }
     }
 
-    fn train(&self, script: &str) -> Job {
+    pub(crate) fn train(&self, script: &str) -> Job {
         self.job(&format!("sh {TRAIN}/{script}"))
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("run.log")).unwrap_or_default()
     }
 
-    fn exit_file(&self) -> Option<Exit> {
+    pub(crate) fn exit_file(&self) -> Option<Exit> {
         fs::read(self.path("runs/00001/exit.json")).ok().map(|json| serde_json::from_slice(&json).unwrap())
     }
 
-    fn started_file(&self) -> Option<Started> {
+    pub(crate) fn started_file(&self) -> Option<Started> {
         fs::read(self.path("runs/00001/started.json")).ok().map(|json| serde_json::from_slice(&json).unwrap())
     }
 
     /// The living processes of this bench's jobs.
-    fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let entry = format!("{MARKER}={}", self.marker);
         let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
         pids.filter(|pid: &u32| {
@@ -93,7 +95,7 @@ impl Bench {
 }
 
 fn start(job: &Job) -> Running {
-    start_with(Path::new(SHIM), job).unwrap()
+    start_with(&SHIMS, job).unwrap()
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -101,7 +103,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs") })
 }
 
-fn kill(signal: &str, pid: u32) {
+pub(crate) fn kill(signal: &str, pid: u32) {
     let status = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &pid.to_string()]).status().unwrap();
     assert!(status.success());
 }
@@ -243,7 +245,7 @@ fn the_log_can_be_read_while_the_command_runs() {
         let mut running = start(&job);
         until("the first number", || (bench.log() == "val_bpb: 1.0\n").then_some(()));
         assert!(is_held(&job.folder));
-        assert!(matches!(start_with(Path::new(SHIM), &job), Err(ExecError::Busy { .. })));
+        assert!(matches!(start_with(&SHIMS, &job), Err(ExecError::Busy { .. })));
         fs::write(go, "").unwrap();
         assert!(succeeded(&running.wait().await.unwrap()));
     });
@@ -270,7 +272,7 @@ fn standard_input_folder_and_variables_are_given() {
 #[test]
 fn what_cannot_be_started_is_an_error() {
     let bench = Bench::new();
-    let wait = |job: Job| block_on(async { start_with(Path::new(SHIM), &job)?.wait().await });
+    let wait = |job: Job| block_on(async { start_with(&SHIMS, &job)?.wait().await });
     let gone = wait(Job { cwd: bench.path("gone"), ..bench.job("true") });
     assert!(matches!(&gone, Err(ExecError::WorkingFolder(path)) if *path == bench.path("gone")), "{gone:?}");
     let no_start = wait(Job { env: vec![("WORD".to_owned(), "no\0word".to_owned())], ..bench.job("true") });
@@ -278,7 +280,7 @@ fn what_cannot_be_started_is_an_error() {
     for (result, word) in [(no_start, "sh: "), (no_input, "no-prompt")] {
         assert!(matches!(&result, Err(ExecError::Command { detail, .. }) if detail.contains(word)), "{result:?}");
     }
-    let no_shim = block_on(async { start_with(Path::new("/nowhere/ar"), &bench.job("true")).err() });
+    let no_shim = block_on(async { start_with(&ForkServer::of("/nowhere/ar".into()), &bench.job("true")).err() });
     assert!(matches!(no_shim, Some(ExecError::Shim { .. })), "{no_shim:?}");
     assert!(succeeded(&bench.end(&bench.job("true"))), "an earlier failure must not stick");
 }
@@ -354,7 +356,7 @@ fn a_short_peak_of_memory_counts() {
 const OWNED_JOB: &str = "AR_TEST_OWNED_JOB";
 
 /// In the process that [`owner`] starts: starts the job and waits.
-fn owned_here() -> bool {
+pub(crate) fn owned_here() -> bool {
     let Ok(job) = env::var(OWNED_JOB) else { return false };
     let job: Job = serde_json::from_str(&job).unwrap();
     block_on(async { start(&job).wait().await.unwrap() });
@@ -363,12 +365,12 @@ fn owned_here() -> bool {
 
 /// A process that owns the job and runs the test `name` to do so, under a shell that ignores what a shell may make
 /// its children ignore and leaves a descriptor open.
-fn owner(name: &str, job: &Job) -> Child {
+pub(crate) fn owner(name: &str, job: &Job) -> Child {
     owner_command(name, job).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 fn owner_command(name: &str, job: &Job) -> Command {
-    let script = "trap '' HUP INT QUIT USR1; exec \"$0\" --exact \"$1\" --nocapture 9< /dev/null";
+    let script = "trap '' HUP INT QUIT USR1; exec \"$0\" --exact \"$1\" --nocapture 9>&1";
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(env::current_exe().unwrap()).arg(name);
     command.env(OWNED_JOB, serde_json::to_string(job).unwrap());
@@ -389,27 +391,6 @@ fn a_tied_command_ends_with_its_owner() {
     let exit = until("exit.json", || bench.exit_file());
     assert!(exit.stopped && !exit.timed_out, "{exit:?}");
     until("the end of all processes", || bench.processes().is_empty().then_some(()));
-}
-
-#[test]
-fn another_command_goes_on_without_its_owner() {
-    if owned_here() {
-        return;
-    }
-    let bench = Bench::new();
-    let go = bench.path("go");
-    let job = bench.job(&format!("sh {TRAIN}/waits_for.sh {}; exit 7", go.display()));
-    let mut owner = owner("exec::another_command_goes_on_without_its_owner", &job);
-    until("output", || (!bench.log().is_empty()).then_some(()));
-    owner.kill().unwrap();
-    owner.wait().unwrap();
-    assert!(is_held(&job.folder));
-    assert!(!bench.processes().is_empty());
-    fs::write(go, "").unwrap();
-    let exit = until("exit.json", || bench.exit_file());
-    assert_eq!((exit.exit, exit.stopped), (Some(7), false));
-    assert!(bench.log().ends_with("val_bpb: 0.9\n"));
-    until("the lock's release", || (!is_held(&job.folder)).then_some(()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command, until};
+use crate::support::{Called, FIND_OWNER, TestRepo, ar, ar_command, until};
 
 /// A repository whose number stands in one file, and what its guard thinks of it in another.
 pub(crate) fn repo() -> TestRepo {
@@ -318,7 +318,9 @@ fn a_guard_that_is_interrupted_after_a_rework_leaves_a_record() {
     let repo = repo();
     let edits = [
         "echo echo val_bpb: 1.5 > src/value; echo exit 3 > src/check",
-        "echo echo val_bpb: 1.4 > src/value; echo 'touch ../there; read -r _ _ _ ar _ < /proc/$PPID/stat; kill -TERM $ar; sleep 300' > src/check",
+        &format!(
+            "echo echo val_bpb: 1.4 > src/value; echo 'touch ../there; {FIND_OWNER}; kill -TERM $owner; sleep 300' > src/check"
+        ),
     ];
     session(&repo, &["--guard", ". ./guard.sh"], &edits, 5).exits(130);
     let record = record(&repo, 1);

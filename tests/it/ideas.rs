@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{AR, Called, TestRepo, ar, ar_command};
+use crate::support::{AR, Called, FIND_OWNER, TestRepo, ar, ar_command};
 
 const IDEAS: &str = ".autoresearch/ideas.jsonl";
 
@@ -105,9 +105,11 @@ fn a_call_that_is_made_again_is_offered_the_same_idea_and_nothing_is_drawn_befor
         ar(&repo, ["idea", "add", &format!("idea of number {n}")]).ok();
     }
     // The first call dies with its `ar`, the second one changes nothing.
-    let first = "cp \"$AR_PROMPT\" ../call-$(ls .. | grep -c call-); if mkdir ../killed 2>/dev/null; then \
-                 read -r _ _ _ owner _ < /proc/$PPID/stat; kill -KILL $owner; sleep 60; fi; mkdir ../idle 2>/dev/null && exit";
-    assert_eq!(run(&repo, first, 2, &[]).code, None);
+    let first = format!(
+        "cp \"$AR_PROMPT\" ../call-$(ls .. | grep -c call-); if mkdir ../killed 2>/dev/null; then \
+         {FIND_OWNER}; kill -KILL $owner; sleep 60; fi; mkdir ../idle 2>/dev/null && exit"
+    );
+    assert_eq!(run(&repo, &first, 2, &[]).code, None);
     assert!(states(&repo).iter().all(|state| state.ends_with(" open")));
     ar(&repo, ["resume"]).ok();
     let offer = |call: u32| {

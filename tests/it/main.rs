@@ -28,6 +28,7 @@ mod exchange;
 mod exec;
 mod fix;
 mod foreign;
+mod fork_server;
 mod git;
 mod guards;
 mod hooks;

@@ -1,0 +1,95 @@
+//! The line between `ar` and a shim that it started: two sockets, each of which is at its end when the other's process is gone.
+
+use std::future::pending;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net;
+
+use tokio::net::UnixStream;
+
+/// What the shim of a job says last, or who could not make one in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Word {
+    /// `exit.json` says how the command ended.
+    Over,
+    /// Something went wrong, and the last words say what.
+    Failed,
+    /// The disk has no room for `exit.json`.
+    DiskFull,
+    /// There is no shim, and the last words say why.
+    NoShim,
+}
+
+impl Word {
+    const ALL: [Word; 4] = [Word::Over, Word::Failed, Word::DiskFull, Word::NoShim];
+
+    /// Says it. Whoever is gone need not hear it.
+    pub(super) fn say(self, line: &net::UnixStream) {
+        let _ = rustix::io::write(line, &[self as u8]);
+    }
+}
+
+/// The end of `ar`. When it is dropped, a tied job ends.
+#[derive(Debug)]
+pub(super) struct Line(UnixStream);
+
+impl Line {
+    /// A line, with its other end for the shim.
+    pub(super) fn new() -> io::Result<(Line, OwnedFd)> {
+        let (ours, theirs) = net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        Ok((Line(UnixStream::from_std(ours)?), theirs.into()))
+    }
+
+    /// Asks the shim to end its command. Without effect when it is gone.
+    pub(super) fn stop(&self) {
+        let _ = rustix::io::write(&self.0, b"s");
+    }
+
+    /// Waits for the last word of the shim; `None` when it is gone without one. It can be cancelled and called again.
+    pub(super) async fn last(&self) -> io::Result<Option<Word>> {
+        let word = read(&self.0).await?;
+        Ok(word.and_then(|word| Word::ALL.into_iter().find(|known| *known as u8 == word)))
+    }
+}
+
+/// The shim's end.
+#[derive(Debug)]
+pub(super) struct Owner {
+    line: UnixStream,
+    tied: bool,
+    gone: bool,
+}
+
+impl Owner {
+    /// Whoever started the job is at the other end of `line`; a job is ended with him when it is `tied`.
+    pub(super) fn of(line: net::UnixStream, tied: bool) -> io::Result<Owner> {
+        line.set_nonblocking(true)?;
+        Ok(Owner { line: UnixStream::from_std(line)?, tied, gone: false })
+    }
+
+    /// Waits until the command is to be ended. It can be cancelled and called again.
+    pub(super) async fn wants_end(&mut self) {
+        if !self.gone && !matches!(read(&self.line).await, Ok(Some(_))) {
+            self.gone = true;
+        }
+        if self.gone && !self.tied {
+            pending().await
+        }
+    }
+}
+
+/// Waits for the next byte; `None` at the end.
+async fn read(line: &UnixStream) -> io::Result<Option<u8>> {
+    let mut byte = [0];
+    loop {
+        line.readable().await?;
+        match line.try_read(&mut byte) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Whoever was killed with something unread.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            length => return Ok((length? > 0).then_some(byte[0])),
+        }
+    }
+}
