@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, count_of, one_line};
-use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
 use autoresearch::rules::History;
@@ -34,7 +33,6 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let main_worktree = repo.main_worktree();
     let plan = Plan::new(repo, &asked, Drive::WorkingTree { resume: args.resume }, clock)?;
     let wait = args.wait.map(Into::into);
-    ForkServer::own().prepare();
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
     let code: Result<_, CliError> = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
