@@ -28,6 +28,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     }
     let clock = settings::clock()?;
     let proposal = proposal(&args)?;
+    ForkServer::own().prepare();
     let repo = Repo::discover(&current_dir()?)?;
     let asked = settings::resolve(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
@@ -46,7 +47,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             printer.answer(move || answer(&history, tried, directive, limit, args.format));
             if let Tried::Recorded(_) = tried {
                 // The answer is given; what cannot be done now is done the next time.
-                let _ = session.keep_logs();
+                let _ = session.keep_newest_logs();
             }
         }
         // Also of one that fails: what it had recorded by then is told.

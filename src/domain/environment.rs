@@ -1,7 +1,9 @@
 //! Where an experiment ran.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,6 +40,36 @@ pub struct Environment {
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
+}
+
+/// How the records of a session have it, which mostly say the same: once in memory, and understood once.
+pub(super) mod shared {
+    use serde::{Deserializer, Serializer, de};
+    use serde_json::value::RawValue;
+
+    use super::{Arc, Deserialize, Environment, RefCell, Serialize};
+
+    thread_local! {
+        /// What the record said that this thread read last.
+        static LAST: RefCell<Option<(Box<RawValue>, Arc<Environment>)>> = const { RefCell::new(None) };
+    }
+
+    pub(in crate::domain) fn serialize<S: Serializer>(it: &Arc<Environment>, serializer: S) -> Result<S::Ok, S::Error> {
+        it.as_ref().serialize(serializer)
+    }
+
+    pub(in crate::domain) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Environment>, D::Error> {
+        let said = Box::<RawValue>::deserialize(from)?;
+        LAST.with_borrow_mut(|last| match last {
+            Some((known, environment)) if known.get() == said.get() => Ok(Arc::clone(environment)),
+            _ => {
+                let environment: Arc<Environment> =
+                    Arc::new(serde_json::from_str(said.get()).map_err(de::Error::custom)?);
+                *last = Some((said, Arc::clone(&environment)));
+                Ok(environment)
+            }
+        })
+    }
 }
 
 impl Environment {

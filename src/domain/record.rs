@@ -1,6 +1,7 @@
 //! The record of an experiment, as it stands in its tag object.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -174,7 +175,8 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
     /// Where it ran.
-    pub environment: Environment,
+    #[serde(with = "super::environment::shared")]
+    pub environment: Arc<Environment>,
     /// When the attempt began.
     pub started: Timestamp,
     /// When the verdict was reached.

@@ -27,6 +27,7 @@ mod odd;
 mod open;
 mod operation;
 mod pack_refs;
+mod packed_tags;
 mod path;
 mod pinned;
 mod plan;

@@ -1,17 +1,17 @@
 //! Reading annotated tags: one, or all of a session on all cores.
 
-use std::fs::OpenOptions;
-use std::io::Read;
 use std::num::NonZero;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
 use flate2::{Decompress, FlushDecompress, Status};
 use gix::bstr::ByteSlice;
 use gix::objs::{FindExt, Kind, TagRef};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
 
 use super::error::During;
+use super::packed_tags::LastRead;
 use super::path::{commit_id, parse_id};
 use super::{Repo, Result, TagObject};
 
@@ -44,12 +44,16 @@ impl Repo {
     ) -> Vec<T> {
         let cores = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
         let threads = cores.min(refs.len().div_ceil(WORTH_A_THREAD)).max(1);
-        let read = |refs: &[(String, String)], mut reader: TagReader| -> Vec<T> {
-            refs.iter().map(|(name, id)| make(name, reader.read(name, id))).collect()
+        let packed = if refs.len() > WORTH_A_THREAD { self.order_in_pack(refs) } else { None };
+        let is_sorted = packed.is_none();
+        let order = packed.unwrap_or_else(|| (0..refs.len()).map(|at| (at, false)).collect());
+        let read = |order: &[(usize, bool)], mut reader: TagReader| -> Vec<T> {
+            let refs = order.iter().map(|(at, is_packed)| (&refs[*at], is_packed));
+            refs.map(|((name, id), is_packed)| make(name, reader.read(name, id, *is_packed))).collect()
         };
-        let mut parts = refs.chunks(refs.len().div_ceil(threads).max(1));
+        let mut parts = order.chunks(order.len().div_ceil(threads).max(1));
         let first = parts.next().unwrap_or_default();
-        thread::scope(|scope| {
+        let mut all = thread::scope(|scope| {
             let others: Vec<_> = parts
                 .map(|part| {
                     let (read, reader) = (&read, TagReader::new(self));
@@ -61,12 +65,18 @@ impl Repo {
                 all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
             all
-        })
+        });
+        if !is_sorted {
+            let mut placed: Vec<Option<T>> = refs.iter().map(|_| None).collect();
+            order.iter().zip(all).for_each(|((at, _), made)| placed[*at] = Some(made));
+            all = placed.into_iter().flatten().collect();
+        }
+        all
     }
 
     /// The annotated tag of a name, which a ref leads to or has lost; nothing when it is something else.
     pub fn tag_object(&self, refname: &str, id: &str) -> Result<Option<TagObject>> {
-        TagReader::new(self).read(refname, id)
+        TagReader::new(self).read(refname, id, false)
     }
 }
 
@@ -79,15 +89,18 @@ struct TagReader {
 
 impl TagReader {
     fn new(repo: &Repo) -> TagReader {
-        let objects = repo.gix.objects.clone();
+        let mut objects = repo.gix.objects.clone();
+        objects.set_pack_cache(|| Box::new(LastRead::default()));
         let loose = LooseTags::new(objects.store_ref().path());
         TagReader { objects, loose, buffer: Vec::new() }
     }
 
-    fn read(&mut self, name: &str, id: &str) -> Result<Option<TagObject>> {
+    /// Reads the object of a ref, which is looked for among those with files of their own first unless it `is_packed`.
+    fn read(&mut self, name: &str, id: &str, is_packed: bool) -> Result<Option<TagObject>> {
         const WHAT: &str = "reading a record";
         let id = parse_id(id)?;
-        let data = match self.loose.read(&id) {
+        let loose = if is_packed { None } else { self.loose.read(&id) };
+        let data = match loose {
             Some(data) => data,
             None => {
                 let object = self.objects.find(&id, &mut self.buffer).during(WHAT)?;
@@ -109,7 +122,8 @@ impl TagReader {
 /// Reads tag objects that have a file of their own. gix looks for each first, maps it, and makes a new decompressor, which
 /// takes twice as long.
 struct LooseTags {
-    root: PathBuf,
+    /// The folder of the objects; absent where it cannot be opened.
+    root: Option<OwnedFd>,
     decompressor: Decompress,
     file: Vec<u8>,
     content: Vec<u8>,
@@ -118,16 +132,18 @@ struct LooseTags {
 impl LooseTags {
     fn new(root: &Path) -> LooseTags {
         let (file, content) = (vec![0; SMALL], Vec::with_capacity(SMALL));
-        LooseTags { root: root.to_owned(), decompressor: Decompress::new(true), file, content }
+        let root = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok();
+        LooseTags { root, decompressor: Decompress::new(true), file, content }
     }
 
     /// What a tag object holds; nothing where gix has to say what there is.
     fn read(&mut self, id: &gix::ObjectId) -> Option<&[u8]> {
         let hex = id.to_string();
-        let path = self.root.join(&hex[..2]).join(&hex[2..]);
+        let path = format!("{}/{}", &hex[..2], &hex[2..]);
         // A pipe in its place holds nothing up, and nothing is read of it.
-        let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
-        let length = file.read(&mut self.file).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(self.root.as_ref()?, path, flags, Mode::empty()).ok()?;
+        let length = rustix::io::read(&file, &mut self.file[..]).ok()?;
         self.decompressor.reset(true);
         self.content.clear();
         let compressed = &self.file[..length];

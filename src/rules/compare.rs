@@ -48,7 +48,7 @@ const NAMES: [&str; 4] = ["version", "tag", "created", "started_from"];
 pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Compared> {
     let mut rows = metrics(a, b);
     rows.extend(cost(a, b));
-    rows.extend(differing(Aspect::Environment, [&a.environment, &b.environment].map(known)));
+    rows.extend(differing(Aspect::Environment, [&*a.environment, &*b.environment].map(known)));
     rows.extend(differing(Aspect::Settings, [settings(a, terms[0]), settings(b, terms[1])]));
     rows
 }

@@ -1,6 +1,7 @@
 //! How much the number of the same code differs from one measurement to the next.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ pub struct Elsewhere {
     /// The number, of the same metric by the same command.
     pub number: Number,
     /// Where it was measured.
-    pub environment: Environment,
+    pub environment: Arc<Environment>,
 }
 
 /// The same code, measured more than once on the same machine.
@@ -180,7 +181,7 @@ mod tests {
             tag: tag.into(),
             commit: CommitId::new("c0"),
             number: "2.0".parse().unwrap(),
-            environment: Environment { host: host.into(), ..Environment::default() },
+            environment: Arc::new(Environment { host: host.into(), ..Environment::default() }),
         };
         let found = spread(&records, &[other("u", "box"), other("v", "laptop")]).unwrap();
         assert_eq!(

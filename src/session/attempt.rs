@@ -1,6 +1,7 @@
 //! One experiment from its commit to its row: advance, run, measure, decide, guard, record, settle.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -195,7 +196,7 @@ impl Session<'_> {
             versions: open.versions.clone(),
             diff,
             fingerprint: open.fingerprint.clone(),
-            environment: self.environment.clone(),
+            environment: Arc::clone(&self.environment),
             started: open.started,
             finished: self.now(),
             agent: open.agent.clone(),

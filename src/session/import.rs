@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, json};
@@ -11,8 +12,8 @@ use super::plan::OWN_FILES;
 use super::reading::record_message;
 use super::terms::{free_tag, is_taken};
 use crate::domain::{
-    Clock, CommitId, Contract, Environment, FEWEST_DIGITS, FORMAT_VERSION, Imported, MetricSource, MetricSpec,
-    MetricValue, Outcome, Record, Tag, one_line,
+    Clock, CommitId, Contract, FEWEST_DIGITS, FORMAT_VERSION, Imported, MetricSource, MetricSpec, MetricValue, Outcome,
+    Record, Tag, one_line,
 };
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
@@ -162,7 +163,7 @@ impl Maker<'_> {
             versions: Vec::new(),
             diff,
             fingerprint: None,
-            environment: Environment::default(),
+            environment: Arc::default(),
             started: self.now,
             finished: self.now,
             agent: None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -53,7 +54,7 @@ pub struct Session<'a> {
     pub(super) memory: Memory,
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
-    pub(super) environment: Environment,
+    pub(super) environment: Arc<Environment>,
     /// The tools among it, and how they are known to be still so; absent until they were looked for.
     pub(super) tools: Option<Tools>,
     /// The untracked files as they were when the last experiment was settled, or the agent was called.
@@ -126,7 +127,8 @@ impl<'a> Session<'a> {
         folder.store_contract(&contract, &task_spec(&contract))?;
         crash::point("open.contract_stored");
         let log = EventLog::new(&folder.logs());
-        let environment = exec::environment(repo.worktree());
+        let environment = Arc::new(exec::environment(repo.worktree()));
+        let untracked_written = FileStamp::of(&untracked_path(&folder));
         let untracked = read_json(&untracked_path(&folder))?;
         let lost = continued && journal.is_none();
         let journal = match journal {
@@ -161,7 +163,7 @@ impl<'a> Session<'a> {
             environment,
             tools: None,
             untracked,
-            untracked_written: None,
+            untracked_written,
             knows_untracked: false,
             goes_on: false,
             look: None,

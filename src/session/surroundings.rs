@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -77,10 +78,20 @@ impl Session<'_> {
         self.emit(Event::EnvironmentChanged { incumbent, changes })
     }
 
+    fn note_tools(&mut self, tools: &BTreeMap<String, String>) {
+        if self.environment.tools != *tools {
+            Arc::make_mut(&mut self.environment).tools.clone_from(tools);
+        }
+    }
+
     /// Notes the lock files and the tools as they are now that a run is over: a command such as `uv run` brings them up to
     /// date itself. What cannot be found out keeps nobody from going on.
     pub(super) async fn look_around(&mut self) {
-        self.environment.lockfile = lock_file_hash(self.repo.worktree());
+        let lockfile = lock_file_hash(self.repo.worktree());
+        // The records that are there go on sharing what did not change.
+        if self.environment.lockfile != lockfile {
+            Arc::make_mut(&mut self.environment).lockfile = lockfile;
+        }
         let script = script(&tools_of(&self.contract.command), self.repo.worktree());
         if script.is_empty() || self.heal().is_err() {
             return;
@@ -90,13 +101,13 @@ impl Session<'_> {
         let known = if self.times.is_none() { read_json(&folder.join(FOUND)).ok().flatten() } else { None };
         let known: Option<Tools> = self.tools.take().or(known);
         if let Some(known) = known.filter(|known| known.is_still_so(&script)) {
-            self.environment.tools.clone_from(&known.tools);
+            self.note_tools(&known.tools);
             self.tools = Some(known);
             return;
         }
         let Some(printed) = ask(&folder, &script).await else { return };
         let (tools, stamps) = parse(&printed);
-        self.environment.tools.clone_from(&tools);
+        self.note_tools(&tools);
         let stamps = stamps
             .into_iter()
             .map(|path| {

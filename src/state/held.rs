@@ -2,9 +2,14 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
 
 use super::StateError;
 use super::durable::{create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
@@ -61,14 +66,71 @@ struct HeldFile {
     path: PathBuf,
     stamp: Option<FileStamp>,
     /// Absent when there was no file, or one that is too large.
-    content: Option<Vec<u8>>,
+    content: Option<Content>,
+}
+
+/// What a file held. Of a log, to which lines are added that are much alike, all but the end is compressed, to a tenth.
+#[derive(Debug, Default)]
+struct Content {
+    compressed: Vec<Vec<u8>>,
+    /// How many bytes that is of.
+    before: u64,
+    end: Vec<u8>,
+}
+
+/// How many bytes of a log are compressed together.
+const BLOCK: usize = 64 * 1024;
+
+impl Content {
+    fn new(path: &Path, bytes: Vec<u8>) -> Content {
+        let mut content = Content { end: bytes, ..Content::default() };
+        if is_log(path) {
+            content.compress();
+        }
+        content
+    }
+
+    fn size(&self) -> u64 {
+        self.before + self.end.len() as u64
+    }
+
+    fn append(&mut self, added: &[u8]) {
+        self.end.extend_from_slice(added);
+        self.compress();
+    }
+
+    fn compress(&mut self) {
+        while self.end.len() >= BLOCK {
+            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+            // It stays as it is where that fails, which memory does not.
+            let Ok(block) = encoder.write_all(&self.end[..BLOCK]).and_then(|()| encoder.finish()) else { return };
+            self.compressed.push(block);
+            self.before += BLOCK as u64;
+            self.end = self.end.split_off(BLOCK);
+        }
+    }
+
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for block in &self.compressed {
+            DeflateDecoder::new(&block[..]).read_to_end(&mut bytes)?;
+        }
+        bytes.extend_from_slice(&self.end);
+        Ok(bytes)
+    }
+}
+
+/// Whether lines are only added to a file.
+fn is_log(path: &Path) -> bool {
+    path.extension() == Some("jsonl".as_ref())
 }
 
 impl HeldFile {
     fn take(path: PathBuf) -> Self {
         let stamp = FileStamp::of(&path);
         let is_small = stamp.is_some_and(|stamp| stamp.size <= HELD_SIZE);
-        let content = if is_small { read_at_most(&path, HELD_SIZE).ok() } else { None };
+        let bytes = if is_small { read_at_most(&path, HELD_SIZE).ok() } else { None };
+        let content = bytes.map(|bytes| Content::new(&path, bytes));
         HeldFile { path, stamp, content }
     }
 
@@ -80,12 +142,12 @@ impl HeldFile {
             return;
         }
         if let (Some(before), Some(now), Some(content)) = (self.stamp, stamp, &mut self.content)
-            && self.path.extension() == Some("jsonl".as_ref())
+            && is_log(&self.path)
             && now.is_longer(&before)
             && now.size <= HELD_SIZE
             && let Some(added) = read_between(&self.path, before.size, now.size)
         {
-            content.extend(added);
+            content.append(&added);
             self.stamp = stamp;
             return;
         }
@@ -100,9 +162,9 @@ impl HeldFile {
     /// Whether the file holds what it held. What has another size is not read.
     fn is_same(&self) -> bool {
         let Some(content) = &self.content else { return false };
-        let size = content.len() as u64;
+        let size = content.size();
         fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file() && meta.len() == size)
-            && read_at_most(&self.path, size).is_ok_and(|now| now == *content)
+            && read_at_most(&self.path, size).is_ok_and(|now| content.bytes().is_ok_and(|held| held == now))
     }
 
     /// Puts the file back and keeps what is there in its place.
@@ -121,7 +183,7 @@ impl HeldFile {
         }
         if let Some(content) = &self.content {
             create_folder(self.path.parent().unwrap_or(Path::new(".")))?;
-            write_atomic(&self.path, content)?;
+            write_atomic(&self.path, &content.bytes().map_err(failed("put back", &self.path))?)?;
         }
         Ok(is_there.then_some(aside))
     }
@@ -254,7 +316,7 @@ mod tests {
         let held = Held::take(names[..3].iter().map(|name| path(name)));
         let append = || {
             let mut log = fs::OpenOptions::new().append(true).open(path("log.jsonl")).unwrap();
-            std::io::Write::write_all(&mut log, b"two\n").unwrap();
+            Write::write_all(&mut log, b"two\n").unwrap();
         };
         append();
         fs::write(path("state.json"), "another\n").unwrap();
@@ -270,5 +332,26 @@ mod tests {
         assert_eq!(fs::read_to_string(path("state.json")).unwrap(), "another\n");
         assert_eq!(fs::read_to_string(path("same")).unwrap(), "one\n");
         assert!(!path("new").exists());
+    }
+
+    #[test]
+    fn a_long_log_takes_little_memory_and_is_put_back_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let lines = |from: u32, to: u32| -> String {
+            (from..to).map(|n| format!("{{\"experiment\": {n}, \"event\": \"run_finished\"}}\n")).collect()
+        };
+        fs::write(&path, lines(0, 9_000)).unwrap();
+        let mut held = Held::take([path.clone()]);
+        let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        log.write_all(lines(9_000, 20_000).as_bytes()).unwrap();
+        held.take_again(&path);
+        let content = held.files[0].content.as_ref().unwrap();
+        let memory = content.compressed.iter().map(Vec::len).sum::<usize>() + content.end.capacity();
+        assert!(memory < lines(0, 20_000).len() / 4, "{memory}");
+        assert_eq!(held.put_back(|_| true).unwrap(), []);
+        fs::write(&path, lines(0, 20_000).replace("777", "778")).unwrap();
+        assert_eq!(held.put_back(|_| true).unwrap().len(), 1);
+        assert_eq!(fs::read_to_string(&path).unwrap(), lines(0, 20_000));
     }
 }
