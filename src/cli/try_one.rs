@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, count_of, one_line};
+use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
 use autoresearch::rules::History;

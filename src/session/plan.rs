@@ -10,7 +10,6 @@ use super::others::has_job;
 use super::reading::{find_session, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::terms::{Asked, continue_contract, new_contract};
 use crate::domain::{Clock, CommitId, Contract, Tag, with_causes};
-use crate::exec::ForkServer;
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
@@ -136,8 +135,6 @@ impl Plan {
             return Err(SessionError::NothingToTry);
         }
         if drive != Drive::Ending {
-            // It gets ready while the shell looks for the programs and the session is opened.
-            ForkServer::own().prepare();
             check_command("command", &contract.command, repo.worktree())?;
             for guard in &contract.guards {
                 check_command("guard", guard, repo.worktree())?;
