@@ -215,7 +215,10 @@ impl<'a> Session<'a> {
         self.journal.status = Status::Running;
         self.journal.ended = None;
         self.wait_no_more();
-        self.write_journal()?;
+        let commits_next = drive == (Drive::WorkingTree { resume: false }) && self.history.baseline().is_some();
+        if !commits_next {
+            self.write_journal()?;
+        }
         crash::point("open.journal_written");
         Ok(self.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
     }
