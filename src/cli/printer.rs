@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ struct Backlog {
 pub(super) struct Printer {
     items: Sender<Item>,
     thread: JoinHandle<()>,
+    /// Is disconnected when the thread is over.
+    ended: Receiver<()>,
     backlog: Arc<Backlog>,
     is_live: bool,
 }
@@ -49,8 +51,12 @@ impl Printer {
         let is_live = progress.is_live();
         let printed = Arc::clone(&backlog);
         let thread = thread::Builder::new().name("printer".into());
-        let thread = thread.spawn(move || print(progress, &received, &printed))?;
-        Ok(Printer { items, thread, backlog, is_live })
+        let (alive, ended) = channel();
+        let thread = thread.spawn(move || {
+            print(progress, &received, &printed);
+            drop(alive);
+        })?;
+        Ok(Printer { items, thread, ended, backlog, is_live })
     }
 
     /// What a session tells its events to.
@@ -78,19 +84,18 @@ impl Printer {
     /// Waits until everything is printed: without limit into a file or a pipe; a terminal that takes nothing for
     /// [`PATIENCE`] gets nothing more. Signals end the waiting: the loop that listened to them is over.
     pub(super) fn finish(self) {
-        let Printer { items, thread, backlog, .. } = self;
+        let Printer { items, thread, ended, backlog, .. } = self;
         drop(items);
         end_by_signals();
         let waiting = || backlog.items.load(Ordering::Relaxed);
         let mut last = (waiting(), Instant::now());
-        while !thread.is_finished() {
+        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
             let now = waiting();
             if now != last.0 || !output::waits_for_terminal() {
                 last = (now, Instant::now());
             } else if last.1.elapsed() > PATIENCE {
                 return output::give_up();
             }
-            thread::sleep(LOOK);
         }
         // A thread that panicked has said so.
         let _ = thread.join();

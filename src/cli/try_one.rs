@@ -29,12 +29,12 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     }
     let clock = settings::clock()?;
     let proposal = proposal(&args)?;
+    ForkServer::own().prepare();
     let repo = Repo::discover(&current_dir()?)?;
     let asked = settings::resolve(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
     let plan = Plan::new(repo, &asked, Drive::WorkingTree { resume: args.resume }, clock)?;
     let wait = args.wait.map(Into::into);
-    ForkServer::own().prepare();
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
     let code: Result<_, CliError> = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
@@ -48,7 +48,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             printer.answer(move || answer(&history, tried, directive, limit, args.format));
             if let Tried::Recorded(_) = tried {
                 // The answer is given; what cannot be done now is done the next time.
-                let _ = session.keep_logs();
+                let _ = session.keep_newest_logs();
             }
         }
         // Also of one that fails: what it had recorded by then is told.

@@ -96,7 +96,6 @@ impl ForkServer {
         let mut command = Command::new(&self.program);
         command.arg0("ar").arg(FORK_SERVER_ARGUMENT).arg(" ".repeat(LONGEST_PATH));
         command.current_dir("/").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-        unix::in_new_session(&mut command);
         Ok(Process { child: command.spawn()?, requests: ours })
     }
 }
@@ -129,6 +128,9 @@ pub fn fork_server_main() -> ExitCode {
 
 /// Forks a shim for each request. Returns in each shim, and at the end of the requests.
 fn serve() -> io::Result<Option<(PathBuf, Handed)>> {
+    // Here and not between fork and exec: a start without steps in between is one that copies nothing.
+    setsid()?;
+    unix::hold_term()?;
     unix::default_signals();
     unix::close_all_but_standard();
     unix::forget_children();

@@ -7,7 +7,7 @@ use std::os::unix::net;
 
 use tokio::net::UnixStream;
 
-/// What the shim of a job says last, or who could not make one in its place.
+/// What the shim of a job says last, or the fork server in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Word {
@@ -87,7 +87,7 @@ async fn read(line: &UnixStream) -> io::Result<Option<u8>> {
         line.readable().await?;
         match line.try_read(&mut byte) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // Whoever was killed with something unread.
+            // Whoever was at the other end was killed with something unread.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
             length => return Ok((length? > 0).then_some(byte[0])),
         }

@@ -294,3 +294,28 @@ fn lock(folder: &Path) -> Result<File, ExecError> {
         Err(source) => Err(ExecError::File { path, source }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn where_no_process_is_to_be_had_no_shim_can_be_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = File::create(lock_path(folder.path())).unwrap();
+        let mut last_words = tempfile::tempfile().unwrap();
+        last_words.write_all(b"Resource temporarily unavailable").unwrap();
+        let result = crate::exec::runtime().unwrap().block_on(async {
+            let (line, theirs) = Line::new().unwrap();
+            Word::NoShim.say(&UnixStream::from(theirs));
+            let (files, program) = (Files::named(folder.path(), "run"), "/bin/ar".into());
+            let (line, last_words) = (Some(line), Some(last_words));
+            Running { line, lock, program, command: "true".into(), files, last_words, last: None }.wait().await
+        });
+        let Err(ExecError::Shim { shim, source }) = result else { panic!("{result:?}") };
+        assert_eq!((shim, source.to_string()), ("/bin/ar".into(), "Resource temporarily unavailable".to_owned()));
+    }
+}

@@ -6,8 +6,6 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::ptr;
 
 use crate::domain::Space;
@@ -37,16 +35,9 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Makes `command` start in a session of its own, without a controlling terminal, and with TERM held back until it
-/// calls [`accept_signals`].
-pub(super) fn in_new_session(command: &mut Command) {
-    // SAFETY: what runs between fork and exec is async-signal-safe and allocates nothing.
-    unsafe {
-        command.pre_exec(|| {
-            mask_term(libc::SIG_BLOCK)?;
-            check(libc::setsid()).map(drop)
-        });
-    }
+/// Holds TERM back, from this process and those that are forked from it, until one of them calls [`accept_signals`].
+pub(super) fn hold_term() -> io::Result<()> {
+    mask_term(libc::SIG_BLOCK)
 }
 
 /// Lets TERM through, also one that was sent before.

@@ -17,6 +17,13 @@ pub(super) type Keeper = Option<JoinHandle<Kept>>;
 /// How much the logs of experiments take, in bytes, by their numbers.
 pub(super) type LogSizes = BTreeMap<u32, u64>;
 
+/// After how many experiments, each a process of its own, all logs are looked after.
+const ALL_EACH: u32 = 16;
+
+/// Which part of what is kept a log has to take for all to be looked after at once: with this, no more than a sixtieth too much
+/// is kept until the next time.
+const LARGE: u64 = 1000;
+
 /// What was done about the logs.
 #[derive(Default)]
 pub(super) struct Kept {
@@ -41,6 +48,26 @@ impl Session<'_> {
         self.end_keeping_logs(keeper)
     }
 
+    /// Does that after one experiment by itself: of the logs before the newest one alone, as all others were looked after when
+    /// they were that, but now and then, and where the newest one is large, of all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::keep_logs`].
+    pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
+        let Some(newest) = self.history.records().last().map(|record| record.id) else { return Ok(()) };
+        let is_large = match self.contract.keep_logs {
+            KeepLogs::Bytes(quota) => self.folder.log_bytes(newest) > quota / LARGE,
+            KeepLogs::All => false,
+        };
+        if is_large || newest % ALL_EACH == 0 {
+            return self.keep_logs();
+        }
+        let compressed = self.folder.compress_logs(newest.saturating_sub(1));
+        let kept = Kept { trouble: compressed.err(), ..Kept::default() };
+        self.note_kept_logs(kept)
+    }
+
     /// Starts with that in a thread of its own.
     pub(super) fn start_keeping_logs(&mut self) -> Keeper {
         let (folder, quota) = (self.folder.clone(), self.contract.keep_logs);
@@ -51,7 +78,10 @@ impl Session<'_> {
 
     /// Waits for its end and notes what was done.
     pub(super) fn end_keeping_logs(&mut self, keeper: Keeper) -> Result<(), SessionError> {
-        let kept = keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default();
+        self.note_kept_logs(keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default())
+    }
+
+    fn note_kept_logs(&mut self, kept: Kept) -> Result<(), SessionError> {
         self.log_sizes = kept.sizes;
         let now = self.now();
         if let Some(trouble) = kept.trouble {

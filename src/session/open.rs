@@ -128,6 +128,7 @@ impl<'a> Session<'a> {
         crash::point("open.contract_stored");
         let log = EventLog::new(&folder.logs());
         let environment = Arc::new(exec::environment(repo.worktree()));
+        let untracked_written = FileStamp::of(&untracked_path(&folder));
         let untracked = read_json(&untracked_path(&folder))?;
         let lost = continued && journal.is_none();
         let journal = match journal {
@@ -162,7 +163,7 @@ impl<'a> Session<'a> {
             environment,
             tools: None,
             untracked,
-            untracked_written: None,
+            untracked_written,
             knows_untracked: false,
             goes_on: false,
             look: None,

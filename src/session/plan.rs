@@ -1,5 +1,7 @@
 //! What a call of `ar run` or `ar try` is going to do, worked out before anything is changed on disk.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -265,9 +267,10 @@ pub(super) fn check_command(what: &'static str, line: &str, root: &Path) -> Resu
     let Some(word) = line.split_whitespace().find(|word| !(is_plain(word) && word.contains('='))) else {
         return Err(SessionError::NoCommand { what, word: line.trim().to_owned() });
     };
-    if !is_plain(word) {
+    if !is_plain(word) || is_program(word, root) {
         return Ok(());
     }
+    // It may be one of the shell's own.
     let found = Command::new("sh")
         .args(["-c", "command -v -- \"$1\"", "sh", word])
         .current_dir(root)
@@ -277,6 +280,16 @@ pub(super) fn check_command(what: &'static str, line: &str, root: &Path) -> Resu
         .status()
         .map_err(|source| SessionError::Io { action: "start", path: "sh".into(), source })?;
     if found.success() { Ok(()) } else { Err(SessionError::NoCommand { what, word: word.to_owned() }) }
+}
+
+/// Whether a word without anything for the shell to expand names a program, in a folder of its own or in one of `PATH`.
+fn is_program(word: &str, root: &Path) -> bool {
+    let may_run = |path: PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
+    if word.contains('/') {
+        return may_run(root.join(word));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| may_run(root.join(folder).join(word)))
 }
 
 /// The commit that a session's branch should be at: its incumbent's, or where it started.

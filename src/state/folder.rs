@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::StateError;
 use super::durable::{
-    create_folder, failed, is_odd, move_away, move_no_folder_away, open_regular, read_json, write_json,
+    create_folder, failed, is_odd, move_away, move_no_folder_away, open_regular, read_json, read_regular, write_json,
 };
 use super::journal::PROGRESS;
 use super::lock::{GLANCE, lock_within, share_within};
@@ -127,8 +127,15 @@ impl SessionFolder {
         let mut terms =
             serde_json::to_value(contract).map_err(|source| StateError::Json { path: path.clone(), source })?;
         terms[HASH] = hash_of(&terms).into();
-        write_json(&path, &terms)?;
-        super::write_atomic(&self.state().join("task_spec.md"), task.as_bytes())
+        let stored = read_json::<Value>(&path);
+        if !matches!(stored, Ok(Some(stored)) if stored == terms) {
+            write_json(&path, &terms)?;
+        }
+        let path = self.state().join("task_spec.md");
+        match read_regular(&path) {
+            Ok(stored) if stored == task.as_bytes() => Ok(()),
+            _ => super::write_atomic(&path, task.as_bytes()),
+        }
     }
 
     /// Refuses a session that another process holds, in whatever working tree. Changes nothing on disk.
