@@ -107,7 +107,7 @@ def rows(context):
     near = {step: resident[min(resident, key=lambda done: abs(done - step))] for step in steps}
     early, late = (10, 20) if context.short else (100, 1000)
     yield Row(f"resident memory after {late:,} experiments against after {early}", [near[late]], [near[early]],
-              f"after {early}", "MB", 1.0, "what grows are the records of the session, some 2 KB each, and the event logs "
-              "of which a copy is held while an agent or a run is at work, to put them back")
+              f"after {early}", "MB", 1.0, "what grows are the records of the session, some 2 KB each, and what is held of "
+              "refs, rows and event logs, compressed, to put them back")
     context.growth("Resident memory of `ar run` by number of experiments, MB", ["experiments", "MB"],
                    [[f"{step:,}", f"{near[step]:.1f}"] for step in steps])
