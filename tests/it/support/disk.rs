@@ -39,9 +39,12 @@ impl SmallDisk {
         std::io::copy(&mut std::io::repeat(0), &mut file).unwrap_err();
     }
 
-    /// Makes room again.
+    /// Makes room again. A process that another test is starting in this moment may still have the file open, which keeps
+    /// what is in it.
     pub(crate) fn free(&self) {
-        fs::remove_file(self.0.join("fill")).unwrap();
+        let fill = self.0.join("fill");
+        fs::File::create(&fill).unwrap();
+        fs::remove_file(fill).unwrap();
     }
 }
 
