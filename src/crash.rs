@@ -20,8 +20,8 @@ pub(crate) const fn in_shim() {}
 #[cfg(feature = "crash-points")]
 mod armed {
     use std::env;
-    use std::fs::{self, OpenOptions};
-    use std::io::{self, Write};
+    use std::fs::OpenOptions;
+    use std::io::{self, Seek, Write};
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -151,7 +151,10 @@ mod armed {
 
     /// Adds a name to the trace and gives how often it is there.
     fn note(trace: &Path, name: &str) -> io::Result<usize> {
-        OpenOptions::new().append(true).create(true).open(trace)?.write_all(format!("{name}\n").as_bytes())?;
-        Ok(fs::read_to_string(trace)?.lines().filter(|line| *line == name).count())
+        // Whoever started `ar` may remove the file meanwhile, for the next call: a shim outlives the call that it is of.
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(trace)?;
+        file.write_all(format!("{name}\n").as_bytes())?;
+        file.rewind()?;
+        Ok(io::read_to_string(file)?.lines().filter(|line| *line == name).count())
     }
 }

@@ -220,7 +220,8 @@ impl Session {
                 self.repo.write(format!("new-{}.txt", self.edits), "new\n");
                 self.repo.git(["add", "."]);
             }
-            let begun = self.repo.exists(".autoresearch/t/state/progress.json");
+            let branch = self.repo.try_git(["rev-parse", "--verify", "--quiet", "refs/heads/autoresearch/t"]);
+            let begun = branch.status.success();
             let again = words(&format!("try -m change-{}", self.edits));
             let called = self.call(&if begun { again } else { self.first_call() }, kill)?;
             assert_eq!(called.code, Some(0), "{called:#?}");
