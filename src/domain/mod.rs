@@ -44,7 +44,7 @@ pub use gpu::GpuLoad;
 pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use imported::Imported;
-pub use json::{json_text, write_json};
+pub use json::{LaidOut, json_text, write_json};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
