@@ -4,8 +4,7 @@ A command writes progress at that pace, by the monotonic clock, in pieces of a m
 log's file and reads what is new each second. Counted is the processor time of `ar` and of its shim, and not the command's, in
 some seconds in the middle of the run, as the kernel counts it for their threads, for each 100 MB by which the log grew meanwhile:
 a busy machine may not keep the pace. The number in the record must be the last one that was printed. `dd` reading as much out of
-the page cache in the same pieces is the floor. An escape in every nine bytes, as in the coloured log, costs several times what
-the rest does: each must be taken out, since a name may be coloured.
+the page cache in the same pieces is the floor. The coloured log has an escape in every nine bytes.
 """
 
 import os
@@ -85,8 +84,7 @@ def rows(context):
         measured = [follow(context, kind, seconds) for _ in range(rounds)]
         shares[kind] = [share * 100 for share, _ in measured]
         peaks += [peak for _, peak in measured]
-        if kind != COLOURED:
-            yield Row(f"following a log that grows at 100 MB/s, {kind}", shares[kind], [], "", "% of a core", 5.0)
+        yield Row(f"following a log that grows at 100 MB/s, {kind}", shares[kind], [], "", "% of a core", 5.0)
     yield Row("resident memory of `ar` while it follows", peaks, [], "", "MB", 25.0)
     log = context.folder / "work/.autoresearch/bench/runs/00000/run.log"
     dd = ["dd", f"if={log}", "of=/dev/null", "bs=256K", "status=none"]

@@ -11,10 +11,10 @@ use peak_alloc::PeakAlloc;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// How many bytes a scanner may take, whatever the log: what its documentation says.
-const MOST: usize = 1 << 20;
+const MOST: usize = 6 << 20;
 
 /// How long a log is made by repeating it, in bytes, to look at the memory that it takes: every buffer is full by then.
-const LONG: usize = 384 * 1024;
+const LONG: usize = 6 << 20;
 
 /// How much of that is read at once, in bytes.
 const PIECE: usize = 64 * 1024;

@@ -2,7 +2,8 @@
 
 use memchr::memchr;
 
-const ESC: u8 = 0x1b;
+/// The byte that begins an escape.
+pub(super) const ESC: u8 = 0x1b;
 
 /// How long a control sequence may be before its start is taken for stray bytes, in bytes.
 const LONGEST_CONTROL: usize = 64;
@@ -66,6 +67,11 @@ impl Cleaner {
     /// For bytes that begin behind a line break, where no escape is open, of a log without a mark.
     pub(super) fn behind_break() -> Self {
         Cleaner { encoding: Encoding::Bytes, ..Cleaner::new() }
+    }
+
+    /// Whether it is known by now that the log's bytes are taken as they are.
+    pub(super) fn is_bytes(&self) -> bool {
+        self.encoding == Encoding::Bytes
     }
 
     /// Appends what `chunk` amounts to.

@@ -5,11 +5,13 @@
 
 mod clean;
 mod file;
+mod mentions;
 mod name;
 mod number;
 mod plain;
 mod scanner;
 mod search;
+mod skim;
 mod summary;
 mod trace;
 mod verdict;

@@ -1,19 +1,30 @@
 //! The one pass over a log.
 
-use memchr::memrchr2;
+use std::mem;
+
+use memchr::{memchr2, memrchr2};
 use serde::{Deserialize, Serialize};
 
 use super::clean::Cleaner;
-use super::name::{LEFT, RIGHT};
-use super::search::{Found, Hits, Named, Pattern, PatternError};
+use super::mentions::Mentions;
+use super::name::LEFT;
+use super::search::{Found, PatternError};
+use super::skim::Skim;
 use super::summary::{KEPT, last_lines_of, pairs, shown};
-use crate::domain::{MetricSource, MetricSpec, Number};
+use crate::domain::{MetricSpec, Number};
 
 /// How much of a push is worked on at a time, in bytes.
 const BLOCK: usize = 64 * 1024;
 
 /// How many plain bytes are held before all but the last ones are forgotten.
 const WINDOW: usize = 4 * KEPT;
+
+/// How many bytes of a log are held as they are before all but the last ones are forgotten: what is held has to be a multiple of
+/// [`LAST`], which is cleaned each time.
+const HELD: usize = 16 * LAST;
+
+/// How many bytes at the end of what is held are cleaned: as a rule the last [`KEPT`] plain ones are among them.
+const LAST: usize = 4 * KEPT;
 
 /// What a log says, of bounded size whatever the log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,16 +46,14 @@ pub struct LogSummary {
 
 /// Reads a log in any pieces, while it grows if need be, and remembers the last number of the metric.
 ///
-/// What it finds does not depend on how the log was cut into pieces. Memory stays under 1 MiB whatever the log.
+/// What it finds does not depend on how the log was cut into pieces. Memory stays under 6 MiB whatever the log.
+///
+/// Escapes are taken out only of lines that may mention a name, as [`Skim`] finds them, and of the last ones. That takes whole lines;
+/// elsewhere, and where almost every line may mention one, all bytes are cleaned before they are looked at.
 #[derive(Debug)]
 pub struct Scanner {
     cleaner: Cleaner,
-    metric: Metric,
-    hits: Hits,
-    memory_gb: Named,
-    peak_vram_mb: Named,
-    /// What the last mention of memory that is finite said, in GiB.
-    memory: Option<f64>,
+    mentions: Mentions,
     /// The last plain bytes: those that are not searched yet behind as many as the summary needs.
     window: Vec<u8>,
     /// Whether there were plain bytes before those in the window.
@@ -52,13 +61,16 @@ pub struct Scanner {
     /// Where in the window names are not looked for yet.
     resume: usize,
     blank: bool,
-}
-
-#[derive(Debug)]
-enum Metric {
-    Named { name: String, search: Box<Named> },
-    Pattern { name: String, search: Box<Pattern> },
-    Elsewhere,
+    /// Finds the lines that need to be cleaned; absent where all of them are.
+    skim: Option<Skim>,
+    /// The bytes behind those of the window, as they are in the log; from behind a line break on, where there are any.
+    held: Vec<u8>,
+    /// How many of them are lines that were looked at.
+    looked: usize,
+    /// Whether `held` begins behind a line break, though it be empty.
+    holds: bool,
+    /// Whether somebody asks for the last lines.
+    keeps_last: bool,
 }
 
 impl Scanner {
@@ -71,38 +83,47 @@ impl Scanner {
     ///
     /// The name is empty or has a line break, or the pattern is invalid or has not exactly one group.
     pub fn new(spec: &MetricSpec) -> Result<Self, PatternError> {
-        let metric = match &spec.source {
-            MetricSource::Log if spec.name.trim().is_empty() || spec.name.contains(['\n', '\r']) => {
-                return Err(PatternError::Name(spec.name.clone()));
-            }
-            MetricSource::Log => {
-                Metric::Named { name: spec.name.clone(), search: Box::new(Named::new(spec.name.trim())) }
-            }
-            MetricSource::Regex(pattern) => {
-                Metric::Pattern { name: spec.name.clone(), search: Box::new(Pattern::new(pattern)?) }
-            }
-            MetricSource::File { .. } => Metric::Elsewhere,
-        };
-        Ok(Scanner::of(metric, Cleaner::new()))
+        let scanner = Scanner::of(Mentions::new(spec)?, Cleaner::new());
+        Ok(Scanner { skim: scanner.mentions.skim(), ..scanner })
     }
 
-    fn of(metric: Metric, cleaner: Cleaner) -> Self {
+    fn of(mentions: Mentions, cleaner: Cleaner) -> Self {
         Scanner {
             cleaner,
-            metric,
-            hits: Hits::default(),
-            memory_gb: Named::new("memory_gb"),
-            peak_vram_mb: Named::new("peak_vram_mb"),
-            memory: None,
+            mentions,
             window: Vec::with_capacity(WINDOW + 2 * BLOCK),
             forgotten: false,
             resume: 0,
             blank: true,
+            skim: None,
+            held: Vec::new(),
+            looked: 0,
+            holds: false,
+            keeps_last: true,
         }
     }
 
     /// Reads the log's next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(LAST) {
+            let mut rest = piece;
+            if !self.holds {
+                let line =
+                    memchr2(b'\n', b'\r', rest).filter(|_| self.skim.is_some()).map_or(rest.len(), |brk| brk + 1);
+                self.push_cleaned(&rest[..line]);
+                rest = &rest[line..];
+                self.holds = !rest.is_empty() && self.cleaner.is_bytes() && !self.blank;
+            }
+            if self.holds {
+                self.hold(rest);
+            } else {
+                self.push_cleaned(rest);
+            }
+        }
+    }
+
+    /// Takes all escapes out before looking at the bytes.
+    fn push_cleaned(&mut self, bytes: &[u8]) {
         for block in bytes.chunks(BLOCK) {
             let start = self.window.len();
             self.cleaner.push(block, &mut self.window);
@@ -110,24 +131,96 @@ impl Scanner {
         }
     }
 
+    /// Looks at the lines that are complete with these bytes and may mention a name.
+    fn hold(&mut self, bytes: &[u8]) {
+        let end = memrchr2(b'\n', b'\r', bytes).map_or(0, |brk| brk + 1);
+        let mut held = mem::take(&mut self.held);
+        let is_done = if self.keeps_last {
+            held.reserve_exact((HELD + LAST).saturating_sub(held.len()));
+            let complete = if end > 0 { held.len() + end } else { self.looked };
+            held.extend_from_slice(bytes);
+            let is_done = self.look(&held[self.looked..complete]);
+            if is_done {
+                self.looked = complete;
+            }
+            is_done
+        } else {
+            // What is not complete is copied alone.
+            let line = memchr2(b'\n', b'\r', bytes).map_or(0, |brk| brk + 1);
+            held.extend_from_slice(&bytes[..line]);
+            let is_done = (line == 0 || self.look(&held)) && self.look(&bytes[line..end]);
+            if is_done && line > 0 {
+                held.clear();
+            }
+            held.extend_from_slice(&bytes[if is_done { end } else { line }..]);
+            is_done
+        };
+        self.held = held;
+        if !is_done || self.held.len() > HELD {
+            self.settle();
+        }
+    }
+
+    /// Looks at those of complete lines that may mention a name; false when these are so many that it has not gone through.
+    fn look(&mut self, lines: &[u8]) -> bool {
+        let (Some(skim), mut plain) = (&self.skim, Vec::new()) else { return false };
+        let mentions = &mut self.mentions;
+        skim.lines(lines, |line| {
+            plain.clear();
+            Cleaner::behind_break().push(line, &mut plain);
+            mentions.look(&plain, 0..plain.len());
+        })
+    }
+
+    /// Cleans what is held, as far as anybody can ask for it: its last lines, and those that were not looked at.
+    fn settle(&mut self) {
+        let (mut held, looked) = (mem::take(&mut self.held), mem::take(&mut self.looked));
+        self.holds = false;
+        let last = held.len().saturating_sub(LAST).min(looked);
+        let line = memrchr2(b'\n', b'\r', &held[..last]).map_or(0, |brk| brk + 1);
+        if line == 0 || !self.forget_before(&held[line..]) {
+            self.push_cleaned(&held);
+        }
+        held.clear();
+        self.held = held;
+    }
+
+    /// Takes these lines as the log's last ones; false where their plain bytes are too few for that.
+    fn forget_before(&mut self, lines: &[u8]) -> bool {
+        let before = (mem::take(&mut self.window), mem::take(&mut self.resume), mem::take(&mut self.forgotten));
+        self.push_cleaned(lines);
+        let is_enough = self.has_last();
+        if is_enough {
+            self.forgotten = true;
+        } else {
+            // Almost nothing but escapes. What is looked at twice says the same twice.
+            self.cleaner = Cleaner::behind_break();
+            (self.window, self.resume, self.forgotten) = before;
+        }
+        is_enough
+    }
+
     /// A scanner for the same metric that has read nothing, for a part of a log without a byte order mark: whole lines, from
     /// behind a line break or the log's start on.
     pub fn for_part(&self) -> Self {
-        let metric = match &self.metric {
-            Metric::Named { name, search } => Metric::Named { name: name.clone(), search: search.clone() },
-            Metric::Pattern { name, search } => Metric::Pattern { name: name.clone(), search: Box::new(search.anew()) },
-            Metric::Elsewhere => Metric::Elsewhere,
-        };
-        Scanner::of(metric, Cleaner::behind_break())
+        Scanner::of(self.mentions.anew(), Cleaner::behind_break())
+    }
+
+    /// The same for the lines before this one's part, which looks for nothing that they cannot change.
+    pub fn for_earlier(&self) -> Self {
+        let mentions = self.mentions.missing();
+        let keeps_last = !self.has_last();
+        let skim = if keeps_last || self.blank { None } else { mentions.skim() };
+        let scanner = Scanner::of(mentions, Cleaner::behind_break());
+        Scanner { holds: skim.is_some(), skim, blank: self.blank, keeps_last, ..scanner }
     }
 
     /// Takes what a scanner for the lines right before this one's part found there: then this is the scanner of both.
-    pub fn put_before(&mut self, earlier: Scanner) {
-        self.hits.found = self.hits.found.take().or(earlier.hits.found);
-        self.hits.finite = self.hits.finite.take().or(earlier.hits.finite);
-        self.memory = self.memory.or(earlier.memory);
+    pub fn put_before(&mut self, mut earlier: Scanner) {
+        earlier.settle();
+        self.mentions.put_before(earlier.mentions);
         self.blank &= earlier.blank;
-        if self.forgotten || self.window.len() > KEPT {
+        if self.has_last() {
             self.forgotten |= !earlier.window.is_empty();
         } else {
             self.forgotten = earlier.forgotten;
@@ -138,34 +231,30 @@ impl Scanner {
 
     /// Whether nothing that stands before the lines of this scanner can change what they say.
     pub fn is_settled(&self) -> bool {
-        let has_metric = self.hits.found.is_some() || matches!(self.metric, Metric::Elsewhere);
-        has_metric && self.memory.is_some() && (self.forgotten || self.window.len() > KEPT)
+        self.mentions.are_known() && self.has_last()
+    }
+
+    /// Whether the last lines are all there.
+    fn has_last(&self) -> bool {
+        self.forgotten || self.window.len() > KEPT
     }
 
     /// The last finite number of the metric so far; a line counts when it is complete.
     pub fn last(&self) -> Option<&Number> {
-        self.hits.finite.as_ref()
+        self.mentions.last()
     }
 
     /// What the log said, now that it is over.
     pub fn finish(mut self) -> LogSummary {
+        self.settle();
         let start = self.window.len();
         self.cleaner.finish(&mut self.window);
         self.take(start, true);
-        let found = self.hits.found;
         let lines = last_lines_of(&self.window, self.forgotten);
         let mut metrics = pairs(lines);
-        if let Metric::Named { name, .. } | Metric::Pattern { name, .. } = &self.metric {
-            match &found {
-                Some(Found::Number(number)) => match metrics.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, known)) => known.clone_from(number),
-                    None => metrics.push((name.clone(), number.clone())),
-                },
-                _ => metrics.retain(|(known, _)| known != name),
-            }
-        }
+        let (found, memory) = self.mentions.finish(&mut metrics);
         let named = metrics.iter().find(|(name, _)| name == "memory_gb").map(|(_, number)| number.value);
-        let memory_gb = named.or(self.memory).filter(|memory| *memory >= 0.0);
+        let memory_gb = named.or(memory).filter(|memory| *memory >= 0.0);
         LogSummary { found, metrics, memory_gb, empty: self.blank, tail: shown(lines) }
     }
 
@@ -173,21 +262,9 @@ impl Scanner {
     fn take(&mut self, start: usize, end: bool) {
         let new = &self.window[start..];
         self.blank = self.blank && new.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0);
+        self.mentions.match_pattern(new, end);
         let names = self.resume..if end { self.window.len() } else { self.complete() };
-        match &mut self.metric {
-            Metric::Named { search, .. } => {
-                let (found, finite) = search.last_in(&self.window, names.clone());
-                self.hits.go_on(found, finite.map(|(_, number)| number));
-            }
-            Metric::Pattern { search, .. } => search.push(new, end, &mut self.hits),
-            Metric::Elsewhere => {}
-        }
-        let gigabytes = self.memory_gb.last_in(&self.window, names.clone()).1;
-        let megabytes = self.peak_vram_mb.last_in(&self.window, names.clone()).1;
-        let gigabytes = gigabytes.map(|(at, number)| (at, number.value));
-        let megabytes = megabytes.map(|(at, number)| (at, number.value / 1024.0));
-        let newest = gigabytes.into_iter().chain(megabytes).max_by_key(|(at, _)| *at);
-        self.memory = newest.map(|(_, memory)| memory).or(self.memory);
+        self.mentions.look(&self.window, names.clone());
         self.resume = names.end;
         if self.window.len() > WINDOW {
             let done = self.resume.saturating_sub(LEFT).min(self.window.len() - KEPT);
@@ -199,11 +276,7 @@ impl Scanner {
 
     /// Up to where names have all of their right side in the window, whatever comes.
     fn complete(&self) -> usize {
-        let longest = match &self.metric {
-            Metric::Named { search, .. } => search.length.max(self.peak_vram_mb.length),
-            _ => self.peak_vram_mb.length,
-        };
-        let unsure = (self.window.len() + 1).saturating_sub(longest + RIGHT).max(self.resume);
+        let unsure = (self.window.len() + 1).saturating_sub(self.mentions.reach()).max(self.resume);
         memrchr2(b'\n', b'\r', &self.window[unsure..]).map_or(unsure, |brk| unsure + brk + 1)
     }
 }

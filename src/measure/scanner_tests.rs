@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 
+use super::super::clean::has_mark;
 use super::super::search::{OVERLAP, PIECE};
 use super::*;
-use crate::domain::Direction;
+use crate::domain::{Direction, MetricSource};
 
 fn spec(name: &str, source: MetricSource) -> MetricSpec {
     MetricSpec { name: name.to_owned(), direction: Direction::Lower, source }
@@ -21,6 +22,13 @@ fn scan(spec: &MetricSpec, pieces: &[&[u8]]) -> LogSummary {
     for piece in pieces {
         scanner.push(piece);
     }
+    scanner.finish()
+}
+
+/// What a scanner says that takes all escapes out before it looks at anything.
+fn cleaned(spec: &MetricSpec, log: &[u8]) -> LogSummary {
+    let mut scanner = Scanner { skim: None, ..Scanner::new(spec).unwrap() };
+    scanner.push(log);
     scanner.finish()
 }
 
@@ -86,7 +94,7 @@ fn a_log_without_line_breaks_is_read_in_bounded_memory() {
     for scanner in [&mut scanner, &mut by_pattern] {
         for _ in 0..16 {
             scanner.push(&filler);
-            assert!(scanner.window.capacity() < 512 * 1024);
+            assert!(scanner.window.capacity() < 512 * 1024 && scanner.held.len() <= HELD);
         }
     }
     let summary = scanner.finish();
@@ -123,6 +131,46 @@ fn a_number_far_behind_its_name_is_read_wherever_the_chunks_end() {
     }
 }
 
+#[test]
+fn a_long_coloured_log_is_read_in_bounded_memory_and_its_last_lines_are_kept() {
+    let bar = b"\x1b[2K\r\x1b[32m 12.5%\x1b[0m|\x1b[1;34m####\x1b[0m| \x1b[36m125/1000\x1b[0m".repeat(20_000);
+    let empty = b"\n".iter().chain(b"\x1b[0m".repeat(1000).iter()).copied().collect::<Vec<_>>().repeat(400);
+    let told: &[u8] = b"\n\x1b[1mval\x1b[0m_bpb: 1.5\nmem\x1b[0mory_gb: 7\n";
+    for parts in [[told, &bar, &bar, &bar, &bar], [&bar, &bar, told, &bar, &bar], [told, &bar, &bar, &empty, &empty]] {
+        let mut scanner = Scanner::new(&named("val_bpb")).unwrap();
+        for part in parts {
+            for bytes in part.chunks(100_000) {
+                scanner.push(bytes);
+                assert!(scanner.held.len() <= HELD + LAST);
+            }
+        }
+        let summary = scanner.finish();
+        assert_eq!((raw(&summary), summary.memory_gb), (Some("1.5"), Some(7.0)));
+        assert!(summary == cleaned(&named("val_bpb"), &parts.concat()));
+    }
+}
+
+/// A name with an escape somewhere in it, which may end it, hide what follows, or stand for a blank or a line break.
+fn split_name() -> impl Strategy<Value = Vec<u8>> {
+    let name = proptest::sample::select(vec!["val_bpb", "memory_gb", "peak_vram_mb", "test loss", "testloss"]);
+    let escape = prop_oneof![
+        Just(b"\x1b[1;32m".to_vec()),
+        Just(b"\x1b[0m\x1b[1m".to_vec()),
+        Just(b"\x1b[C".to_vec()),
+        Just(b"\x1b[2A".to_vec()),
+        Just(b"\x1b(B".to_vec()),
+        Just(b"\x1b]0;val_bpb: 7\x07".to_vec()),
+        Just(b"\x1b]0;a title that is never ended".to_vec()),
+        Just([b"\x1b[", &b"1"[..]].concat().repeat(70)),
+        Just(b"\x1b".to_vec()),
+    ];
+    let value = proptest::sample::select(vec![": 1.5\n", "=2\r", " 3", ": nan\n", ""]);
+    (name, escape, any::<proptest::sample::Index>(), value).prop_map(|(name, escape, at, value)| {
+        let (begin, end) = name.as_bytes().split_at(at.index(name.len() + 1));
+        [begin, &escape, end, value.as_bytes()].concat()
+    })
+}
+
 /// Bytes that look like logs: pieces of names, numbers, separators, escapes and noise.
 fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
@@ -143,6 +191,42 @@ fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(any::<u8>(), 0..6),
     ];
     proptest::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn taking_escapes_out_where_a_name_may_be_finds_what_taking_out_all_finds(
+        pieces in proptest::collection::vec(prop_oneof![
+            4 => split_name(),
+            1 => log_bytes(),
+            // Names are so rare that looking for them is worth it.
+            4 => Just(b"step 7 | \x1b[36m12%\x1b[0m lr 2.5 |\n".repeat(200)),
+            1 => Just(b"\n".to_vec()),
+            1 => Just(b"\r".to_vec()),
+        ], 0..12),
+        cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..6),
+        name in proptest::sample::select(vec!["val_bpb", "test loss"]),
+    ) {
+        let log = [&pieces.concat()[..], b"\n"].concat();
+        prop_assume!(!has_mark(&log));
+        let last = b"step 8 | lr 2.5 |\n".repeat(5000);
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.index(log.len() + 1)).chain([0, log.len()]).collect();
+        cuts.sort_unstable();
+        let parts: Vec<&[u8]> = cuts.windows(2).map(|cut| &log[cut[0]..cut[1]]).collect();
+        let spec = named(name);
+        let expected = cleaned(&spec, &[&log[..], &last].concat());
+        prop_assert_eq!(&scan(&spec, &[&parts[..], &[&last[..]]].concat()), &expected);
+        // Here nothing is cleaned in the end whose lines were passed over.
+        let mut scanner = Scanner::new(&spec).unwrap().for_part();
+        scanner.push(&last);
+        let mut earlier = scanner.for_earlier();
+        prop_assert!(earlier.holds);
+        parts.iter().for_each(|part| earlier.push(part));
+        scanner.put_before(earlier);
+        prop_assert_eq!(scanner.finish(), expected, "from the end");
+    }
 }
 
 proptest! {

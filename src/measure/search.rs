@@ -96,12 +96,16 @@ impl Hits {
 #[derive(Debug, Clone)]
 pub(super) struct Named {
     finder: memmem::Finder<'static>,
-    pub(super) length: usize,
 }
 
 impl Named {
     pub(super) fn new(name: &str) -> Self {
-        Named { finder: memmem::Finder::new(name).into_owned(), length: name.len() }
+        Named { finder: memmem::Finder::new(name).into_owned() }
+    }
+
+    /// The name.
+    pub(super) fn name(&self) -> &[u8] {
+        self.finder.needle()
     }
 
     /// What the last of the names that begin in `range` says, and the last finite number, with where its name begins. No
@@ -112,7 +116,7 @@ impl Named {
         let mut to = range.end;
         while to > range.start {
             let from = to.saturating_sub(STRETCH).max(range.start);
-            let stretch = &window[from..window.len().min(to + self.length - 1)];
+            let stretch = &window[from..window.len().min(to + self.name().len() - 1)];
             let mut next = 0;
             while let Some(offset) = self.finder.find(&stretch[next..]) {
                 names.push(from + next + offset);
@@ -134,7 +138,7 @@ impl Named {
 
     /// The value of the name at `at`, where it is the metric's own.
     fn value(&self, window: &[u8], at: usize) -> Option<Value> {
-        let behind = &window[at + self.length..];
+        let behind = &window[at + self.name().len()..];
         let behind = &behind[..behind.len().min(RIGHT)];
         let line_end = memchr2(b'\n', b'\r', behind);
         let before = &window[at.saturating_sub(LEFT)..at];

@@ -78,7 +78,7 @@ fn from_the_end(file: &File, fresh: &Scanner, parts: &Parts) -> io::Result<Scann
     while start > 0 && !known.is_settled() {
         let end = start;
         start = part_start(file, end, parts.others)?;
-        let mut earlier = fresh.for_part();
+        let mut earlier = known.for_earlier();
         read_part(file, start..end, &mut buffer, &mut earlier)?;
         known.put_before(earlier);
     }
