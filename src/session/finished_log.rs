@@ -2,9 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use memchr::memchr2;
 
@@ -28,6 +31,9 @@ struct Parts {
 }
 
 const PARTS: Parts = Parts { last: 1 << 20, others: 16 << 20 };
+
+/// How many parts are read at once, at most: a few cores read as fast as memory gives.
+const THREADS: usize = 4;
 
 /// Says what the log at `path` says, compressed or not; `-` is standard input. Of a log that grows that is what it says now.
 ///
@@ -75,14 +81,42 @@ fn from_the_end(file: &File, fresh: &Scanner, parts: &Parts) -> io::Result<Scann
     let mut start = part_start(file, end, parts.last)?;
     let mut known = fresh.for_part();
     read_part(file, start..end, &mut buffer, &mut known)?;
+    let threads =
+        if start > parts.others { thread::available_parallelism().map_or(1, NonZero::get).min(THREADS) } else { 1 };
     while start > 0 && !known.is_settled() {
-        let end = start;
-        start = part_start(file, end, parts.others)?;
-        let mut earlier = known.for_earlier();
-        read_part(file, start..end, &mut buffer, &mut earlier)?;
-        known.put_before(earlier);
+        let mut round = Vec::new();
+        while start > 0 && round.len() < threads {
+            let end = start;
+            start = part_start(file, end, parts.others)?;
+            round.push(start..end);
+        }
+        for earlier in read_at_once(file, &round, &known, &mut buffer) {
+            known.put_before(earlier?);
+        }
     }
     Ok(known)
+}
+
+/// Reads parts that stand before what is known, each on a core.
+fn read_at_once(file: &File, parts: &[Range<u64>], known: &Scanner, buffer: &mut [u8]) -> Vec<io::Result<Scanner>> {
+    let read = |part: &Range<u64>, buffer: &mut [u8]| {
+        let mut earlier = known.for_earlier();
+        read_part(file, part.clone(), buffer, &mut earlier).map(|()| earlier)
+    };
+    thread::scope(|scope| {
+        let (first, others) = parts.split_at(1.min(parts.len()));
+        let start = |part| (part, thread::Builder::new().spawn_scoped(scope, move || read(part, &mut vec![0; CHUNK])));
+        let others: Vec<_> = others.iter().map(start).collect();
+        let mut all: Vec<_> = first.iter().map(|part| read(part, buffer)).collect();
+        for (part, thread) in others {
+            all.push(match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // There is no thread to be had.
+                Err(_) => read(part, buffer),
+            });
+        }
+        all
+    })
 }
 
 fn read_part(file: &File, part: Range<u64>, buffer: &mut [u8], scanner: &mut Scanner) -> io::Result<()> {
