@@ -10,6 +10,7 @@ use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
 use super::index_cache::IndexCache;
+use super::listing::LastPacked;
 use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
@@ -27,6 +28,7 @@ pub struct Repo {
     pub(super) synced: Synced,
     pub(super) index: IndexCache,
     pub(super) last_tree_diff: LastTreeDiff,
+    pub(super) last_packed: LastPacked,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
 }
@@ -81,6 +83,7 @@ impl Repo {
             synced: Synced::default(),
             index: IndexCache::default(),
             last_tree_diff: LastTreeDiff::default(),
+            last_packed: LastPacked::default(),
             quiet_folders: RefCell::default(),
         })
     }
