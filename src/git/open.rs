@@ -15,6 +15,7 @@ use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
 use super::tree_diff::LastTreeDiff;
+use super::whole_folders::WholeFolders;
 use super::{GitError, Head, Result, lock, sync};
 use crate::state::read_regular;
 
@@ -31,6 +32,8 @@ pub struct Repo {
     pub(super) last_packed: LastPacked,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
+    /// What [`Repo::walk`] need not read again.
+    pub(super) whole_folders: RefCell<WholeFolders>,
 }
 
 impl std::fmt::Debug for Repo {
@@ -85,6 +88,7 @@ impl Repo {
             last_tree_diff: LastTreeDiff::default(),
             last_packed: LastPacked::default(),
             quiet_folders: RefCell::default(),
+            whole_folders: RefCell::default(),
         })
     }
 
