@@ -10,10 +10,12 @@ use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
 use super::index_cache::IndexCache;
+use super::listing::LastPacked;
 use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
 use super::tree_diff::LastTreeDiff;
+use super::whole_folders::WholeFolders;
 use super::{GitError, Head, Result, lock, sync};
 use crate::state::read_regular;
 
@@ -27,8 +29,11 @@ pub struct Repo {
     pub(super) synced: Synced,
     pub(super) index: IndexCache,
     pub(super) last_tree_diff: LastTreeDiff,
+    pub(super) last_packed: LastPacked,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
+    /// What [`Repo::walk`] need not read again.
+    pub(super) whole_folders: RefCell<WholeFolders>,
 }
 
 impl std::fmt::Debug for Repo {
@@ -81,7 +86,9 @@ impl Repo {
             synced: Synced::default(),
             index: IndexCache::default(),
             last_tree_diff: LastTreeDiff::default(),
+            last_packed: LastPacked::default(),
             quiet_folders: RefCell::default(),
+            whole_folders: RefCell::default(),
         })
     }
 
