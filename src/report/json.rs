@@ -177,3 +177,34 @@ struct Kept<'a> {
     share: Option<f64>,
     description: &'a str,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::domain::json_text;
+
+    #[test]
+    fn the_rows_of_a_ledger_are_laid_out_as_other_experiments_are() {
+        let row = |id, commit: Option<&str>, value: Option<&str>, outcome, description: &str| Point {
+            id,
+            commit: commit.map(Into::into),
+            value: value.map(|value| value.parse().unwrap()),
+            outcome,
+            description: description.into(),
+            ..Point::default()
+        };
+        let points = [
+            row(0, Some("a1b2c3d"), Some("1.50"), Some(Outcome::Keep), "baseline"),
+            row(1, None, Some("1e300"), None, "a \"quote\", \u{1b}[1m and é"),
+            row(2, Some(""), None, Some(Outcome::Crash), ""),
+        ];
+        let plain: Vec<_> = points.iter().map(PointFields::of).collect();
+        let expected = json_text(&BTreeMap::from([("all", plain)]), true);
+        for cut in [1, 2, 3] {
+            let laid_out: Vec<_> = points.chunks(cut).map(rows).collect();
+            assert_eq!(json_text(&BTreeMap::from([("all", laid_out)]), true), expected);
+        }
+    }
+}
