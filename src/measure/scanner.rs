@@ -48,7 +48,7 @@ pub struct LogSummary {
 ///
 /// What it finds does not depend on how the log was cut into pieces. Memory stays under 6 MiB whatever the log.
 ///
-/// Escapes are taken out only of lines that may mention a name, as [`Skim`] finds them, and of the last ones. That takes whole lines;
+/// Escapes are taken out only of lines that may mention a name, as `Skim` finds them, and of the last ones. That takes whole lines;
 /// elsewhere, and where almost every line may mention one, all bytes are cleaned before they are looked at.
 #[derive(Debug)]
 pub struct Scanner {
@@ -69,6 +69,8 @@ pub struct Scanner {
     looked: usize,
     /// Whether `held` begins behind a line break, though it be empty.
     holds: bool,
+    /// How many bytes are cleaned before it is tried again whether few enough lines mention a name.
+    pause: usize,
     /// Whether somebody asks for the last lines.
     keeps_last: bool,
 }
@@ -99,6 +101,7 @@ impl Scanner {
             held: Vec::new(),
             looked: 0,
             holds: false,
+            pause: 0,
             keeps_last: true,
         }
     }
@@ -108,8 +111,9 @@ impl Scanner {
         for piece in bytes.chunks(LAST) {
             let mut rest = piece;
             if !self.holds {
-                let line =
-                    memchr2(b'\n', b'\r', rest).filter(|_| self.skim.is_some()).map_or(rest.len(), |brk| brk + 1);
+                let is_tried = self.skim.is_some() && self.pause == 0;
+                self.pause = self.pause.saturating_sub(piece.len());
+                let line = memchr2(b'\n', b'\r', rest).filter(|_| is_tried).map_or(rest.len(), |brk| brk + 1);
                 self.push_cleaned(&rest[..line]);
                 rest = &rest[line..];
                 self.holds = !rest.is_empty() && self.cleaner.is_bytes() && !self.blank;
@@ -156,6 +160,9 @@ impl Scanner {
             is_done
         };
         self.held = held;
+        if !is_done {
+            self.pause = HELD;
+        }
         if !is_done || self.held.len() > HELD {
             self.settle();
         }
