@@ -69,16 +69,6 @@ impl Session<'_> {
         self.prepare_run(open)
     }
 
-    /// Runs, measures, records and settles the open experiment, whose commit is made and checked out.
-    pub(super) async fn attempt(
-        &mut self,
-        open: OpenExperiment,
-        deadline: Deadline,
-    ) -> Result<Attempted, SessionError> {
-        let open = self.prepare_run(open)?;
-        self.finish_attempt(open, deadline).await
-    }
-
     /// Brings the open experiment from the step that the journal names to its end.
     pub(super) async fn finish_attempt(
         &mut self,
