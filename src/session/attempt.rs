@@ -314,6 +314,9 @@ impl Session<'_> {
 
     /// Keeps what an experiment found, or a call of the agent that made none.
     pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
+        if findings.is_empty() {
+            return Ok(());
+        }
         self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
         self.memory.add_findings(self.now(), id, findings)?;
         self.unsynced.add(self.folder.state().join(FINDINGS));
