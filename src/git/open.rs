@@ -10,6 +10,7 @@ use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
 use super::index_cache::IndexCache;
+use super::known_commits::KnownCommits;
 use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
@@ -19,7 +20,7 @@ use crate::state::read_regular;
 
 /// An open repository with a working tree.
 ///
-/// Refs and objects are read anew by each call, the index when its file has changed; configuration is read once, when it is
+/// Refs and objects are read anew by each call, except for what a commit's name tells for good, the index when its file has changed; configuration is read once, when it is
 /// opened.
 pub struct Repo {
     pub(super) gix: gix::Repository,
@@ -27,6 +28,7 @@ pub struct Repo {
     pub(super) synced: Synced,
     pub(super) index: IndexCache,
     pub(super) last_tree_diff: LastTreeDiff,
+    pub(super) commits: KnownCommits,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
 }
@@ -81,6 +83,7 @@ impl Repo {
             synced: Synced::default(),
             index: IndexCache::default(),
             last_tree_diff: LastTreeDiff::default(),
+            commits: KnownCommits::default(),
             quiet_folders: RefCell::default(),
         })
     }
