@@ -18,6 +18,7 @@ mod keep_logs;
 mod lesson;
 mod limit;
 mod metric;
+mod metrics;
 mod name;
 mod note;
 mod outage;
@@ -29,6 +30,7 @@ mod space;
 mod stall;
 mod tag;
 mod text;
+mod unparsed;
 
 pub use alert::{Alert, AlertKind};
 pub use clock::{Clock, ago_text, moment_text};
@@ -44,11 +46,12 @@ pub use gpu::GpuLoad;
 pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use imported::Imported;
-pub use json::{json_text, write_json};
+pub use json::{LaidOut, json_text, write_json};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
 pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
+pub use metrics::Metrics;
 pub use name::{ExperimentName, ExperimentNameError, FEWEST_DIGITS, Which};
 pub use note::Note;
 pub use outage::{Outage, OutageKind};
@@ -66,3 +69,4 @@ pub use text::{
     acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, percent_text,
     shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };
+pub use unparsed::Unparsed;

@@ -16,13 +16,20 @@ pub enum Outcome {
     Crash,
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Outcome {
+    /// Its name in records and documents.
+    pub fn name(self) -> &'static str {
+        match self {
             Outcome::Keep => "keep",
             Outcome::Discard => "discard",
             Outcome::Crash => "crash",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

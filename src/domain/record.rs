@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Direction, Environment, Failure, GuardRun, Imported, NewIdea, Number, Outcome, Tag, Version};
+use super::{
+    Direction, Environment, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag, Unparsed, Version,
+};
 
 /// The version of the on-disk formats that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -158,7 +161,7 @@ pub struct Record {
     /// The metric.
     pub metric: MetricValue,
     /// Every number that the log's summary gives, by name.
-    pub metrics: Map<String, Value>,
+    pub metrics: Metrics,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
     /// The executions of the measuring command, in order, those of earlier versions first; empty when it never ran.
@@ -186,6 +189,9 @@ pub struct Record {
     /// The row that it was made of, where another tool made the experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// What the agent said about its change beside description and direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Unparsed>,
     /// Fields of a newer program, and the contract in the baseline's record.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -199,25 +205,23 @@ pub const CHANGED_WHILE_RUNNING: &str = "changed_while_running";
 
 impl Record {
     /// What the agent learned from earlier experiments, as it said with its proposal.
-    pub fn findings(&self) -> impl Iterator<Item = &str> {
-        let findings = self.proposal("findings").and_then(Value::as_array);
-        findings.into_iter().flatten().filter_map(Value::as_str)
+    pub fn findings(&self) -> Vec<String> {
+        self.said("findings")
     }
 
     /// What later sessions should know, as the agent said with its proposal.
-    pub fn lesson(&self) -> Option<&str> {
-        self.proposal("lesson").and_then(Value::as_str)
+    pub fn lesson(&self) -> Option<String> {
+        self.proposal.as_ref()?.field("lesson")
     }
 
     /// The ideas for later experiments that came with the proposal.
     pub fn ideas(&self) -> Vec<NewIdea> {
-        let ideas = self.proposal("ideas").and_then(Value::as_array);
-        ideas.into_iter().flatten().filter_map(|idea| serde_json::from_value(idea.clone()).ok()).collect()
+        self.said("ideas")
     }
 
     /// The text of the idea that the agent was offered.
-    pub fn offered_idea(&self) -> Option<&str> {
-        self.proposal(OFFERED_IDEA)?.as_str()
+    pub fn offered_idea(&self) -> Option<String> {
+        self.proposal.as_ref()?.field(OFFERED_IDEA)
     }
 
     /// What the experiment's maker said of it: the outcome, and nothing where the row that it was imported from does not say.
@@ -226,8 +230,10 @@ impl Record {
         is_said.then_some(self.outcome)
     }
 
-    fn proposal(&self, field: &str) -> Option<&Value> {
-        self.more.get("proposal")?.get(field)
+    /// The items of a list in the proposal, those that are not as they should be apart.
+    fn said<T: DeserializeOwned>(&self, list: &str) -> Vec<T> {
+        let items: Option<Vec<Value>> = self.proposal.as_ref().and_then(|proposal| proposal.field(list));
+        items.into_iter().flatten().filter_map(|item| serde_json::from_value(item).ok()).collect()
     }
 
     /// The total time of all runs, in seconds.

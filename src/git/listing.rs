@@ -1,16 +1,30 @@
 //! Listing refs: those that have a file of their own, and those that are packed.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
 use super::refs::{PAUSE, TRIES};
 use super::{Repo, Result};
-use crate::state::read_regular;
+use crate::state::{FileStamp, read_regular};
+
+/// How old the packed refs must be for what is read of them to be kept: several times the step of the clock by which file
+/// systems stamp files, at most 10 ms (Linux at 100 Hz).
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// The packed refs as they were read last, sorted by name, with what the file system said of them then. Git itself tells by
+/// the same stamp whether what it read of them is old.
+#[derive(Default)]
+pub(super) struct LastPacked(RefCell<Option<(FileStamp, Packed)>>);
+
+/// Names of refs with the objects that they name.
+type Packed = Arc<Vec<(String, String)>>;
 
 impl Repo {
     /// All refs below `prefix` with the objects that they name, sorted by name. Somebody who packs refs meanwhile moves them
@@ -28,9 +42,9 @@ impl Repo {
     }
 
     /// What the file system says of the packed refs: changes whenever they are packed.
-    fn packed_stamp(&self) -> Option<(u64, u64, i64, i64)> {
-        let meta = fs::metadata(self.common_dir().join("packed-refs")).ok()?;
-        Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+    fn packed_stamp(&self) -> Option<FileStamp> {
+        // It may be a link to the file of another repository.
+        fs::metadata(self.common_dir().join("packed-refs")).ok().as_ref().map(FileStamp::from_metadata)
     }
 
     fn list_refs(&self, prefix: &str) -> Result<Vec<(String, String)>> {
@@ -52,13 +66,34 @@ impl Repo {
 
     /// The packed refs whose names begin with `prefix`, with the objects that they name.
     pub(super) fn packed_refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        let all = self.packed_refs()?;
+        let first = all.partition_point(|(name, _)| name.as_str() < prefix);
+        Ok(all[first..].iter().take_while(|(name, _)| name.starts_with(prefix)).cloned().collect())
+    }
+
+    fn packed_refs(&self) -> Result<Packed> {
+        let stamp = self.packed_stamp();
+        if let Some((known, packed)) = &*self.last_packed.0.borrow()
+            && Some(*known) == stamp
+        {
+            return Ok(Arc::clone(packed));
+        }
+        let mut packed = self.read_packed_refs()?;
+        packed.sort();
+        let packed = Arc::new(packed);
+        let lasting = stamp.filter(|stamp| stamp.is_older_than(SETTLED));
+        self.last_packed.0.replace(lasting.map(|stamp| (stamp, Arc::clone(&packed))));
+        Ok(packed)
+    }
+
+    fn read_packed_refs(&self) -> Result<Vec<(String, String)>> {
         const WHAT: &str = "reading the packed refs";
         let path = self.common_dir().join("packed-refs");
         let content = match read_regular(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             content => content.at("reading", &path)?,
         };
-        if let Some(found) = packed_under(&content, prefix.as_bytes()) {
+        if let Some(found) = understood(&content) {
             return Ok(found);
         }
         // gix says what is wrong with them.
@@ -69,14 +104,13 @@ impl Repo {
             let reference = reference.during(WHAT)?;
             found.push((reference.name.as_bstr().to_string(), reference.target().to_string()));
         }
-        found.retain(|(name, _)| name.starts_with(prefix));
         Ok(found)
     }
 }
 
 /// Reads packed refs, in a tenth of the time that gix takes to check each name and object; nothing where a line is not as git
 /// writes it.
-fn packed_under(content: &[u8], prefix: &[u8]) -> Option<Vec<(String, String)>> {
+fn understood(content: &[u8]) -> Option<Vec<(String, String)>> {
     // Without a way out of the loop the compiler looks at many digits at once.
     let is_id =
         |hex: &[u8]| matches!(hex.len(), 40 | 64) && hex.iter().fold(true, |all, it| all & it.is_ascii_hexdigit());
@@ -88,9 +122,7 @@ fn packed_under(content: &[u8], prefix: &[u8]) -> Option<Vec<(String, String)>> 
             _ => {
                 let (object, name) = line.split_once_str(" ")?;
                 (is_id(object) && name.starts_with(b"refs/")).then_some(())?;
-                if name.starts_with(prefix) {
-                    found.push((name.to_str_lossy().into_owned(), object.to_str_lossy().into_owned()));
-                }
+                found.push((name.to_str_lossy().into_owned(), object.to_str_lossy().into_owned()));
             }
         }
     }

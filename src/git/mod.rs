@@ -44,6 +44,7 @@ mod tags;
 mod tree_diff;
 mod untracked;
 mod walk;
+mod whole_folders;
 mod worktree;
 
 pub use check::{BrokenRef, LockFile, LockOwner};

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use gix::bstr::ByteSlice;
 use gix::index::entry::Mode;
@@ -11,6 +10,7 @@ use gix::index::entry::Mode;
 use super::error::During;
 use super::path::to_path;
 use super::ref_guard::NAME as REF_LOCKS;
+use super::whole_folders::SETTLED;
 use super::{GitError, Repo, Result};
 use crate::domain::CommitId;
 use crate::state::{FileStamp, SESSIONS_FOLDER, is_odd, read_at_most};
@@ -23,10 +23,6 @@ const MORE: [&str; 5] = ["config.worktree", "shallow", "info/attributes", "info/
 
 /// The files of a working tree that git reads wherever they are.
 const IN_WORKTREE: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".git"];
-
-/// How long ago a folder was changed whose times can be trusted to tell another change: more than the tick of any file
-/// system's clock.
-const SETTLED: Duration = Duration::from_secs(3);
 
 /// Folders of the working tree in which there is nothing to look for as long as they do not change.
 pub(super) type QuietFolders = HashMap<PathBuf, FileStamp>;

@@ -11,17 +11,19 @@ use gix::bstr::ByteSlice;
 use super::error::{At, During};
 use super::index_cache::IndexCache;
 use super::known_commits::KnownCommits;
+use super::listing::LastPacked;
 use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
 use super::tree_diff::LastTreeDiff;
+use super::whole_folders::WholeFolders;
 use super::{GitError, Head, Result, lock, sync};
 use crate::state::read_regular;
 
 /// An open repository with a working tree.
 ///
-/// Refs and objects are read anew by each call, except for what a commit's name tells for good, the index when its file has changed; configuration is read once, when it is
-/// opened.
+/// Refs and objects are read anew by each call, except for what a commit's name tells for good, the index when its file has
+/// changed; configuration is read once, when it is opened.
 pub struct Repo {
     pub(super) gix: gix::Repository,
     worktree: PathBuf,
@@ -29,8 +31,11 @@ pub struct Repo {
     pub(super) index: IndexCache,
     pub(super) last_tree_diff: LastTreeDiff,
     pub(super) commits: KnownCommits,
+    pub(super) last_packed: LastPacked,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
+    /// What [`Repo::walk`] need not read again.
+    pub(super) whole_folders: RefCell<WholeFolders>,
 }
 
 impl std::fmt::Debug for Repo {
@@ -84,7 +89,9 @@ impl Repo {
             index: IndexCache::default(),
             last_tree_diff: LastTreeDiff::default(),
             commits: KnownCommits::default(),
+            last_packed: LastPacked::default(),
             quiet_folders: RefCell::default(),
+            whole_folders: RefCell::default(),
         })
     }
 

@@ -1,10 +1,12 @@
-//! One walk over the working tree on all cores: each folder is read once, and each tracked file looked at from its folder.
+//! One walk over the working tree on all cores: each folder is read once, if it has to be read, and each tracked file looked
+//! at from its folder.
 //!
 //! gix looks at files by their whole paths, from one thread per list of folders; this takes a third of that time. What it
 //! cannot do is left to gix: [`Walk::is_possible`].
 
 use std::cmp::Ordering;
 use std::ffi::CStr;
+use std::fs::{File, Metadata};
 use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,13 +17,13 @@ use gix::bstr::{BString, ByteSlice};
 use gix::index::State;
 use gix::index::entry::stat::Options;
 use gix::index::entry::{Flags, Mode, Stage, Stat, stat::Time};
-use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use super::error::{At, During};
 use super::path::to_path;
 use super::scan::Scan;
+use super::whole_folders::{Whole, WholeFolders};
 use super::{Repo, Result};
 use crate::state::SESSIONS_FOLDER;
 
@@ -31,6 +33,7 @@ const WORTH_A_THREAD: usize = 2000;
 /// What the walk is over, and how files are compared.
 struct Walk<'a> {
     index: &'a State,
+    whole: &'a WholeFolders,
     compare: Options,
     executable_bit: bool,
     symlinks: bool,
@@ -38,7 +41,7 @@ struct Walk<'a> {
 
 /// A folder that is yet to be read, with the tracked files below it.
 struct Folder {
-    above: Arc<OwnedFd>,
+    above: Arc<File>,
     /// Its path with a slash behind it; empty for the working tree itself.
     path: BString,
     /// The entries of the index that its path begins.
@@ -59,6 +62,34 @@ struct Found {
     suspects: Vec<BString>,
     /// What is not tracked and nothing tracked is below.
     unknown: Vec<(BString, FileType)>,
+    whole: Vec<(BString, Whole)>,
+}
+
+/// What a look at one folder gave.
+#[derive(Default)]
+struct Looked {
+    suspects: Vec<BString>,
+    unknown: Vec<(BString, FileType)>,
+    below: Vec<Folder>,
+    /// How many tracked files and folders there are, by their names.
+    tracked: usize,
+    /// Whether one of them is not there, or was not looked for.
+    is_missing: bool,
+}
+
+impl Looked {
+    /// Whether everything is tracked in a folder with so many names.
+    fn is_whole(&self, names: usize) -> bool {
+        self.tracked == names && !self.is_missing && self.unknown.is_empty()
+    }
+
+    /// Adds it to what was found, and gives the folders that are still to be looked at.
+    fn taken(self, found: &mut Found, folder: &Folder, whole: Option<Whole>) -> Vec<Folder> {
+        found.suspects.extend(self.suspects);
+        found.unknown.extend(self.unknown);
+        found.whole.extend(whole.map(|whole| (folder.path.clone(), whole)));
+        self.below
+    }
 }
 
 /// A folder that holds a repository of its own, or what looks like one: gix knows which it is.
@@ -72,15 +103,20 @@ impl Repo {
         if capabilities.ignore_case || capabilities.precompose_unicode || index.is_sparse() {
             return Ok(None);
         }
+        let root = self.worktree();
+        let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
+        let opened = File::from(opened.at("reading", root)?);
+        let mut whole = self.whole_folders.take().again(&opened);
         let walk = Walk {
             index,
+            whole: &whole,
             compare: self.gix.stat_options().during(WHAT)?,
             executable_bit: capabilities.executable_bit,
             symlinks: capabilities.symlink,
         };
-        let root = self.worktree();
-        let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
-        let found = walk.all(Arc::new(opened.at("reading", root)?), root)?;
+        let found = walk.all(Arc::new(opened), root)?;
+        whole.take(found.whole);
+        self.whole_folders.replace(whole);
         let mut scan = Scan { suspects: found.suspects, untracked: Vec::new() };
         if with_untracked {
             match self.untracked_of(found.unknown, index)? {
@@ -144,7 +180,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 
 /// What an untracked folder holds; nothing where it is gone.
 fn names(folder: &Path) -> Result<Option<Names>> {
-    let read = || Names::in_folder(&rustix::fs::open(folder, DIRECTORY, FileMode::empty())?);
+    let read = || Names::in_folder(&rustix::fs::open(folder, DIRECTORY, FileMode::empty())?.into());
     match read() {
         Err(errno) if is_gone(errno) => Ok(None),
         read => read.map(Some).map_err(std::io::Error::from).at("reading", folder),
@@ -159,7 +195,7 @@ struct Names {
 }
 
 impl Names {
-    fn in_folder(folder: &OwnedFd) -> rustix::io::Result<Names> {
+    fn in_folder(folder: &File) -> rustix::io::Result<Names> {
         let mut names = Names::default();
         let mut add = |name: &CStr, kind: FileType| {
             let bytes = name.to_bytes();
@@ -204,10 +240,7 @@ fn name_order(one: &[u8], is_folder: bool, other: &[u8], other_is: bool) -> Orde
 }
 
 #[cfg(target_os = "linux")]
-fn each_name(
-    folder: &OwnedFd,
-    add: &mut dyn FnMut(&CStr, FileType) -> rustix::io::Result<()>,
-) -> rustix::io::Result<()> {
+fn each_name(folder: &File, add: &mut dyn FnMut(&CStr, FileType) -> rustix::io::Result<()>) -> rustix::io::Result<()> {
     // The folder is read as it was opened, which takes fewer system calls.
     let mut buffer = [std::mem::MaybeUninit::uninit(); 16 * 1024];
     let mut entries = rustix::fs::RawDir::new(folder, &mut buffer);
@@ -219,10 +252,7 @@ fn each_name(
 }
 
 #[cfg(not(target_os = "linux"))]
-fn each_name(
-    folder: &OwnedFd,
-    add: &mut dyn FnMut(&CStr, FileType) -> rustix::io::Result<()>,
-) -> rustix::io::Result<()> {
+fn each_name(folder: &File, add: &mut dyn FnMut(&CStr, FileType) -> rustix::io::Result<()>) -> rustix::io::Result<()> {
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;
         add(entry.file_name(), entry.file_type())?;
@@ -230,12 +260,24 @@ fn each_name(
     Ok(())
 }
 
+/// What the file system says of a file in a folder; nothing where it is gone.
+fn stat_at(folder: &File, name: &[u8]) -> rustix::io::Result<Option<rustix::fs::Stat>> {
+    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(errno) if is_gone(errno) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
 fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
 impl Walk<'_> {
-    fn all(&self, root: Arc<OwnedFd>, worktree: &Path) -> Result<Found> {
+    fn all(&self, root: Arc<File>, worktree: &Path) -> Result<Found> {
         let count = self.index.entries().len();
         // How many cores there are is asked only where it matters: the answer is spread over several files.
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
@@ -250,6 +292,7 @@ impl Walk<'_> {
                 let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
                 found.suspects.extend(other.suspects);
                 found.unknown.extend(other.unknown);
+                found.whole.extend(other.whole);
             }
             Ok(found)
         });
@@ -287,27 +330,53 @@ impl Walk<'_> {
 
     /// Looks at the tracked files of one folder; gives the folders below it that have some.
     fn folder(&self, folder: &Folder, found: &mut Found) -> rustix::io::Result<Vec<Folder>> {
-        let (skip, entries) = (folder.path.len(), self.index.entries());
-        let path_of = |at: usize| -> &[u8] { entries[at].path(self.index) };
+        let entries = self.index.entries();
         let opened = match folder.path.strip_suffix(b"/") {
-            None => folder.above.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            None => folder.above.try_clone().map_err(|error| errno(&error)),
             Some(path) => {
                 let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-                openat(&*folder.above, name, DIRECTORY, FileMode::empty())
+                openat(&*folder.above, name, DIRECTORY, FileMode::empty()).map(File::from)
             }
         };
-        let fd = match opened {
+        let opened = match opened {
             Err(errno) if is_gone(errno) => {
-                found.suspects.extend(
-                    folder.entries.clone().filter(|at| !is_skipped(&entries[*at])).map(|at| path_of(at).into()),
-                );
+                let left = folder.entries.clone().filter(|at| !is_skipped(&entries[*at]));
+                found.suspects.extend(left.map(|at| entries[at].path(self.index).into()));
                 return Ok(Vec::new());
             }
             opened => Arc::new(opened?),
         };
-        let mut names = Names::in_folder(&fd)?;
-        let mut names = names.sorted().peekable();
-        let mut below = Vec::new();
+        let now = opened.metadata().map_err(|error| errno(&error))?;
+        if let Some(whole) = self.whole.get(folder.path.as_ref(), &now) {
+            let look = self.look(folder, &opened, None)?;
+            if look.is_whole(whole.names) {
+                return Ok(look.taken(found, folder, Some(whole)));
+            }
+        }
+        self.read(folder, &opened, &now, found)
+    }
+
+    /// Does it by the names in the folder.
+    fn read(
+        &self,
+        folder: &Folder,
+        opened: &Arc<File>,
+        before: &Metadata,
+        found: &mut Found,
+    ) -> rustix::io::Result<Vec<Folder>> {
+        let mut names = Names::in_folder(opened)?;
+        let count = names.found.len();
+        let look = self.look(folder, opened, Some(&mut names))?;
+        let whole = look.is_whole(count).then(|| self.whole.of(before, count)).flatten();
+        Ok(look.taken(found, folder, whole))
+    }
+
+    /// Looks at each tracked file that is named in the folder, or without names at each.
+    fn look(&self, folder: &Folder, opened: &Arc<File>, names: Option<&mut Names>) -> rustix::io::Result<Looked> {
+        let (skip, entries) = (folder.path.len(), self.index.entries());
+        let path_of = |at: usize| -> &[u8] { entries[at].path(self.index) };
+        let is_read = names.is_some();
+        let mut names = names.map(Names::sorted).into_iter().flatten().peekable();
         let mut submodules: Vec<&[u8]> = Vec::new();
         let mut unknown: Vec<(&[u8], FileType)> = Vec::new();
         // Passes over the names before that of an entry, which are not tracked; whether it is there.
@@ -318,8 +387,10 @@ impl Walk<'_> {
                     order => return names.next_if(|_| order == Ordering::Equal).is_some(),
                 }
             }
-            false
+            !is_read
         };
+        let mut looked = Looked::default();
+        let mut last: &[u8] = b"";
         let mut at = folder.entries.start;
         while at < folder.entries.end {
             let (entry, path) = (&entries[at], path_of(at));
@@ -328,8 +399,9 @@ impl Walk<'_> {
                 let prefix = &path[..=skip + slash];
                 let left = &entries[at..folder.entries.end];
                 let end = at + left.partition_point(|entry| entry.path(self.index).starts_with(prefix));
-                below.push(Folder { above: Arc::clone(&fd), path: prefix.into(), entries: at..end });
-                is_named(&rest[..slash], true);
+                looked.below.push(Folder { above: Arc::clone(opened), path: prefix.into(), entries: at..end });
+                looked.is_missing |= !is_named(&rest[..slash], true);
+                looked.tracked += 1;
                 at = end;
                 continue;
             }
@@ -339,9 +411,16 @@ impl Walk<'_> {
             } else {
                 is_named(rest, false)
             };
-            let looked = || statat(&*fd, rest, AtFlags::SYMLINK_NOFOLLOW);
-            if !is_skipped(entry) && (!is_there || self.is_suspect(entry, looked())?) {
-                found.suspects.push(path.into());
+            // A file in conflict has several entries.
+            looked.tracked += usize::from(last != rest);
+            last = rest;
+            looked.is_missing |= !is_there || is_skipped(entry);
+            if !is_skipped(entry) {
+                let there = if is_there { stat_at(opened, rest)? } else { None };
+                looked.is_missing |= there.is_none();
+                if there.is_none_or(|there| self.is_suspect(entry, &there)) {
+                    looked.suspects.push(path.into());
+                }
             }
             at += 1;
         }
@@ -350,22 +429,14 @@ impl Walk<'_> {
             if name != b".git" && !(kind == FileType::Directory && submodules.contains(&name)) {
                 let mut path = folder.path.clone();
                 path.extend_from_slice(name);
-                found.unknown.push((path, kind));
+                looked.unknown.push((path, kind));
             }
         }
-        Ok(below)
+        Ok(looked)
     }
 
     /// Whether a file may differ from its entry, by what the file system says.
-    fn is_suspect(
-        &self,
-        entry: &gix::index::Entry,
-        looked: rustix::io::Result<rustix::fs::Stat>,
-    ) -> rustix::io::Result<bool> {
-        let there = match looked {
-            Err(errno) if is_gone(errno) => return Ok(true),
-            looked => looked?,
-        };
+    fn is_suspect(&self, entry: &gix::index::Entry, there: &rustix::fs::Stat) -> bool {
         let kind = FileType::from_raw_mode(there.st_mode);
         let is_file = kind == FileType::RegularFile;
         let changed = entry.mode.change_to_match_fs_with_values(
@@ -377,13 +448,13 @@ impl Walk<'_> {
             self.executable_bit,
         );
         if entry.mode == Mode::COMMIT {
-            return Ok(changed.is_some());
+            return changed.is_some();
         }
-        Ok(changed.is_some()
+        changed.is_some()
             || entry.stage() != Stage::Unconflicted
             || entry.flags.contains(Flags::INTENT_TO_ADD)
-            || !entry.stat.matches(&stat_of(&there), self.compare)
-            || entry.stat.is_racy(self.index.timestamp(), self.compare))
+            || !entry.stat.matches(&stat_of(there), self.compare)
+            || entry.stat.is_racy(self.index.timestamp(), self.compare)
     }
 }
 

@@ -103,10 +103,11 @@ impl Column {
         if records.iter().any(|record| record.metric.name == name) {
             return Ok(Column::Value);
         }
-        if records.iter().any(|record| record.metrics.contains_key(name)) {
+        if records.iter().any(|record| record.metrics.get(name).is_some()) {
             return Ok(Column::Metric(name.to_owned()));
         }
-        let mut numbers: Vec<String> = records.iter().flat_map(|record| record.metrics.keys().cloned()).collect();
+        let mut numbers: Vec<String> =
+            records.iter().flat_map(|record| record.metrics.names().iter().cloned()).collect();
         numbers.sort();
         numbers.dedup();
         let known = NAMED.iter().map(|(known, _)| (*known).to_owned()).chain(numbers).collect();
@@ -154,10 +155,7 @@ impl Column {
             Column::Reason => record.reason.clone(),
             Column::Notes => shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; "),
             Column::Description => record.description.clone(),
-            Column::Metric(name) => {
-                let value = record.metrics.get(name).and_then(serde_json::Value::as_f64);
-                value.map(|value| value.to_string()).unwrap_or_default()
-            }
+            Column::Metric(name) => record.metrics.get(name).map(|value| value.to_string()).unwrap_or_default(),
         }
     }
 }

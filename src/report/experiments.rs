@@ -93,10 +93,9 @@ pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Gr
         add("started", time(record.started, screen));
         add("finished", time(record.finished, screen));
     }
-    for (name, value) in &record.metrics {
-        if *name != record.metric.name {
-            // 6785 is stored as the double that it is compared as.
-            add(name, value.as_f64().map_or_else(|| value.to_string(), |number| number.to_string()));
+    for (name, value) in record.metrics.iter() {
+        if name != record.metric.name {
+            add(name, value.to_string());
         }
     }
     grid

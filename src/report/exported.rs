@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::grid::{Align, Grid};
 use crate::domain::{CommitId, Note, Record};
@@ -54,7 +54,7 @@ const COLUMNS: [(&str, Cell); 28] = [
     ("direction", |record| record.direction.clone().unwrap_or_default()),
     ("reason", |record| record.reason.clone()),
     ("description", |record| record.description.clone()),
-    ("metrics", |record| Value::Object(record.metrics.clone()).to_string()),
+    ("metrics", |record| json!(record.metrics).to_string()),
 ];
 
 /// A row for each record; what has no column of its own is in the JSON lines alone.

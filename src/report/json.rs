@@ -5,8 +5,11 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::found::{Details, Report};
-use crate::domain::{FORMAT_VERSION, FailureClass, Outcome};
+use crate::domain::{FORMAT_VERSION, FailureClass, LaidOut, Outcome};
 use crate::rules::Point;
+
+/// How many rows of a ledger are laid out in one go.
+const BATCH: usize = 64;
 
 /// Written field by field, so that a document of a million experiments is never in memory.
 impl Serialize for Report {
@@ -39,7 +42,11 @@ impl Serialize for Report {
         fields.serialize_entry("spread", &self.spread)?;
         fields.serialize_entry("environment_changes", &self.changes)?;
         fields.serialize_entry("warnings", &self.warnings)?;
-        fields.serialize_entry("experiments", &Each(|| self.each()))?;
+        if self.details.is_empty() {
+            fields.serialize_entry("experiments", &Each(|| self.points.chunks(BATCH).map(rows)))?;
+        } else {
+            fields.serialize_entry("experiments", &Each(|| self.recorded()))?;
+        }
         fields.serialize_entry("assumed", &self.assumed)?;
         let unread = || self.unread.iter().map(|(line, why)| json!({"line": line, "why": why}));
         fields.serialize_entry("unread", &Each(unread))?;
@@ -48,11 +55,9 @@ impl Serialize for Report {
 }
 
 impl Report {
-    fn each(&self) -> impl Iterator<Item = impl Serialize> {
-        self.points.iter().enumerate().map(|(place, point)| match self.details.get(place) {
-            Some(details) => Experiment::Recorded { point: PointFields::of(point), details },
-            None => Experiment::Row(PointFields::of(point)),
-        })
+    fn recorded(&self) -> impl Iterator<Item = impl Serialize> {
+        let recorded = self.points.iter().zip(&self.details);
+        recorded.map(|(point, details)| Recorded { point: PointFields::of(point), details })
     }
 
     fn kept(&self) -> impl Iterator<Item = impl Serialize> {
@@ -134,17 +139,31 @@ impl PointFields<'_> {
     }
 }
 
-/// One experiment with all that is known of it: of the row of a ledger no more than its point.
+/// One experiment with all that is known of it.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Experiment<'a> {
-    Recorded {
-        #[serde(flatten)]
-        point: PointFields<'a>,
-        #[serde(flatten)]
-        details: &'a Details,
-    },
-    Row(PointFields<'a>),
+struct Recorded<'a> {
+    #[serde(flatten)]
+    point: PointFields<'a>,
+    #[serde(flatten)]
+    details: &'a Details,
+}
+
+/// The rows of a ledger, of which no more is known than their points, as a document has [`PointFields`].
+fn rows(points: &[Point]) -> LaidOut {
+    let mut rows = LaidOut::default();
+    let mut before = "{\n      \"id\": ";
+    for point in points.iter().map(PointFields::of) {
+        rows.number(before, Some(point.id));
+        rows.text(",\n      \"commit\": ", point.commit);
+        rows.number(",\n      \"value\": ", point.value);
+        rows.text(",\n      \"raw\": ", point.raw);
+        rows.text(",\n      \"outcome\": ", point.outcome.map(Outcome::name));
+        rows.text(",\n      \"failure\": ", point.failure.map(FailureClass::name));
+        rows.text(",\n      \"description\": ", Some(point.description));
+        before = "\n    },\n    {\n      \"id\": ";
+    }
+    rows.push("\n    }");
+    rows
 }
 
 /// A kept experiment, with what it gained.

@@ -115,8 +115,8 @@ impl MlflowExperiment {
 /// The numbers of an experiment by names that MLflow allows. What a failed run printed for the metric is no result.
 fn metrics(record: &Record) -> BTreeMap<String, f64> {
     let own = record.metric.value.map(|value| (record.metric.name.clone(), value));
-    let others = record.metrics.iter().filter(|(name, _)| **name != record.metric.name);
-    let others = others.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
+    let others = record.metrics.iter().filter(|(name, _)| *name != record.metric.name);
+    let others = others.map(|(name, value)| (name.to_owned(), value));
     let cost = [
         ("memory_gb".to_owned(), record.memory_gb),
         ("seconds".to_owned(), (!record.runs.is_empty()).then(|| record.run_seconds())),

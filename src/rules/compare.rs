@@ -56,7 +56,7 @@ pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Com
 /// The metric first, then every number that either log has, in the order of the first.
 fn metrics(a: &Record, b: &Record) -> Vec<Compared> {
     let mut names: Vec<&String> = vec![&a.metric.name, &b.metric.name];
-    names.extend(a.metrics.keys().chain(b.metrics.keys()));
+    names.extend(a.metrics.names().iter().chain(b.metrics.names()));
     let mut seen = Vec::new();
     let mut rows = Vec::new();
     for name in names {
@@ -72,7 +72,7 @@ fn metric(record: &Record, name: &str) -> Option<Number> {
     if record.metric.name == name {
         return record.metric.number();
     }
-    number(record.metrics.get(name)?.as_f64())
+    number(record.metrics.get(name))
 }
 
 fn cost(a: &Record, b: &Record) -> Vec<Compared> {

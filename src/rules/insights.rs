@@ -16,7 +16,7 @@ pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
         strategy: record.direction.clone().unwrap_or_else(|| NO_DIRECTION.into()),
         outcome: KEPT.into(),
         insight: match record.lesson() {
-            Some(lesson) => lesson.to_owned(),
+            Some(lesson) => lesson,
             None => format!("{}: {}", record.description, record.reason),
         },
         context: context(record, before, Some(record)),
@@ -49,7 +49,7 @@ pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
         id: point(&last.tag, format!("pivot-{turn}")),
         strategy: named.unwrap_or(NO_DIRECTION).to_owned(),
         outcome: format!("pivot: {}, {kept} kept", experiments(members.len())),
-        insight: said.map_or_else(made_of_numbers, str::to_owned),
+        insight: said.unwrap_or_else(made_of_numbers),
         context: context(last, history.incumbent(), best),
         experiment: range(&members),
         time: last.finished,

@@ -64,7 +64,7 @@ pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
         (Some(value), Some(incumbent)) => record.metric.direction.better(incumbent, value),
         (value, _) => value.is_none(),
     };
-    Some(Turn::NotKept { worse, finding: record.findings().next().is_some() })
+    Some(Turn::NotKept { worse, finding: !record.findings().is_empty() })
 }
 
 /// Where the experiments of a session bring it, and after which of them it was flagged. Calls of the agent that changed

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{History, directions_tried, near_misses, same_direction};
 use super::*;
-use crate::domain::Number;
+use crate::domain::{Number, Unparsed};
 
 /// A record of a metric of which less is better; `failure` is a class, or empty.
 fn record(id: u32, outcome: &str, value: Option<f64>, failure: &str, direction: Option<&str>) -> Record {
@@ -31,7 +31,7 @@ fn a_record_counts_for_what_it_came_to() {
     assert_eq!(turn(record(1, "discard", Some(2.5), "", None)), not_kept(true));
     assert_eq!(turn(record(1, "crash", None, "duplicate", None)), not_kept(true));
     let mut found = record(1, "discard", Some(2.0), "", None);
-    found.more.insert("proposal".into(), json!({"findings": ["one"]}));
+    found.proposal = Some(Unparsed::of(&json!({"findings": ["one"]})).unwrap());
     assert_eq!(turn(found), Some(Turn::NotKept { worse: false, finding: true }));
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::error::{SessionError, list};
 use super::open::Session;
@@ -13,7 +13,7 @@ use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase,
-    Record, Run, Stall,
+    Record, Run, Stall, Unparsed,
 };
 use crate::git::Look;
 use crate::ledger::Entry;
@@ -154,7 +154,7 @@ impl Session<'_> {
             outcome = Outcome::Discard;
             reason = format!("{reason}, but {}", unmet.join(", "));
         }
-        let mut more = proposal_field(open);
+        let mut more = Map::new();
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
             more.insert(CHANGED_WHILE_RUNNING.into(), json!(measured.changed));
@@ -191,6 +191,7 @@ impl Session<'_> {
             finished: self.now(),
             agent: open.agent.clone(),
             imported: None,
+            proposal: Some(&open.proposal).filter(|said| !said.is_empty()).and_then(|said| Unparsed::of(said).ok()),
             more,
         })
     }
@@ -208,7 +209,7 @@ impl Session<'_> {
         unmet(&self.contract.limits, |name| match name {
             "memory_gb" => measured.memory_gb,
             name if name == self.contract.metric.name => measured.value.as_ref().map(|number| number.value),
-            name => measured.metrics.get(name).and_then(Value::as_f64),
+            name => measured.metrics.get(name),
         })
     }
 
@@ -302,8 +303,7 @@ impl Session<'_> {
         if let Some(direction) = &record.direction {
             self.memory.add_direction(direction, record.id)?;
         }
-        let findings: Vec<String> = record.findings().map(str::to_owned).collect();
-        self.note_findings(record.id, &findings)?;
+        self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");
         let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
         let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
@@ -362,16 +362,4 @@ impl Session<'_> {
     pub(super) fn agent_call(&self, seconds: f64) -> Option<AgentCall> {
         self.contract.agent.clone().map(|command| AgentCall { command, seconds })
     }
-}
-
-/// The field of a record that holds what the agent said about its change.
-const PROPOSAL: &str = "proposal";
-
-/// What the agent said about its change, as a field of the record.
-fn proposal_field(open: &OpenExperiment) -> Map<String, Value> {
-    let mut fields = Map::new();
-    if !open.proposal.is_empty() {
-        fields.insert(PROPOSAL.into(), open.proposal.clone().into());
-    }
-    fields
 }

@@ -96,7 +96,7 @@ impl Session<'_> {
         };
         // Of a run that failed, what looks like a number is a part of its complaint.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
-        let printed = if misnamed { measured.metrics.keys().cloned().collect() } else { Vec::new() };
+        let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
         let unmet = self.unmet_limits(&measured);
         self.look_around().await;
         let record = self.judge(&open, measured)?;

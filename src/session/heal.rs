@@ -42,7 +42,7 @@ pub(super) fn rebuilt_journal(
     let records = history.records();
     let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
     let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
-    let findings = settled.records().iter().map(|record| record.findings().count()).sum::<usize>();
+    let findings = settled.records().iter().map(|record| record.findings().len()).sum::<usize>();
     let (rung, flagged) = climbed(contract, &settled);
     let journal = Journal {
         status: Status::Stopped,

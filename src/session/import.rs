@@ -156,7 +156,7 @@ impl Maker<'_> {
                 value: value.map(|number| number.value),
                 raw: value.map(|number| number.raw.clone()),
             },
-            metrics: value.iter().map(|number| (self.metric.name.clone(), json!(number.value))).collect(),
+            metrics: value.iter().map(|number| (self.metric.name.clone(), number.value)).collect(),
             memory_gb: row.memory_gb,
             runs: Vec::new(),
             guards: Vec::new(),
@@ -174,6 +174,7 @@ impl Maker<'_> {
                 commit_text: row.commit.as_deref().map(str::to_owned),
                 commit_known,
             }),
+            proposal: None,
             more: Map::new(),
         })
     }

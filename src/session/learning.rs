@@ -104,7 +104,7 @@ impl Session<'_> {
         self.add_ideas(record.id, &record.ideas())?;
         if let Some(text) = record.offered_idea() {
             let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
-            let offered = |idea: &Idea| same_idea(&idea.idea.text, text);
+            let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
             let file = IdeaFile::new(&self.repo.main_worktree());
             let marked = file.mark(offered, IdeaState::Drawn, &by, self.now());
             self.or_told(marked)?;

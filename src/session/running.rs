@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::SessionError;
@@ -18,7 +18,7 @@ use super::open::{Session, remove_file};
 use super::recover::{commit_of, job_found};
 use super::run_log::point_run_log;
 use crate::crash;
-use crate::domain::{Event, Failure, FailureClass, MetricSource, Number, Phase, Run, Tag, ended_text};
+use crate::domain::{Event, Failure, FailureClass, MetricSource, Metrics, Number, Phase, Run, Tag, ended_text};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::RunFound;
@@ -62,7 +62,7 @@ pub(super) struct Measured {
     /// Why there is no number that counts.
     pub(super) failure: Option<Failure>,
     /// Every number that the log's summary gives.
-    pub(super) metrics: Map<String, Value>,
+    pub(super) metrics: Metrics,
     /// Peak memory in GiB.
     pub(super) memory_gb: Option<f64>,
     /// The run itself, where there was one; its value is not filled in.
@@ -89,7 +89,7 @@ impl Measured {
         Measured {
             value: None,
             failure: Some(failure),
-            metrics: Map::new(),
+            metrics: Metrics::default(),
             memory_gb: None,
             run: None,
             ended,
@@ -321,7 +321,7 @@ impl Session<'_> {
         if let Some(failure) = self.protected_changed(&commit_of(open)?, "the run")? {
             verdict.failure = Some(failure);
         }
-        let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), json!(number.value))).collect();
+        let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
             value: verdict.value,

@@ -49,7 +49,8 @@ impl FileStamp {
         fs::symlink_metadata(path).ok().as_ref().map(FileStamp::from_metadata)
     }
 
-    fn from_metadata(meta: &Metadata) -> Self {
+    /// The stamp of a file of which that was said.
+    pub fn from_metadata(meta: &Metadata) -> Self {
         FileStamp {
             device: meta.dev(),
             inode: meta.ino(),

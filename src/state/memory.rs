@@ -112,7 +112,11 @@ impl Memory {
         let path = self.folder.join(FINDINGS);
         if !path.exists() {
             let found = experiments().flat_map(|record| {
-                record.findings().map(|finding| finding_line(record.finished, record.id, finding)).collect::<Vec<_>>()
+                record
+                    .findings()
+                    .iter()
+                    .map(|finding| finding_line(record.finished, record.id, finding))
+                    .collect::<Vec<_>>()
             });
             lines(&path, found.collect())?;
         }

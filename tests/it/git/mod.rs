@@ -8,6 +8,7 @@ mod propose;
 mod records;
 mod refs;
 mod restore;
+mod whole_folders;
 
 use autoresearch::domain::CommitId;
 use autoresearch::git::{Repo, SaveAs, Untracked};

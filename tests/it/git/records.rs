@@ -1,11 +1,13 @@
 //! Records, written here and read by plain git.
 
 use std::fs;
+use std::time::Duration;
 
 use autoresearch::git::{GitError, TagObject};
+use autoresearch::state::FileStamp;
 
 use super::{head, open, save_as};
-use crate::support::TestRepo;
+use crate::support::{TestRepo, until};
 
 #[test]
 fn plain_git_reads_the_records() {
@@ -117,4 +119,46 @@ fn packing_leaves_every_ref_what_it_was() {
     fs::remove_file(repo.path().join(".git/refs/autoresearch/t/00099")).unwrap();
     repo.git(["fsck", "--strict"]);
     assert_eq!(git.refs_under("refs/autoresearch/t").unwrap().len(), 11);
+}
+
+#[test]
+fn what_was_read_of_the_packed_refs_is_not_taken_for_what_somebody_put_there_since() {
+    let repo = TestRepo::new();
+    let git = open(&repo);
+    let (commit, path) = (head(&repo), repo.path().join(".git/packed-refs"));
+    let agree = |what: &str| {
+        // What is a moment old is kept.
+        until("packed refs of a settled age", || {
+            FileStamp::of(&path)?.is_older_than(Duration::from_millis(110)).then_some(())
+        });
+        for _ in 0..2 {
+            let listed: Vec<_> = ["refs/autoresearch", "refs/heads", "refs/replace", "refs/tags"]
+                .iter()
+                .flat_map(|prefix| git.refs_under(prefix).unwrap())
+                .map(|(name, object)| format!("{name} {object}"))
+                .collect();
+            let by_git = repo.git(["for-each-ref", "--format=%(refname) %(objectname)"]);
+            assert_eq!(listed.join("\n"), by_git, "{what}");
+        }
+    };
+    let records = (0..40).map(|id| (format!("refs/autoresearch/t/{id:05}"), commit.clone(), "one\n\n{}\n".into()));
+    git.write_records(&records.collect::<Vec<_>>()).unwrap();
+    repo.git(["tag", "v1"]);
+    repo.git(["pack-refs", "--all"]);
+    agree("packed by git");
+    repo.git(["update-ref", "-d", "refs/autoresearch/t/00007"]);
+    agree("one is gone");
+    // In place, as long as before, and no younger.
+    let (before, modified) = (fs::read_to_string(&path).unwrap(), fs::metadata(&path).unwrap().modified().unwrap());
+    let moved = before.lines().find(|line| line.ends_with("/00009")).unwrap().split_once(' ').unwrap().0;
+    fs::write(&path, before.replace(&format!("{moved} refs"), &format!("{commit} refs"))).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    agree("one was moved by hand");
+    fs::rename(&path, path.with_extension("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("packed-refs.elsewhere", &path).unwrap();
+    agree("a link to them");
+    fs::write(path.with_extension("elsewhere"), &before).unwrap();
+    agree("behind a link");
+    fs::remove_file(&path).unwrap();
+    assert_eq!(git.refs_under("refs/tags").unwrap(), []);
 }
