@@ -22,16 +22,16 @@ use crate::state::read_regular;
 
 /// An open repository with a working tree.
 ///
-/// Refs and objects are read anew by each call, except for what a commit's name tells for good, the index when its file has
-/// changed; configuration is read once, when it is opened.
+/// Refs and objects are read anew by each call, except for what a commit's name tells for good, the index when its file has changed; configuration is read once, when it is
+/// opened.
 pub struct Repo {
     pub(super) gix: gix::Repository,
     worktree: PathBuf,
     pub(super) synced: Synced,
     pub(super) index: IndexCache,
     pub(super) last_tree_diff: LastTreeDiff,
-    pub(super) commits: KnownCommits,
     pub(super) last_packed: LastPacked,
+    pub(super) commits: KnownCommits,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
     /// What [`Repo::walk`] need not read again.
@@ -88,8 +88,8 @@ impl Repo {
             synced: Synced::default(),
             index: IndexCache::default(),
             last_tree_diff: LastTreeDiff::default(),
-            commits: KnownCommits::default(),
             last_packed: LastPacked::default(),
+            commits: KnownCommits::default(),
             quiet_folders: RefCell::default(),
             whole_folders: RefCell::default(),
         })
