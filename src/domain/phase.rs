@@ -10,7 +10,7 @@ pub enum Phase {
     Idle,
     /// The agent is at work on the working tree.
     Proposing,
-    /// The change is a commit, or about to become one.
+    /// The change is a commit that is not run, or whose run is about to be made ready.
     Committing,
     /// The measuring command runs, or is about to.
     Running,

@@ -79,6 +79,7 @@ impl Repo {
         let sign = may_sign && self.gix.commit_signing_options_if_enabled().map_err(signing)?.is_some();
         let id = self.gix.write_object(&commit).during(WHAT)?.detach();
         if !sign {
+            self.commits.note(id, tree);
             return Ok(id);
         }
         let signed = self.gix.find_commit(id).during(WHAT)?.signed().map_err(signing)?;

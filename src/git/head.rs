@@ -69,11 +69,20 @@ impl Repo {
             return Ok(Head::Unborn { name });
         }
         let name = head.referent_name().map(|name| name.as_bstr().to_string());
-        let commit = commit_id(head.into_peeled_id().during("reading HEAD")?);
+        let commit = match head.id().map(gix::Id::detach) {
+            Some(id) if self.commits.tree(id).is_some() => commit_id(id),
+            _ => commit_id(head.into_peeled_id().during("reading HEAD")?),
+        };
         Ok(match name {
             Some(name) => Head::Branch { name, commit },
             None => Head::Detached { commit },
         })
+    }
+
+    /// The branch that `HEAD` is on, as a full ref name, with a commit or without.
+    pub(super) fn head_branch(&self) -> Result<Option<String>> {
+        let head = self.gix.find_reference("HEAD").during("reading HEAD")?;
+        Ok(head.target().try_name().map(|name| name.as_bstr().to_string()))
     }
 
     /// The other working tree of the repository whose `HEAD` is on a branch; two of them on one branch would move it

@@ -18,6 +18,7 @@ mod head;
 mod identity;
 mod index;
 mod index_cache;
+mod known_commits;
 mod linked;
 mod listing;
 mod lock;

@@ -10,6 +10,7 @@ use gix::bstr::ByteSlice;
 
 use super::error::{At, During};
 use super::index_cache::IndexCache;
+use super::known_commits::KnownCommits;
 use super::listing::LastPacked;
 use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
@@ -21,7 +22,7 @@ use crate::state::read_regular;
 
 /// An open repository with a working tree.
 ///
-/// Refs and objects are read anew by each call, the index when its file has changed; configuration is read once, when it is
+/// Refs and objects are read anew by each call, except for what a commit's name tells for good, the index when its file has changed; configuration is read once, when it is
 /// opened.
 pub struct Repo {
     pub(super) gix: gix::Repository,
@@ -30,6 +31,7 @@ pub struct Repo {
     pub(super) index: IndexCache,
     pub(super) last_tree_diff: LastTreeDiff,
     pub(super) last_packed: LastPacked,
+    pub(super) commits: KnownCommits,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
     /// What [`Repo::walk`] need not read again.
@@ -87,6 +89,7 @@ impl Repo {
             index: IndexCache::default(),
             last_tree_diff: LastTreeDiff::default(),
             last_packed: LastPacked::default(),
+            commits: KnownCommits::default(),
             quiet_folders: RefCell::default(),
             whole_folders: RefCell::default(),
         })

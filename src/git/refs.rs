@@ -40,7 +40,10 @@ impl Repo {
         let Some(mut reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
             return Ok(None);
         };
-        Ok(Some(commit_id(reference.peel_to_id().during("reading a ref")?)))
+        match reference.target().try_id() {
+            Some(id) if self.commits.tree(id.to_owned()).is_some() => Ok(Some(commit_id(id))),
+            _ => Ok(Some(commit_id(reference.peel_to_id().during("reading a ref")?))),
+        }
     }
 
     /// Whether there is a ref of that full name, whatever it leads to.
@@ -102,8 +105,7 @@ impl Repo {
     /// Moves a branch from one commit to another, forwards or back, with a line in its reflog, and in that of `HEAD`
     /// when it is on the branch. [`GitError::RefMoved`] when the branch does not stand at `from`.
     pub fn advance(&self, branch: &str, from: &CommitId, to: &CommitId, why: &str) -> Result<()> {
-        self.expect(branch, Some(from))?;
-        let on_branch = self.head()?.branch() == Some(branch);
+        let on_branch = self.head_branch()?.as_deref() == Some(branch);
         let edit = RefEdit {
             change: Change::Update {
                 log: LogChange { mode: RefLog::AndReference, force_create_reflog: false, message: why.into() },
@@ -158,7 +160,13 @@ impl Repo {
     }
 
     pub(super) fn tree_id(&self, commit: &CommitId) -> Result<gix::ObjectId> {
-        Ok(self.find_commit(commit)?.tree_id().during("reading a commit")?.detach())
+        let id = object_id(commit)?;
+        if let Some(tree) = self.commits.tree(id) {
+            return Ok(tree);
+        }
+        let tree = self.find_commit(commit)?.tree_id().during("reading a commit")?.detach();
+        self.commits.note(id, tree);
+        Ok(tree)
     }
 
     /// Carries out changes of refs as the committer. Somebody who packs refs meanwhile takes their files away, and what was
@@ -223,9 +231,9 @@ impl Repo {
         for edit in edits {
             locks.push(lock(&edit.name.as_bstr().to_str_lossy()));
             if edit.deref
-                && let Some(branch) = self.head()?.branch()
+                && let Some(branch) = self.head_branch()?
             {
-                locks.push(lock(branch));
+                locks.push(lock(&branch));
             }
         }
         Ok(locks)

@@ -49,6 +49,11 @@ impl Repo {
         self.synced.deferred.take()
     }
 
+    /// Syncs what [`Repo::unsynced`] gives.
+    pub fn sync_deferred(&self) -> Result<()> {
+        now(self.unsynced())
+    }
+
     /// Syncs those of the objects that stand in files of their own; others were in a pack before.
     pub(super) fn sync_objects(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
         now(self.unsynced_objects(ids))

@@ -11,7 +11,7 @@ use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
 use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
-use crate::state::{FileStamp, StateError, copy_beside, free_name, read_at_most, write_atomic};
+use crate::state::{FileStamp, StateError, copy_beside, free_name, read_at_most, replace_through};
 
 /// What was done to a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,8 @@ impl LedgerFile {
     /// Gives each of the records one whole row in the file at `path`, which is made if it is not there. Rows that are there,
     /// those of others with them, stay as they are and in their order; rows that are missing are put in in the order of
     /// `records`, which should be that in which they were finished. What the file was is kept in a copy beside it,
-    /// `results.tsv.before-repair`; nothing when there is nothing to mend. All is on disk when this returns.
+    /// `results.tsv.before-repair`; nothing when there is nothing to mend. Temporary files are in `folder`. All is on disk when
+    /// this returns.
     ///
     /// # Errors
     ///
@@ -71,6 +72,7 @@ impl LedgerFile {
         metric: &str,
         dialect: LedgerDialect,
         records: &[&Record],
+        folder: &Path,
     ) -> Result<Option<Rebuilt>, LedgerError> {
         let existed = has_content(path);
         if existed && LedgerFile::compare(path, metric, dialect, records)?.is_whole() {
@@ -98,7 +100,7 @@ impl LedgerFile {
             false => None,
         };
         // Who waits for the lock of the file that is replaced here sees that it is and opens the new one.
-        write_atomic(path, text.as_bytes()).map_err(|error| failed("write", error))?;
+        replace_through(folder, path, text.as_bytes()).map_err(|error| failed("write", error))?;
         Ok(Some(Rebuilt { found, copy, places }))
     }
 
@@ -120,7 +122,7 @@ impl LedgerFile {
     /// Puts the file back as it was `held`, where lines of it are gone or changed, or a new row claims the commit of one of
     /// `records` or one of `commits` and is not a record's row. New rows of other records, and those that belong to no experiment,
     /// stay behind what was there. What the file was is kept beside it, `results.tsv.before-repair`. Nothing when
-    /// nothing happened to the file, or it had no header.
+    /// nothing happened to the file, or it had no header. Temporary files are in `folder`.
     ///
     /// # Errors
     ///
@@ -130,6 +132,7 @@ impl LedgerFile {
         held: &HeldRows,
         records: impl FnOnce() -> Vec<Record>,
         commits: &[CommitId],
+        folder: &Path,
     ) -> Result<Option<(Since, Option<PathBuf>)>, LedgerError> {
         if self.stamp() == held.stamp {
             return Ok(None);
@@ -158,7 +161,7 @@ impl LedgerFile {
         if aside.is_none() {
             aside = Some(copy_beside(&path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?);
         }
-        write_atomic(&path, text.as_bytes()).map_err(|error| failed("write", error))?;
+        replace_through(folder, &path, text.as_bytes()).map_err(|error| failed("write", error))?;
         Ok(Some((found, aside)))
     }
 

@@ -86,7 +86,7 @@ pub fn judge_open(
         return Some(OpenTrouble::LostBase);
     }
     match commit {
-        None if !matches!(found.phase, Phase::Proposing | Phase::Committing) => return Some(OpenTrouble::NoCommit),
+        None if found.phase != Phase::Proposing => return Some(OpenTrouble::NoCommit),
         Some(commit) if !is_there(commit) => return Some(OpenTrouble::LostCommit),
         Some(commit) if !is_on(commit, base) => return Some(OpenTrouble::OtherParent),
         Some(commit) if found.recorded.is_some_and(|recorded| recorded != commit) => {
@@ -172,7 +172,6 @@ mod tests {
         for (phase, open, trouble) in [
             (Phase::Idle, None, None),
             (Phase::Proposing, Some((3, None, &tip)), None),
-            (Phase::Committing, Some((3, None, &tip)), None),
             (Phase::Committing, change_of_3, None),
             (Phase::Running, change_of_3, None),
             (Phase::Recording, change_of_3, None),
@@ -180,6 +179,7 @@ mod tests {
             (Phase::Settling, Some((2, Some(&change), &change)), None),
             (Phase::Idle, change_of_3, Some(OpenTrouble::Unnamed)),
             (Phase::Running, None, Some(OpenTrouble::Missing)),
+            (Phase::Committing, Some((3, None, &tip)), Some(OpenTrouble::NoCommit)),
             (Phase::Running, Some((3, None, &tip)), Some(OpenTrouble::NoCommit)),
             (Phase::Running, Some((1, Some(&change), &tip)), Some(OpenTrouble::Number)),
             (Phase::Running, Some((4, Some(&change), &tip)), Some(OpenTrouble::Number)),

@@ -23,8 +23,6 @@ pub enum RunFound {
 pub struct Found {
     /// The step that the journal names.
     pub phase: Phase,
-    /// Whether the journal names its commit.
-    pub has_commit: bool,
     /// Whether the journal says what would be recorded of it.
     pub has_draft: bool,
     /// Whether its record's ref is there.
@@ -44,8 +42,6 @@ pub enum Step {
     Reset,
     /// Bring what was measured last back into the working tree, for the agent to work on.
     BringBack,
-    /// Commit the change that is in the working tree.
-    Commit,
     /// Bring branch and working tree to the experiment's commit.
     CheckOut,
     /// Clear away what is left of an earlier run, and enter a new one in the journal.
@@ -65,7 +61,7 @@ pub enum Step {
 
 /// Lists what is still to do, in order.
 pub fn recover(found: Found) -> Vec<Step> {
-    use Step::{BringBack, CheckOut, Close, Commit, EndJobs, Finish, Record, RecordLost, Reset, Run, Settle};
+    use Step::{BringBack, CheckOut, Close, EndJobs, Finish, Record, RecordLost, Reset, Run, Settle};
     if found.recorded {
         // The record is the commit point: the experiment counts, whatever else was done.
         return vec![Settle, Close];
@@ -74,7 +70,6 @@ pub fn recover(found: Found) -> Vec<Step> {
         Phase::Idle => Vec::new(),
         Phase::Proposing if found.has_draft => vec![EndJobs, Reset, BringBack, Finish],
         Phase::Proposing => vec![EndJobs, Reset, Close],
-        Phase::Committing if !found.has_commit => vec![EndJobs, Commit, Run, Finish],
         Phase::Committing => vec![CheckOut, Run, Finish],
         Phase::Guarding => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
@@ -106,33 +101,31 @@ mod tests {
     #[test]
     fn every_way_to_leave_an_experiment_has_its_steps() {
         use Step::*;
-        let found =
-            |phase, has_commit, recorded, run, runs| Found { phase, has_commit, has_draft: false, recorded, run, runs };
+        let found = |phase, recorded, run, runs| Found { phase, has_draft: false, recorded, run, runs };
         let draft = |found| Found { has_draft: true, ..found };
         for (left, steps) in [
-            (found(Phase::Idle, false, false, RunFound::Gone, 0), vec![]),
-            (found(Phase::Proposing, false, false, RunFound::Gone, 0), vec![EndJobs, Reset, Close]),
-            (found(Phase::Committing, false, false, RunFound::Gone, 0), vec![EndJobs, Commit, Run, Finish]),
-            (found(Phase::Committing, true, false, RunFound::Gone, 0), vec![CheckOut, Run, Finish]),
-            (found(Phase::Running, true, false, RunFound::Going, 1), vec![Finish]),
-            (found(Phase::Running, true, false, RunFound::Over, 1), vec![Finish]),
-            (found(Phase::Running, true, false, RunFound::Unstarted, 3), vec![EndJobs, CheckOut, Finish]),
-            (found(Phase::Running, true, false, RunFound::Gone, 1), vec![EndJobs, CheckOut, Run, Finish]),
-            (found(Phase::Running, true, false, RunFound::Gone, 2), vec![EndJobs, CheckOut, Run, Finish]),
-            (found(Phase::Running, true, false, RunFound::Gone, 3), vec![EndJobs, CheckOut, RecordLost]),
-            (draft(found(Phase::Proposing, false, false, RunFound::Over, 0)), vec![EndJobs, Reset, BringBack, Finish]),
-            (draft(found(Phase::Committing, false, false, RunFound::Over, 0)), vec![EndJobs, Commit, Run, Finish]),
-            (draft(found(Phase::Running, true, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Run, Finish]),
-            (draft(found(Phase::Guarding, true, false, RunFound::Going, 1)), vec![Finish]),
-            (draft(found(Phase::Guarding, true, false, RunFound::Over, 1)), vec![Finish]),
-            (draft(found(Phase::Guarding, true, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Finish]),
-            (draft(found(Phase::Guarding, true, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
-            (draft(found(Phase::Guarding, true, true, RunFound::Over, 1)), vec![Settle, Close]),
-            (draft(found(Phase::Recording, true, false, RunFound::Over, 1)), vec![Record]),
-            (found(Phase::Recording, true, false, RunFound::Over, 1), vec![Finish]),
-            (found(Phase::Recording, true, true, RunFound::Over, 1), vec![Settle, Close]),
-            (found(Phase::Settling, true, true, RunFound::Over, 1), vec![Settle, Close]),
-            (found(Phase::Settling, true, true, RunFound::Gone, 1), vec![Settle, Close]),
+            (found(Phase::Idle, false, RunFound::Gone, 0), vec![]),
+            (found(Phase::Proposing, false, RunFound::Gone, 0), vec![EndJobs, Reset, Close]),
+            (found(Phase::Committing, false, RunFound::Gone, 0), vec![CheckOut, Run, Finish]),
+            (found(Phase::Running, false, RunFound::Going, 1), vec![Finish]),
+            (found(Phase::Running, false, RunFound::Over, 1), vec![Finish]),
+            (found(Phase::Running, false, RunFound::Unstarted, 3), vec![EndJobs, CheckOut, Finish]),
+            (found(Phase::Running, false, RunFound::Gone, 1), vec![EndJobs, CheckOut, Run, Finish]),
+            (found(Phase::Running, false, RunFound::Gone, 2), vec![EndJobs, CheckOut, Run, Finish]),
+            (found(Phase::Running, false, RunFound::Gone, 3), vec![EndJobs, CheckOut, RecordLost]),
+            (draft(found(Phase::Proposing, false, RunFound::Over, 0)), vec![EndJobs, Reset, BringBack, Finish]),
+            (draft(found(Phase::Committing, false, RunFound::Over, 0)), vec![CheckOut, Run, Finish]),
+            (draft(found(Phase::Running, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Run, Finish]),
+            (draft(found(Phase::Guarding, false, RunFound::Going, 1)), vec![Finish]),
+            (draft(found(Phase::Guarding, false, RunFound::Over, 1)), vec![Finish]),
+            (draft(found(Phase::Guarding, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Finish]),
+            (draft(found(Phase::Guarding, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
+            (draft(found(Phase::Guarding, true, RunFound::Over, 1)), vec![Settle, Close]),
+            (draft(found(Phase::Recording, false, RunFound::Over, 1)), vec![Record]),
+            (found(Phase::Recording, false, RunFound::Over, 1), vec![Finish]),
+            (found(Phase::Recording, true, RunFound::Over, 1), vec![Settle, Close]),
+            (found(Phase::Settling, true, RunFound::Over, 1), vec![Settle, Close]),
+            (found(Phase::Settling, true, RunFound::Gone, 1), vec![Settle, Close]),
         ] {
             assert_eq!(recover(left), steps, "{left:?}");
         }

@@ -70,13 +70,11 @@ enum Act {
     Propose,
     EditHalf,
     EditAll,
-    EnterCommitting,
     Commit,
     NoteCommit,
-    AdvanceBranch,
-    LeaveRunning,
     ClearRun,
     EnterRunning,
+    AdvanceBranch,
     StartRun,
     Await,
     EnterGuarding,
@@ -131,22 +129,10 @@ use Act::*;
 const SETTLE: [Act; 5] = [EnterSettling, AppendRow, MoveBranchToOutcome, SaveChange, PutBackToOutcome];
 const ROLL_BACK: [Act; 4] = [MoveBranchToBase, SaveChange, PutBackToBase, Close];
 const RETRY: [Act; 8] =
-    [SaveChange, AdvanceBranch, PutBackToCommit, LeaveRunning, ClearRun, EnterRunning, StartRun, Await];
+    [SaveChange, AdvanceBranch, PutBackToCommit, NoteCommit, ClearRun, EnterRunning, StartRun, Await];
 
 /// What the agent does, and what follows: the change becomes a commit and is run.
-const WORK: [Act; 11] = [
-    EditHalf,
-    EditAll,
-    EnterCommitting,
-    Commit,
-    NoteCommit,
-    AdvanceBranch,
-    LeaveRunning,
-    ClearRun,
-    EnterRunning,
-    StartRun,
-    Await,
-];
+const WORK: [Act; 9] = [EditHalf, EditAll, Commit, NoteCommit, ClearRun, EnterRunning, AdvanceBranch, StartRun, Await];
 
 impl World {
     pub(super) fn new(keeps: Vec<bool>, refused: Vec<u32>) -> World {
@@ -254,7 +240,6 @@ impl World {
         };
         let found = Found {
             phase: self.phase,
-            has_commit: open.committed,
             has_draft: open.draft.is_some(),
             recorded: self.recorded(open.id).is_some(),
             run,
@@ -269,9 +254,8 @@ impl World {
             Step::EndJobs => vec![],
             Step::Reset => vec![SaveChange, PutBackToBase, MoveBranchToBase],
             Step::BringBack => vec![PutBackToDraft],
-            Step::Commit => vec![Commit, NoteCommit, AdvanceBranch],
             Step::CheckOut => vec![SaveChange, AdvanceBranch, PutBackToCommit],
-            Step::Run => vec![LeaveRunning, ClearRun, EnterRunning],
+            Step::Run => vec![NoteCommit, ClearRun, EnterRunning],
             Step::Finish => match self.phase {
                 Phase::Proposing => [&[MoveBranchToBase][..], &WORK].concat(),
                 Phase::Guarding => vec![StartGuard, AwaitGuard],
@@ -317,21 +301,19 @@ impl World {
                 self.tree = Tree::Half(open.commit());
             }
             EditAll => self.tree = Tree::Of(open.commit()),
-            EnterCommitting => self.phase = Phase::Committing,
             Commit => {
                 assert_eq!(self.tree, Tree::Of(open.commit()), "half a change is committed");
                 self.commits.insert(open.commit());
             }
-            NoteCommit => open.committed = true,
-            AdvanceBranch => self.branch = open.commit(),
-            LeaveRunning => {
-                if self.phase == Phase::Running {
-                    self.phase = Phase::Committing;
+            NoteCommit => {
+                if self.phase == Phase::Running || open.version > 0 {
+                    (self.phase, open.committed) = (Phase::Committing, true);
                 }
             }
+            AdvanceBranch => self.branch = open.commit(),
             ClearRun => (self.run, self.guard) = (Run::Unstarted, Run::Unstarted),
             EnterRunning => {
-                self.phase = Phase::Running;
+                (self.phase, open.committed) = (Phase::Running, true);
                 open.runs += 1;
             }
             StartRun => {

@@ -87,7 +87,8 @@ impl Session<'_> {
         crash::point("aside.opened");
         self.check_out(&open)?;
         crash::point("aside.checked_out");
-        self.attempt(open, deadline).await
+        let open = self.prepare_run(open)?;
+        self.finish_attempt(open, deadline).await
     }
 
     /// Takes the change that was set aside, if there is one, out of the working tree.

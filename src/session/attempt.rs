@@ -69,16 +69,6 @@ impl Session<'_> {
         self.prepare_run(open)
     }
 
-    /// Runs, measures, records and settles the open experiment, whose commit is made and checked out.
-    pub(super) async fn attempt(
-        &mut self,
-        open: OpenExperiment,
-        deadline: Deadline,
-    ) -> Result<Attempted, SessionError> {
-        let open = self.prepare_run(open)?;
-        self.finish_attempt(open, deadline).await
-    }
-
     /// Brings the open experiment from the step that the journal names to its end.
     pub(super) async fn finish_attempt(
         &mut self,
@@ -324,6 +314,9 @@ impl Session<'_> {
 
     /// Keeps what an experiment found, or a call of the agent that made none.
     pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
+        if findings.is_empty() {
+            return Ok(());
+        }
         self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
         self.memory.add_findings(self.now(), id, findings)?;
         self.unsynced.add(self.folder.state().join(FINDINGS));

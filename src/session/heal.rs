@@ -147,7 +147,8 @@ impl Session<'_> {
         }
         let rows: Vec<&Record> = records.iter().collect();
         let (path, metric) = (self.ledger.path().to_owned(), self.contract.metric.name.clone());
-        let Some(rebuilt) = LedgerFile::rebuild(&path, &metric, self.ledger.dialect(), &rows)? else { return Ok(()) };
+        let (dialect, folder) = (self.ledger.dialect(), self.folder.state());
+        let Some(rebuilt) = LedgerFile::rebuild(&path, &metric, dialect, &rows, &folder)? else { return Ok(()) };
         crash::point("heal.rows_written");
         self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
         let found = &rebuilt.found;

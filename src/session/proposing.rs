@@ -12,7 +12,7 @@ use crate::state::{ITERATIONS, Iteration, OpenExperiment};
 
 /// What a call of the agent came to.
 pub(super) enum Proposed {
-    /// A commit on the branch, ready to run.
+    /// A commit on the branch; its run is entered in the journal.
     Change(Box<OpenExperiment>),
     /// Nothing changed.
     Nothing,
@@ -96,7 +96,7 @@ impl Session<'_> {
     }
 
     /// Commits the change in the working tree on `open.base`, whatever happened to HEAD, the branch and the index
-    /// meanwhile, and moves the branch to it. `None` when nothing changed; branch, index and working tree are then at
+    /// meanwhile, enters its run in the journal, and moves the branch to it. `None` when nothing changed; branch, index and working tree are then at
     /// the base.
     pub(super) fn commit_change(
         &mut self,
@@ -127,7 +127,7 @@ impl Session<'_> {
         self.check(open, &commit, change.too_large())?;
         open.commit = Some(commit.clone());
         crash::point("committing.commit_written");
-        self.enter(Phase::Committing, open.clone())?;
+        *open = self.prepare_run(open.clone())?;
         crash::point("committing.commit_noted");
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
         crash::point("committing.branch_advanced");

@@ -11,7 +11,6 @@ use super::calling::AGENT;
 use super::error::SessionError;
 use super::guarding::guard_name;
 use super::open::Session;
-use super::proposing::Texts;
 use super::reading::no_experiment;
 use super::running::{Deadline, Measured, RUN};
 use crate::crash;
@@ -52,18 +51,6 @@ impl Session<'_> {
                 Step::Reset => {
                     self.spare_newer(open.id)?;
                     self.reset_to(&open.base.clone(), open.id)?;
-                }
-                Step::Commit => {
-                    let known = self.known_untracked()?;
-                    let texts = Texts { own: Some(open.description.clone()), fallback: None };
-                    if self.commit_change(&mut open, &known, texts)?.is_none() {
-                        if open.draft.is_some() {
-                            self.end_with_draft(open, "the agent changed nothing more")?;
-                            return Ok(Some(Attempted::Recorded));
-                        }
-                        self.enter_idle()?;
-                        return Ok(None);
-                    }
                 }
                 Step::CheckOut => self.check_out(&open)?,
                 Step::BringBack => self.put_back(&draft_of(&open)?.commit, &open.base)?,
@@ -129,7 +116,6 @@ impl Session<'_> {
         let job = self.open_job(open);
         Ok(Found {
             phase: self.journal.phase,
-            has_commit: open.commit.is_some(),
             has_draft: open.draft.is_some(),
             recorded: self.history.get(open.id).is_some(),
             run: job_found(&self.folder.run(open.id), &job),

@@ -107,7 +107,7 @@ impl Session<'_> {
             said: said.unwrap_or_default(),
         })?;
         match committed {
-            Some(_) => Ok(Stage::Run(Box::new(self.prepare_run(open)?))),
+            Some(_) => Ok(Stage::Run(Box::new(open))),
             None => self.end_with_draft(open, "the agent changed nothing more"),
         }
     }

@@ -138,7 +138,7 @@ impl Session<'_> {
                     self.roll_back(&open, "came too late to be run")?;
                     return Ok(reason);
                 }
-                Proposed::Change(open) => match self.attempt(*open, None).await? {
+                Proposed::Change(open) => match self.finish_attempt(*open, None).await? {
                     Attempted::Recorded => lost = 0,
                     Attempted::RolledBack => return Ok(StopReason::Interrupted),
                     Attempted::StillRunning => return Ok(StopReason::Detached),

@@ -111,16 +111,17 @@ pub(super) struct RunWatch {
 }
 
 impl Session<'_> {
-    /// Clears away what is left of an earlier run of the open experiment, and enters the step in the journal: from here
-    /// on an `exit.json` is that of this run.
+    /// Notes the commit of the open experiment in the journal, and enters its run there, unless it is refused, once what is
+    /// left of an earlier one is cleared away: from here on an `exit.json` is that of this run.
     pub(super) fn prepare_run(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
         if open.refused.is_some() {
+            self.enter(Phase::Committing, open.clone())?;
             return Ok(open);
         }
-        self.check_room()?;
         let folder = self.clear_run_folder(open.id)?;
-        if self.journal.phase == Phase::Running {
-            // Without what is cleared away now, a run that was lost would look like one that was never started.
+        if self.journal.phase == Phase::Running || !open.versions.is_empty() {
+            // Without what is cleared away now, a run that was lost would look like one that was never started, and a version
+            // that is worked on again would have no log.
             self.enter(Phase::Committing, open.clone())?;
             crash::point("running.left");
         }
@@ -173,6 +174,7 @@ impl Session<'_> {
     }
 
     fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
+        self.check_room()?;
         let commit = commit_of(open)?;
         self.put_protected_back(&commit)?;
         let folder = self.clear_run_folder(open.id)?;
@@ -207,6 +209,8 @@ impl Session<'_> {
             timeout,
             incumbent: self.history.best().map(|(_, number)| number),
         })?;
+        // The run goes on meanwhile, and does not rest on it.
+        self.repo.sync_deferred()?;
         Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
     }
 

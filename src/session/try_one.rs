@@ -55,7 +55,7 @@ impl Session<'_> {
         let attempted = if self.history.baseline().is_some() {
             self.refuse_repeated_direction(&proposal)?;
             let open = self.commit_working_tree(proposal)?;
-            self.attempt(open, deadline).await?
+            self.finish_attempt(open, deadline).await?
         } else {
             let first = match self.set_aside(proposal) {
                 Ok(()) => self.first_try(deadline).await,

@@ -239,7 +239,7 @@ impl Session<'_> {
             records.retain(|record| record.metric.name == contract.metric.name);
             records
         };
-        let mended = self.ledger.mend_since(held, records, &commits)?;
+        let mended = self.ledger.mend_since(held, records, &commits, &self.folder.state())?;
         for trouble in others?.troubles {
             self.tell_trouble(trouble)?;
         }

@@ -102,9 +102,15 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Does what [`write_atomic`] does with the temporary file in another `folder` of the same file system: whoever looks at
-/// the folder of `path` sees no half of it, also when this process is killed.
-pub(super) fn replace_through(folder: &Path, path: &Path, content: &[u8]) -> Result<(), StateError> {
-    replace(folder, path, content, Some(Unsynced::default()))
+/// the folder of `path` sees no half of it, also when this process is killed. Where `path` leads to another file system the
+/// temporary file is beside it after all.
+pub fn replace_through(folder: &Path, path: &Path, content: &[u8]) -> Result<(), StateError> {
+    match replace(folder, path, content, Some(Unsynced::default())) {
+        Err(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::CrossesDevices => {
+            write_atomic(path, content)
+        }
+        replaced => replaced,
+    }
 }
 
 fn replace(folder: &Path, path: &Path, content: &[u8], durably: Option<Unsynced>) -> Result<(), StateError> {

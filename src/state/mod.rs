@@ -20,8 +20,8 @@ mod unsynced;
 
 pub use durable::{
     append_line, copy_beside, free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular,
-    read_at_most, read_json, read_regular, read_tail, remove_left_over, write_atomic, write_json, write_json_after,
-    write_json_unsynced, write_unsynced,
+    read_at_most, read_json, read_regular, read_tail, remove_left_over, replace_through, write_atomic, write_json,
+    write_json_after, write_json_unsynced, write_unsynced,
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, SESSIONS_FOLDER, STATE_FILES, SessionFolder, lock_all, refuse_held};

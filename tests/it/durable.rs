@@ -205,7 +205,7 @@ impl<'a> Disk<'a> {
         }
         if relative.starts_with(".git/refs/heads") {
             let journal = self.root.join(".autoresearch/t/state/progress.json");
-            let is_open = matches!(self.phase.as_str(), "committing" | "recording");
+            let is_open = matches!(self.phase.as_str(), "running" | "recording");
             let follows = is_open || !std::mem::replace(&mut self.branch_made, true);
             self.check("the branch follows the journal", to, follows && self.lasts(&journal));
             self.look_at_ledger(to);
@@ -311,7 +311,7 @@ fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
     }
     // Nothing is proved by rules that nothing was held against.
     for (rule, least) in [
-        ("a file is synced before it takes the place of another", 30),
+        ("a file is synced before it takes the place of another", 25),
         ("the folder of a file that was replaced is synced at once", 20),
         ("a log is synced before its run is over", 3),
         ("an object lasts before a ref leads to it", 15),

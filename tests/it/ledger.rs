@@ -211,7 +211,7 @@ fn record(id: u32, digit: char, value: f64) -> Record {
 
 /// Rebuilds a ledger from records.
 fn rebuild(path: &Path, records: &[&Record]) -> Result<Option<Rebuilt>, LedgerError> {
-    LedgerFile::rebuild(path, "val_bpb", LedgerDialect::Ar, records)
+    LedgerFile::rebuild(path, "val_bpb", LedgerDialect::Ar, records, path.parent().unwrap())
 }
 
 const HEADER: &str = "commit_hash\tval_bpb\tmemory_gb\tstatus\tdescription\n";

@@ -1,6 +1,6 @@
 //! results.tsv against the records of all sessions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::examine::{Patients, REPAIR};
 use crate::domain::{Area, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
@@ -41,7 +41,9 @@ impl Books {
 
     /// Mends the file; see [`LedgerFile::rebuild`].
     pub(super) fn rebuild(&self) -> Result<Option<Rebuilt>, LedgerError> {
-        LedgerFile::rebuild(&self.path, &self.metric, self.dialect, &self.records.iter().collect::<Vec<_>>())
+        let records: Vec<_> = self.records.iter().collect();
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        LedgerFile::rebuild(&self.path, &self.metric, self.dialect, &records, folder)
     }
 }
 
