@@ -31,6 +31,11 @@ impl Repo {
         Ok((commit_id(id), self.unsynced_objects(proposal.written.iter().copied().chain([id]))))
     }
 
+    /// What is to be synced before anything leads to a commit of a proposal that somebody else made.
+    pub fn unsynced_commit(&self, proposal: &Proposal, commit: &CommitId) -> Result<Unsynced> {
+        Ok(self.unsynced_objects(proposal.written.iter().copied().chain([object_id(commit)?])))
+    }
+
     /// Commits the tree of another commit on `parent`, as [`Repo::commit`] does.
     pub fn commit_tree_of(&self, content: &CommitId, parent: &CommitId, message: &str) -> Result<CommitId> {
         let id = self.write_commit(self.tree_id(content)?, vec![object_id(parent)?], message, true)?;

@@ -154,6 +154,8 @@ impl Repo {
             tree = self.write_tree(&mut index, &mut written)?;
         }
         too_large.sort();
+        // Somebody may have staged or committed some of it, and git syncs no such object by itself.
+        written.extend(self.new_objects(base_tree, tree)?);
         Ok(Proposal { tree, written, index, fresh, base_tree, paths, too_large })
     }
 

@@ -33,6 +33,8 @@ struct Compared {
     old: ObjectId,
     new: ObjectId,
     changes: Arc<[TreeChange]>,
+    /// What of the new tree's files and folders the old one has not.
+    objects: Vec<ObjectId>,
     /// How much changed, once somebody has asked.
     stat: Option<DiffStat>,
 }
@@ -54,9 +56,20 @@ impl Repo {
                     .collect());
             }
         }
-        let changes = self.compare_trees(old, new)?;
-        self.last_tree_diff.0.replace(Some(Compared { old, new, changes: Arc::clone(&changes), stat: None }));
+        let compared = self.compare_trees(old, new)?;
+        let changes = Arc::clone(&compared.changes);
+        self.last_tree_diff.0.replace(Some(compared));
         Ok(changes)
+    }
+
+    /// The objects of a tree that another one has not, itself among them.
+    pub(super) fn new_objects(&self, old: ObjectId, new: ObjectId) -> Result<Vec<ObjectId>> {
+        let mut objects = match &*self.last_tree_diff.0.borrow() {
+            Some(last) if (last.old, last.new) == (old, new) => last.objects.clone(),
+            _ => self.compare_trees(old, new)?.objects,
+        };
+        objects.push(new);
+        Ok(objects)
     }
 
     /// How much changed from one tree to another, counted as in [`Repo::diff_stat`].
@@ -77,14 +90,19 @@ impl Repo {
     }
 
     /// Compares two trees without looking for renames, for which gix reads the whole index.
-    fn compare_trees(&self, old: ObjectId, new: ObjectId) -> Result<Arc<[TreeChange]>> {
+    fn compare_trees(&self, old: ObjectId, new: ObjectId) -> Result<Compared> {
         const WHAT: &str = "comparing trees";
-        let (old, new) = (self.gix.find_tree(old).during(WHAT)?, self.gix.find_tree(new).during(WHAT)?);
+        let (before, after) = (self.gix.find_tree(old).during(WHAT)?, self.gix.find_tree(new).during(WHAT)?);
         let mut found = Recorder::default();
-        gix::diff::tree(entries(&old), entries(&new), State::default(), &self.gix.objects, &mut found).during(WHAT)?;
+        gix::diff::tree(entries(&before), entries(&after), State::default(), &self.gix.objects, &mut found)
+            .during(WHAT)?;
         let file = |mode: EntryMode, id| (!mode.is_tree()).then(|| (Mode::from(mode), id));
+        let mut objects = Vec::new();
         let mut sides = BTreeMap::<BString, (Option<Version>, Option<Version>)>::new();
         for change in found.records {
+            if let Change::Addition { oid, .. } | Change::Modification { oid, .. } = &change {
+                objects.push(*oid);
+            }
             // A file that becomes a folder comes as one change here and one addition for each file in it.
             let (path, old, new) = match change {
                 Change::Addition { path, entry_mode, oid, .. } => (path, None, file(entry_mode, oid)),
@@ -98,7 +116,8 @@ impl Repo {
                 (both.0, both.1) = (old.or(both.0), new.or(both.1));
             }
         }
-        Ok(sides.into_iter().map(|(path, (old, new))| TreeChange { path, old, new }).collect())
+        let changes = sides.into_iter().map(|(path, (old, new))| TreeChange { path, old, new }).collect();
+        Ok(Compared { old, new, changes, objects, stat: None })
     }
 }
 

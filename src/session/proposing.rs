@@ -96,8 +96,8 @@ impl Session<'_> {
     }
 
     /// Commits the change in the working tree on `open.base`, whatever happened to HEAD, the branch and the index
-    /// meanwhile, enters its run in the journal, and moves the branch to it. `None` when nothing changed; branch, index and working tree are then at
-    /// the base.
+    /// meanwhile, enters its run in the journal unless it is refused, and moves the branch to it. `None` when nothing changed; branch,
+    /// index and working tree are then at the base.
     pub(super) fn commit_change(
         &mut self,
         open: &mut OpenExperiment,
@@ -117,13 +117,12 @@ impl Session<'_> {
         let subject = if tip == open.base { None } else { Some(self.repo.subject(&tip)?) };
         let stat = self.repo.proposal_stat(&open.base, &change)?;
         open.description = texts.choose(subject, || describe(&change, stat));
-        let commit = if made_by_agent {
-            tip.clone()
+        let (commit, unsynced) = if made_by_agent {
+            (tip.clone(), self.repo.unsynced_commit(&change, &tip)?)
         } else {
-            let (commit, unsynced) = self.repo.commit_unsynced(&change, &open.base, &open.description)?;
-            self.unsynced.append(unsynced);
-            commit
+            self.repo.commit_unsynced(&change, &open.base, &open.description)?
         };
+        self.unsynced.append(unsynced);
         self.check(open, &commit, change.too_large())?;
         open.commit = Some(commit.clone());
         crash::point("committing.commit_written");

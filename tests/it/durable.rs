@@ -327,3 +327,28 @@ fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
         assert!(checked.get(rule).is_some_and(|times| *times >= least), "{rule}: {checked:#?}");
     }
 }
+
+#[test]
+fn what_an_agent_committed_itself_is_on_the_disk_before_its_record() {
+    let repo = training_repo();
+    let traces = match traces(&repo, "commit-better") {
+        Ok(traces) => traces,
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            return;
+        }
+    };
+    let record = repo.path().join(".git/refs/autoresearch/t/00001");
+    let leads_to_it = |event: &Event| matches!(event, Event::Renamed(_, to) if *to == record);
+    let calls = |trace: &String| -> Vec<Event> {
+        trace.lines().filter_map(|line| line.split_once(' ')).flat_map(|(_, call)| events(call)).collect()
+    };
+    let of_ar = traces.iter().map(calls).find(|calls| calls.iter().any(leads_to_it)).unwrap();
+    let before: Vec<_> = of_ar.into_iter().take_while(|event| !leads_to_it(event)).collect();
+    let objects = repo.git(["rev-list", "--objects", "--no-object-names", "autoresearch/t", "^main"]);
+    assert!(objects.lines().count() >= 3, "a commit, a tree and a file: {objects}");
+    for id in objects.lines() {
+        let object = repo.path().join(format!(".git/objects/{}/{}", &id[..2], &id[2..]));
+        assert!(before.contains(&Event::Synced(object)), "{id} {}", repo.git(["cat-file", "-t", id]));
+    }
+}
