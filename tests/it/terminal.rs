@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::interrupt::{signal, wait_for_runs};
 use crate::run_loop::training_repo;
-use crate::support::{AR, CLOCK, Called, TestRepo, ar, ar_command, until};
+use crate::support::{AR, CLOCK, Called, TestRepo, ar, ar_command, hears_hang_ups, until};
 
 /// A repository whose run waits for the file `go` beside it where there is a file `slow`.
 fn waiting_repo() -> TestRepo {
@@ -69,6 +69,9 @@ fn touch(repo: &TestRepo, name: &str) {
 
 #[test]
 fn a_terminal_that_is_closed_leaves_the_run_going_to_be_picked_up() {
+    if !hears_hang_ups() {
+        return;
+    }
     let repo = waiting_repo();
     let terminal = on_terminal(&repo, "plain", &LOOP);
     wait_for_runs(&repo, 2);

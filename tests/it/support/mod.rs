@@ -8,7 +8,7 @@ mod wait;
 pub(crate) use ar::{AR, CLOCK, Called, ar, ar_command, ar_in_time};
 pub(crate) use disk::SmallDisk;
 pub(crate) use repo::TestRepo;
-pub(crate) use wait::until;
+pub(crate) use wait::{hears_hang_ups, until};
 
 /// Has the shell of an agent or a command find the `ar` that called it, as `$owner`: the parent of the shell is its shim,
 /// the parent of that the fork server, which `ar` started.
