@@ -10,7 +10,6 @@ use gix::bstr::ByteSlice;
 use gix::objs::Kind;
 
 use super::error::{At, During};
-use super::path::object_id;
 use super::ref_guard::RefGuard;
 use super::{GitError, Repo, Result, lock, open};
 use crate::domain::CommitId;
@@ -173,8 +172,8 @@ impl Repo {
 
     /// Whether a commit is there, with its tree.
     pub fn has_commit(&self, commit: &CommitId) -> bool {
-        let tree = object_id(commit).ok().and_then(|id| self.tree_id(&CommitId::new(id.to_string())).ok());
-        tree.is_some_and(|tree| self.gix.find_object(tree).is_ok())
+        let found = self.find_commit(commit);
+        found.is_ok_and(|commit| commit.tree_id().is_ok_and(|tree| self.gix.find_object(tree.detach()).is_ok()))
     }
 
     /// Writes the file of a ref that names nothing anew, as git does: by its lock. What it was is kept in a file of the git

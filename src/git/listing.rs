@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gix::bstr::ByteSlice;
 
@@ -13,10 +12,6 @@ use super::error::{At, During};
 use super::refs::{PAUSE, TRIES};
 use super::{Repo, Result};
 use crate::state::{FileStamp, read_regular};
-
-/// How old the packed refs must be for what is read of them to be kept: several times the step of the clock by which file
-/// systems stamp files, at most 10 ms (Linux at 100 Hz).
-const SETTLED: Duration = Duration::from_millis(100);
 
 /// The packed refs as they were read last, sorted by name, with what the file system said of them then. Git itself tells by
 /// the same stamp whether what it read of them is old.
@@ -78,10 +73,10 @@ impl Repo {
         {
             return Ok(Arc::clone(packed));
         }
+        let lasting = stamp.filter(FileStamp::is_settled);
         let mut packed = self.read_packed_refs()?;
         packed.sort();
         let packed = Arc::new(packed);
-        let lasting = stamp.filter(|stamp| stamp.is_older_than(SETTLED));
         self.last_packed.0.replace(lasting.map(|stamp| (stamp, Arc::clone(&packed))));
         Ok(packed)
     }

@@ -10,7 +10,6 @@ use gix::index::entry::Mode;
 use super::error::During;
 use super::path::to_path;
 use super::ref_guard::NAME as REF_LOCKS;
-use super::whole_folders::SETTLED;
 use super::{GitError, Repo, Result};
 use crate::domain::CommitId;
 use crate::state::{FileStamp, SESSIONS_FOLDER, is_odd, read_at_most};
@@ -66,6 +65,8 @@ impl Repo {
                 quiet.insert(folder, stamp);
                 continue;
             }
+            // What was changed just now may be changed again within the same tick of the file system's clock.
+            let settled = stamp.filter(FileStamp::is_settled);
             let (mut is_quiet, mut has_own, below) = (true, false, folders.len());
             for entry in entries(&folder) {
                 let Ok(kind) = entry.file_type() else { continue };
@@ -92,11 +93,9 @@ impl Repo {
             if has_own && !(odd.is_empty() && self.passes_over_own(base).unwrap_or(false)) {
                 folders.push(own.clone());
             }
-            // What was changed just now may be changed again within the same tick of the file system's clock.
-            if let Some(stamp) = stamp
+            if let Some(stamp) = settled
                 && is_quiet
                 && folders.len() == below
-                && stamp.is_older_than(SETTLED)
             {
                 quiet.insert(folder, stamp);
             }

@@ -22,8 +22,8 @@ use crate::state::read_regular;
 
 /// An open repository with a working tree.
 ///
-/// Refs and objects are read anew by each call, except for what a commit's name tells for good, the index when its file has changed; configuration is read once, when it is
-/// opened.
+/// Refs and objects are read anew by each call, except for what a commit's name tells for good; the index, the packed refs and
+/// folders of the working tree when they have changed; configuration once, when it is opened.
 pub struct Repo {
     pub(super) gix: gix::Repository,
     worktree: PathBuf,

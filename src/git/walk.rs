@@ -2,11 +2,11 @@
 //! at from its folder.
 //!
 //! gix looks at files by their whole paths, from one thread per list of folders; this takes a third of that time. What it
-//! cannot do is left to gix: [`Walk::is_possible`].
+//! cannot do is left to gix.
 
 use std::cmp::Ordering;
 use std::ffi::CStr;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ use rustix::io::Errno;
 use super::error::{At, During};
 use super::path::to_path;
 use super::scan::Scan;
-use super::whole_folders::{Whole, WholeFolders};
+use super::whole_folders::{Tracked, Whole, WholeFolders};
 use super::{Repo, Result};
-use crate::state::SESSIONS_FOLDER;
+use crate::state::{FileStamp, SESSIONS_FOLDER};
 
 /// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
 const WORTH_A_THREAD: usize = 2000;
@@ -71,16 +71,16 @@ struct Looked {
     suspects: Vec<BString>,
     unknown: Vec<(BString, FileType)>,
     below: Vec<Folder>,
-    /// How many tracked files and folders there are, by their names.
-    tracked: usize,
-    /// Whether one of them is not there, or was not looked for.
+    /// The tracked files and folders, by their names.
+    tracked: Tracked,
+    /// Whether one of them is not there or was not looked for, or is a submodule.
     is_missing: bool,
 }
 
 impl Looked {
-    /// Whether everything is tracked in a folder with so many names.
-    fn is_whole(&self, names: usize) -> bool {
-        self.tracked == names && !self.is_missing && self.unknown.is_empty()
+    /// Whether everything is tracked in the folder, of which as much is known, or as many names.
+    fn is_whole(&self, known: impl FnOnce(&Tracked) -> bool) -> bool {
+        !self.is_missing && self.unknown.is_empty() && known(&self.tracked)
     }
 
     /// Adds it to what was found, and gives the folders that are still to be looked at.
@@ -349,11 +349,11 @@ impl Walk<'_> {
         let now = opened.metadata().map_err(|error| errno(&error))?;
         if let Some(whole) = self.whole.get(folder.path.as_ref(), &now) {
             let look = self.look(folder, &opened, None)?;
-            if look.is_whole(whole.names) {
+            if look.is_whole(|tracked| tracked.is_what(whole)) {
                 return Ok(look.taken(found, folder, Some(whole)));
             }
         }
-        self.read(folder, &opened, &now, found)
+        self.read(folder, &opened, self.whole.stamp(&now), found)
     }
 
     /// Does it by the names in the folder.
@@ -361,13 +361,14 @@ impl Walk<'_> {
         &self,
         folder: &Folder,
         opened: &Arc<File>,
-        before: &Metadata,
+        settled: Option<FileStamp>,
         found: &mut Found,
     ) -> rustix::io::Result<Vec<Folder>> {
         let mut names = Names::in_folder(opened)?;
         let count = names.found.len();
         let look = self.look(folder, opened, Some(&mut names))?;
-        let whole = look.is_whole(count).then(|| self.whole.of(before, count)).flatten();
+        let whole = settled.filter(|_| look.is_whole(|tracked| tracked.are(count)));
+        let whole = whole.map(|stamp| look.tracked.whole(stamp));
         Ok(look.taken(found, folder, whole))
     }
 
@@ -401,7 +402,7 @@ impl Walk<'_> {
                 let end = at + left.partition_point(|entry| entry.path(self.index).starts_with(prefix));
                 looked.below.push(Folder { above: Arc::clone(opened), path: prefix.into(), entries: at..end });
                 looked.is_missing |= !is_named(&rest[..slash], true);
-                looked.tracked += 1;
+                looked.tracked.add(&rest[..slash], true);
                 at = end;
                 continue;
             }
@@ -412,9 +413,11 @@ impl Walk<'_> {
                 is_named(rest, false)
             };
             // A file in conflict has several entries.
-            looked.tracked += usize::from(last != rest);
+            if last != rest {
+                looked.tracked.add(rest, false);
+            }
             last = rest;
-            looked.is_missing |= !is_there || is_skipped(entry);
+            looked.is_missing |= !is_there || is_skipped(entry) || entry.mode == Mode::COMMIT;
             if !is_skipped(entry) {
                 let there = if is_there { stat_at(opened, rest)? } else { None };
                 looked.is_missing |= there.is_none();

@@ -6,16 +6,12 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
+use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
 
 use gix::bstr::{BStr, BString};
 
 use crate::state::FileStamp;
-
-/// How long ago a folder was changed whose times can be trusted to tell another change: more than the tick of any file
-/// system's clock.
-pub(super) const SETTLED: Duration = Duration::from_secs(3);
 
 /// The file systems that are trusted, by the numbers that `statfs(2)` gives them: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs,
 /// overlayfs, ZFS and bcachefs.
@@ -43,11 +39,43 @@ pub(super) struct WholeFolders {
     device: Option<u64>,
 }
 
-/// What is known of such a folder: what the file system said of it, and how many names it holds.
+/// What is known of such a folder: what the file system said of it, and what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Whole {
     stamp: FileStamp,
-    pub(super) names: usize,
+    names: u64,
+}
+
+/// The names of what an index has in one folder, in its order, each with whether it is a folder.
+#[derive(Debug, Default)]
+pub(super) struct Tracked {
+    count: usize,
+    hash: DefaultHasher,
+}
+
+impl Tracked {
+    /// Adds the next name.
+    pub(super) fn add(&mut self, name: &[u8], is_folder: bool) {
+        self.count += 1;
+        self.hash.write(name);
+        // No name has either of them in it.
+        self.hash.write_u8(if is_folder { b'/' } else { 0 });
+    }
+
+    /// Whether they are so many.
+    pub(super) fn are(&self, count: usize) -> bool {
+        self.count == count
+    }
+
+    /// Whether they are what is in a folder.
+    pub(super) fn is_what(&self, whole: Whole) -> bool {
+        self.hash.finish() == whole.names
+    }
+
+    /// What is known of a folder that has nothing else in it.
+    pub(super) fn whole(&self, stamp: FileStamp) -> Whole {
+        Whole { stamp, names: self.hash.finish() }
+    }
 }
 
 impl WholeFolders {
@@ -63,11 +91,10 @@ impl WholeFolders {
         (self.device == Some(now.dev()) && known.stamp == FileStamp::from_metadata(now)).then_some(*known)
     }
 
-    /// What can be known of a folder with so many names that was read after the file system said that of it.
-    pub(super) fn of(&self, before: &Metadata, names: usize) -> Option<Whole> {
-        let stamp = FileStamp::from_metadata(before);
-        // What was changed just now may be changed again within the same tick of the file system's clock.
-        (self.device == Some(before.dev()) && stamp.is_older_than(SETTLED)).then_some(Whole { stamp, names })
+    /// The stamp of a folder that is read after the file system said that of it, where another change would change it.
+    pub(super) fn stamp(&self, now: &Metadata) -> Option<FileStamp> {
+        let stamp = FileStamp::from_metadata(now);
+        (self.device == Some(now.dev()) && stamp.is_settled()).then_some(stamp)
     }
 
     /// Takes those of a walk in the place of all that were known.

@@ -30,8 +30,14 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Whether the last change of anything about the file is at least `age` ago.
-    pub fn is_older_than(&self, age: Duration) -> bool {
+    /// Whether another change of the file would change this, made by now or later: a file system stamps files with a clock that
+    /// ticks some times a second, at 100 Hz or more on Linux, or keeps whole seconds alone, some of them even ones.
+    pub fn is_settled(&self) -> bool {
+        let keeps_parts = self.changed.1 != 0;
+        self.is_older_than(if keeps_parts { Duration::from_millis(100) } else { Duration::from_secs(3) })
+    }
+
+    fn is_older_than(&self, age: Duration) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (seconds, nanoseconds) = self.changed;
         let then = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());

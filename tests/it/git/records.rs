@@ -1,7 +1,6 @@
 //! Records, written here and read by plain git.
 
 use std::fs;
-use std::time::Duration;
 
 use autoresearch::git::{GitError, TagObject};
 use autoresearch::state::FileStamp;
@@ -128,9 +127,7 @@ fn what_was_read_of_the_packed_refs_is_not_taken_for_what_somebody_put_there_sin
     let (commit, path) = (head(&repo), repo.path().join(".git/packed-refs"));
     let agree = |what: &str| {
         // What is a moment old is kept.
-        until("packed refs of a settled age", || {
-            FileStamp::of(&path)?.is_older_than(Duration::from_millis(110)).then_some(())
-        });
+        until("packed refs of a settled age", || FileStamp::of(&path)?.is_settled().then_some(()));
         for _ in 0..2 {
             let listed: Vec<_> = ["refs/autoresearch", "refs/heads", "refs/replace", "refs/tags"]
                 .iter()
