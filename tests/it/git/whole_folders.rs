@@ -35,41 +35,26 @@ const EDITS: [(&str, Edit); 18] = [
     ("a file that is tracked no more", |repo, folder| {
         repo.git(["rm", "--quiet", "--cached", &format!("{folder}/a")]);
     }),
-    ("a file that is tracked in the place of another, and not there", |repo, folder| {
-        let blob = repo.git(["rev-parse", &format!("HEAD:{folder}/a")]);
-        repo.git(["rm", "--quiet", "--cached", &format!("{folder}/a")]);
-        repo.git(["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{folder}/z")]);
-    }),
+    ("a file that is tracked in the place of another, and not there", |repo, folder| track(repo, folder, "a", "z")),
     ("the same where it is not looked for", |repo, folder| {
-        let blob = repo.git(["rev-parse", &format!("HEAD:{folder}/a")]);
-        repo.git(["rm", "--quiet", "--cached", &format!("{folder}/a")]);
-        repo.git(["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{folder}/z")]);
+        track(repo, folder, "a", "z");
         repo.git(["update-index", "--skip-worktree", &format!("{folder}/z")]);
     }),
-    ("a file that is tracked as a folder", |repo, folder| {
-        let blob = repo.git(["rev-parse", &format!("HEAD:{folder}/a")]);
-        repo.git(["rm", "--quiet", "--cached", &format!("{folder}/a")]);
-        repo.git(["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{folder}/a/x")]);
-    }),
-    ("a folder that is tracked in the place of a file, and not there", |repo, folder| {
-        let blob = repo.git(["rev-parse", &format!("HEAD:{folder}/a")]);
-        repo.git(["rm", "--quiet", "--cached", &format!("{folder}/a")]);
-        repo.git(["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{folder}/n/x")]);
-    }),
-    ("a folder that is tracked as a file", |repo, folder| {
-        let blob = repo.git(["rev-parse", &format!("HEAD:{folder}/a")]);
-        repo.git(["rm", "--quiet", "--cached", "-r", &format!("{folder}/c")]);
-        repo.git(["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{folder}/c")]);
-    }),
-    ("a file that is tracked in the place of a folder", |repo, folder| {
-        let blob = repo.git(["rev-parse", &format!("HEAD:{folder}/a")]);
-        repo.git(["rm", "--quiet", "--cached", "-r", &format!("{folder}/c")]);
-        repo.git(["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{folder}/z")]);
-    }),
+    ("a file that is tracked as a folder", |repo, folder| track(repo, folder, "a", "a/x")),
+    ("a folder that is tracked in the place of a file, and not there", |repo, folder| track(repo, folder, "a", "n/x")),
+    ("a folder that is tracked as a file", |repo, folder| track(repo, folder, "c", "c")),
+    ("a file that is tracked in the place of a folder", |repo, folder| track(repo, folder, "c", "z")),
     ("a folder that is tracked no more", |repo, folder| {
         repo.git(["rm", "--quiet", "--cached", "-r", &format!("{folder}/c")]);
     }),
 ];
+
+/// Has the index have a file in the place of another one or of a folder, and leaves the working tree as it is.
+fn track(repo: &TestRepo, folder: &str, old: &str, new: &str) {
+    let blob = repo.git(["rev-parse", &format!("HEAD:{folder}/a")]);
+    repo.git(["rm", "--quiet", "--cached", "-r", &format!("{folder}/{old}")]);
+    repo.git(["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{folder}/{new}")]);
+}
 
 /// What git says of the working tree: the tracked files that differ from `HEAD`, and the untracked ones.
 fn by_git(repo: &TestRepo) -> [BTreeSet<PathBuf>; 2] {
