@@ -229,6 +229,12 @@ impl<'a> Disk<'a> {
     }
 }
 
+/// The traces of a session; where there are none, why the test is skipped is said.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+fn traces_or_skip(repo: &TestRepo, steps: &str) -> Option<Vec<String>> {
+    traces(repo, steps).inspect_err(|why| eprintln!("skipped: {why}")).ok()
+}
+
 /// Runs a session under strace and gives its traces, one for each process with all its threads, or why that is not
 /// possible.
 fn traces(repo: &TestRepo, steps: &str) -> Result<Vec<String>, String> {
@@ -292,13 +298,7 @@ fn by_process(threads: &BTreeMap<String, String>) -> Vec<String> {
 #[test]
 fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
     let repo = training_repo();
-    let traces = match traces(&repo, "new-worse rename-better") {
-        Ok(traces) => traces,
-        Err(why) => {
-            eprintln!("skipped: {why}");
-            return;
-        }
-    };
+    let Some(traces) = traces_or_skip(&repo, "new-worse rename-better") else { return };
     let mut checked: BTreeMap<&str, usize> = BTreeMap::new();
     for trace in traces {
         let mut disk = Disk::new(&repo);
@@ -331,13 +331,7 @@ fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
 #[test]
 fn what_an_agent_committed_itself_is_on_the_disk_before_its_record() {
     let repo = training_repo();
-    let traces = match traces(&repo, "commit-better") {
-        Ok(traces) => traces,
-        Err(why) => {
-            eprintln!("skipped: {why}");
-            return;
-        }
-    };
+    let Some(traces) = traces_or_skip(&repo, "commit-better") else { return };
     let record = repo.path().join(".git/refs/autoresearch/t/00001");
     let leads_to_it = |event: &Event| matches!(event, Event::Renamed(_, to) if *to == record);
     let calls = |trace: &String| -> Vec<Event> {
