@@ -1,23 +1,23 @@
-//! Named moments at which the tests kill the program. In a build without the feature `crash-points` they are nothing.
+//! Named moments at which the tests kill the program. A release build has none of them.
 //!
-//! In a build with it, each process adds a line with the name of each point that it passes to the file that
+//! In a build with debug assertions they act only where their variables are set: each process adds a line with the name of each point that it passes to the file that
 //! `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th line of that name kills itself with
 //! SIGKILL. In a shim all names begin with `shim.`.
 
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 pub use armed::POINTS;
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 pub(crate) use armed::{in_shim, point};
 
 /// Names a moment between two steps.
-#[cfg(not(feature = "crash-points"))]
+#[cfg(not(debug_assertions))]
 pub(crate) const fn point(_name: &str) {}
 
 /// Says that this process is a shim.
-#[cfg(not(feature = "crash-points"))]
+#[cfg(not(debug_assertions))]
 pub(crate) const fn in_shim() {}
 
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 mod armed {
     use std::env;
     use std::fs::OpenOptions;

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::run_loop::{agent, training_repo};
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 use crate::support::ar_command;
 use crate::support::{Called, TestRepo, ar};
 
@@ -128,7 +128,7 @@ fn rows_of_an_imported_session_are_not_written_into_results() {
     called(&repo, "doctor").ok();
 }
 
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 #[test]
 fn a_killed_import_leaves_nothing_of_a_session_or_all_of_it() {
     for (point, is_there) in [("git.tag_written", false), ("git.locks_named", false), ("git.ref_moved", true)] {

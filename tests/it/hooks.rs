@@ -135,7 +135,7 @@ fn a_try_tells_of_its_experiment() {
     assert_eq!(names(), "keep t\nbest t\nkeep t\n", "one that is kept for being shorter is not the best");
 }
 
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 #[test]
 fn a_try_that_fails_tells_of_what_it_had_recorded() {
     let repo = training_repo();

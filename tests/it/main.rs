@@ -10,11 +10,11 @@ mod charts;
 mod check;
 mod cli;
 mod contract;
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 mod counted_once;
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 mod crash;
-#[cfg(feature = "crash-points")]
+#[cfg(debug_assertions)]
 mod crash_scenario;
 mod data;
 mod demo;
