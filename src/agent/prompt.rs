@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use crate::rules::{History, directions_tried};
 
-/// The protocol for an agent, where the repository has no `program.md` of its own.
+/// The protocol for an agent. It comes first in every prompt; `ar init` also writes it as a new `program.md`.
 pub const BUILT_IN_PROGRAM: &str = include_str!("../../program.md");
 
 /// How many of the newest experiments the prompt lists, and how many bytes the list may have.
@@ -55,9 +55,11 @@ pub struct Briefing<'a> {
     pub failed_log: &'a str,
 }
 
-/// Writes the prompt for one call of the agent. `program` is the repository's `program.md`, or the built-in one.
-pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
-    let mut text = format!("{}\n\n{}", program.trim_end(), task_spec(briefing.contract));
+/// Writes the prompt for one call of the agent. `program` is the repository's own `program.md`, where it has one.
+pub fn prompt(program: Option<&str>, briefing: &Briefing<'_>) -> String {
+    let protocol = BUILT_IN_PROGRAM.trim_end();
+    let goals = program.map(goals_text).unwrap_or_default();
+    let mut text = format!("{protocol}\n\n{goals}{}", task_spec(briefing.contract));
     text += &standing(briefing, usize::MAX, IN_PROMPT);
     text += "\n## Now\n\n";
     match &briefing.reworked {
@@ -67,6 +69,22 @@ pub fn prompt(program: &str, briefing: &Briefing<'_>) -> String {
         }
     }
     text
+}
+
+/// The repository's `program.md` as goals and constraints: the protocol stands before it, and nothing in it replaces that.
+/// Empty where it says nothing beyond the protocol.
+fn goals_text(program: &str) -> String {
+    let program = program.trim();
+    let own = program.strip_prefix(BUILT_IN_PROGRAM.trim()).unwrap_or(program).trim();
+    if own.is_empty() {
+        return String::new();
+    }
+    format!(
+        "# Goals and constraints of this repository\n\n\
+         This is the repository's program.md. Take from it what to improve, what you may edit and what must hold. Where it \
+         disagrees with the protocol above, the protocol holds. Where it says to loop, commit, run, log, reset or never \
+         stop, `ar` does that: make one change, then exit.\n\n{own}\n\n# This session\n\n"
+    )
 }
 
 /// What the prompt has to say beside the protocol, for an agent that drives by itself, or `is_called` for one change; below 8

@@ -27,6 +27,17 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
         };
         text += "Nobody answers: do not ask, decide yourself; log the reason.\n";
     }
+    if last.commits > 0 {
+        let commits = count_of(last.commits, "commit");
+        text += &format!(
+            "\nThe last call made {commits}. They counted as one change: make one change, and do not commit.\n"
+        );
+    }
+    if last.rows > 0 {
+        let rows = count_of(last.rows, "row");
+        text +=
+            &format!("\nThe last call wrote {rows} into results.tsv. `ar` removed them: it writes every row itself.\n");
+    }
     if idle_calls > 0 {
         let calls = if idle_calls == 1 { "call".into() } else { count_of(idle_calls, "call") };
         text += &format!(

@@ -17,6 +17,7 @@ mod globals;
 mod idea;
 mod import;
 mod init;
+mod inside;
 mod log;
 mod man;
 mod note;
@@ -89,6 +90,7 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn dispatch(command: Command) -> Result<ExitCode, CliError> {
+    inside::refuse(&command)?;
     match command {
         Command::Run(args) => run::run(args).map_err(CliError::of_start),
         Command::Try(args) => try_one::run(args).map_err(CliError::of_start),

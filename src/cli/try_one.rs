@@ -23,10 +23,6 @@ use super::{exit, output, settings, signals};
 
 /// Makes the change in the working tree an experiment and waits for its outcome.
 pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
-    if settings::called_by_loop() {
-        let what = "the loop has called you for one change, and takes it when you exit";
-        return Err(CliError::new(what, Some("edit the files, describe the change in $AR_PROPOSAL, and exit".into())));
-    }
     let clock = settings::clock()?;
     let proposal = proposal(&args)?;
     ForkServer::own().prepare();

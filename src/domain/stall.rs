@@ -20,4 +20,15 @@ pub struct LastCall {
     pub question: Option<String>,
     /// After how many seconds it was ended, if its time was over.
     pub ended_after: Option<f64>,
+    /// How many commits it made, where more than one: they are one change.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub commits: u32,
+    /// How many rows of its were taken out of results.tsv.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rows: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

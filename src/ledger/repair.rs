@@ -120,8 +120,8 @@ impl LedgerFile {
     }
 
     /// Puts the file back as it was `held`, where lines of it are gone or changed, or a new row claims the commit of one of
-    /// `records` or one of `commits` and is not a record's row. New rows of other records, and those that belong to no experiment,
-    /// stay behind what was there. What the file was is kept beside it, `results.tsv.before-repair`. Nothing when
+    /// `records` or one of `commits` and is not a record's row. New rows of other records stay behind what was there, and
+    /// where `others_stay` so do those that belong to no experiment. What the file was is kept beside it, `results.tsv.before-repair`. Nothing when
     /// nothing happened to the file, or it had no header. Temporary files are in `folder`.
     ///
     /// # Errors
@@ -132,6 +132,7 @@ impl LedgerFile {
         held: &HeldRows,
         records: impl FnOnce() -> Vec<Record>,
         commits: &[CommitId],
+        others_stay: bool,
         folder: &Path,
     ) -> Result<Option<(Since, Option<PathBuf>)>, LedgerError> {
         if self.stamp() == held.stamp {
@@ -153,7 +154,8 @@ impl LedgerFile {
         }
         let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
         let is_known = |cell: &str| commits.iter().any(|commit| commit.as_str().starts_with(cell));
-        let (found, text) = since(&held.text, &String::from_utf8_lossy(&bytes), &layout, &counted, is_known);
+        let (found, text) =
+            since(&held.text, &String::from_utf8_lossy(&bytes), &layout, &counted, is_known, others_stay);
         if !found.is_harmed() {
             return Ok((found.foreign > 0).then_some((found, None)));
         }

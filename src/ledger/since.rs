@@ -9,9 +9,10 @@ use super::layout::Layout;
 pub struct Since {
     /// How many of its lines are gone, or say something else.
     pub lost: usize,
-    /// How many new rows claim the commit of an experiment and are not its row.
-    pub false_rows: usize,
-    /// How many new rows belong to no experiment.
+    /// The new rows that are taken out: they claim the commit of an experiment and are not its row, or nobody may add
+    /// rows.
+    pub false_rows: Vec<String>,
+    /// How many new rows belong to no experiment, and stay.
     pub foreign: usize,
     /// Whether the lines that were there have another order.
     pub reordered: bool,
@@ -20,20 +21,21 @@ pub struct Since {
 impl Since {
     /// Whether the ledger has to be put back.
     pub fn is_harmed(&self) -> bool {
-        self.lost > 0 || self.false_rows > 0 || self.reordered
+        self.lost > 0 || !self.false_rows.is_empty() || self.reordered
     }
 }
 
 /// Compares a ledger with what it `was`. `rows` are those of experiments, as they are written, and how many experiments
 /// have each: two sessions that make the same commit have the same row. `is_known` says whether a commit's cell is that
-/// of an experiment. Gives the ledger as it should be as well: the lines that were there, then new
-/// rows of experiments and of others.
+/// of an experiment, and `others_stay` whether others may add rows. Gives the ledger as it should be as well: the lines
+/// that were there, then new rows of experiments and of others.
 pub(super) fn since(
     was: &str,
     now: &str,
     layout: &Layout,
     rows: &HashMap<String, usize>,
     is_known: impl Fn(&str) -> bool,
+    others_stay: bool,
 ) -> (Since, String) {
     let mut left: HashMap<&str, usize> = HashMap::new();
     for line in was.lines() {
@@ -60,8 +62,8 @@ pub(super) fn since(
         if let Some(count) = missing.get_mut(line).filter(|count| **count > 0) {
             *count -= 1;
             new.push(line);
-        } else if rows.contains_key(line) || layout.commit_cell(&cells).is_some_and(&is_known) {
-            found.false_rows += 1;
+        } else if !others_stay || rows.contains_key(line) || layout.commit_cell(&cells).is_some_and(&is_known) {
+            found.false_rows.push(line.to_owned());
         } else if cells.len() == layout.header.len() || line.starts_with('#') {
             found.foreign += 1;
             new.push(line);
@@ -73,7 +75,7 @@ pub(super) fn since(
     found.reordered = found.lost == 0 && !was.lines().eq(old);
     // A line that is no row is somebody's remark, or what somebody put in the place of rows.
     if found.is_harmed() {
-        found.false_rows += odd.len();
+        found.false_rows.extend(odd.into_iter().map(str::to_owned));
     } else {
         found.foreign += odd.len();
         new.append(&mut odd);
@@ -103,17 +105,17 @@ mod tests {
         let layout = Layout::new("m", LedgerDialect::Ar);
         for (times, false_rows) in [(2, 0), (1, 1)] {
             let rows = [(row.to_owned(), times)].into();
-            let (found, _) = since(&format!("{HEADER}{row}\n"), &text, &layout, &rows, |_| true);
-            assert_eq!(found.false_rows, false_rows);
+            let (found, _) = since(&format!("{HEADER}{row}\n"), &text, &layout, &rows, |_| true, true);
+            assert_eq!(found.false_rows.len(), false_rows);
         }
     }
 
-    fn compare(was: &[&str], now: &[&str]) -> (Since, String) {
+    fn compare(was: &[&str], now: &[&str], others_stay: bool) -> (Since, String) {
         let layout = Layout::new("m", LedgerDialect::Ar);
         let text = |rows: &[&str]| HEADER.to_owned() + &rows.iter().map(|row| format!("{row}\n")).collect::<String>();
         let rows = ["aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb"].map(|row| (row.to_owned(), 1)).into();
         let known = |cell: &str| ["aaaaaaaa", "bbbbbbbb"].iter().any(|commit| commit.starts_with(cell));
-        let (found, rebuilt) = since(&text(was), &text(now), &layout, &rows, known);
+        let (found, rebuilt) = since(&text(was), &text(now), &layout, &rows, known, others_stay);
         (found, rebuilt.strip_prefix(HEADER).unwrap().to_owned())
     }
 
@@ -121,21 +123,29 @@ mod tests {
     fn rows_of_others_stay_and_those_that_claim_an_experiment_go() {
         let (a, b) = ("aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb");
         let (mine, more) = ("cccccccc\t3\t1\trejected\tby hand", "dddddddd\t0.1\t1\timproved\tmore");
-        let found = |lost, false_rows, foreign, reordered| Since { lost, false_rows, foreign, reordered };
+        let (lie, short) = ("aaaaaaaa\t0.1\t1\timproved\ta", "bbbbbbb\t0.1\t1\timproved\tb");
+        let found = |lost, false_rows: &[&str], foreign, reordered| Since {
+            lost,
+            false_rows: false_rows.iter().map(|&row| row.to_owned()).collect(),
+            foreign,
+            reordered,
+        };
         for (was, now, expected, text) in [
-            (vec![a], vec![a], found(0, 0, 0, false), vec![a]),
-            (vec![a], vec![a, b, more], found(0, 0, 1, false), vec![a, b, more]),
-            (vec![a, mine], vec![a], found(1, 0, 0, false), vec![a, mine]),
-            (vec![a], vec!["aaaaaaaa\t0.1\t1\timproved\ta"], found(1, 1, 0, false), vec![a]),
-            (vec![a], vec![a, a], found(0, 1, 0, false), vec![a]),
-            (vec![a], vec![a, "bbbbbbb\t0.1\t1\timproved\tb"], found(0, 1, 0, false), vec![a]),
-            (vec![a, mine], vec![mine, b, a], found(0, 0, 0, true), vec![a, mine, b]),
-            (vec![a], vec![a, "what is this?"], found(0, 0, 1, false), vec![a, "what is this?"]),
-            (vec![a], vec!["what is this?"], found(1, 1, 0, false), vec![a]),
+            (vec![a], vec![a], found(0, &[], 0, false), vec![a]),
+            (vec![a], vec![a, b, more], found(0, &[], 1, false), vec![a, b, more]),
+            (vec![a, mine], vec![a], found(1, &[], 0, false), vec![a, mine]),
+            (vec![a], vec![lie], found(1, &[lie], 0, false), vec![a]),
+            (vec![a], vec![a, a], found(0, &[a], 0, false), vec![a]),
+            (vec![a], vec![a, short], found(0, &[short], 0, false), vec![a]),
+            (vec![a, mine], vec![mine, b, a], found(0, &[], 0, true), vec![a, mine, b]),
+            (vec![a], vec![a, "what is this?"], found(0, &[], 1, false), vec![a, "what is this?"]),
+            (vec![a], vec!["what is this?"], found(1, &["what is this?"], 0, false), vec![a]),
         ] {
-            let (since, rebuilt) = compare(&was, &now);
+            let (since, rebuilt) = compare(&was, &now, true);
             let rows: String = text.iter().map(|row| format!("{row}\n")).collect();
             assert_eq!((since, rebuilt), (expected, rows), "{now:?}");
         }
+        let (since, rebuilt) = compare(&[a, mine], &[a, mine, b, more, "# mine"], false);
+        assert_eq!((since, rebuilt), (found(0, &[more, "# mine"], 0, false), format!("{a}\n{mine}\n{b}\n")));
     }
 }

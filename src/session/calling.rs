@@ -9,7 +9,7 @@ use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::proposing::Proposed;
 use super::rework::Task;
-use crate::agent::{self, BUILT_IN_PROGRAM, Briefing, Call, Proposal};
+use crate::agent::{self, Briefing, Call, Proposal};
 use crate::crash;
 use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
@@ -19,7 +19,7 @@ use crate::state::{OpenExperiment, read_at_most, write_unsynced};
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
 
-/// How large program.md may be, in bytes; the built-in one has some six thousand.
+/// How large program.md may be, in bytes.
 const LARGEST_PROGRAM: u64 = 1 << 20;
 
 /// What a call of the agent left in the working tree.
@@ -82,8 +82,9 @@ impl Session<'_> {
         self.recall()?;
         let called = self.call_agent(call, id, base, repeated).await?;
         crash::point("proposing.agent_over");
+        let mut rows = 0;
         if !matches!(called, Called::Detached) {
-            self.end_watch()?;
+            rows = self.end_watch()?;
             self.run_folder(id)?;
             self.put_untracked_back()?;
         }
@@ -119,6 +120,8 @@ impl Session<'_> {
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
             ended_after: (exit.timed_out && !cut_short).then_some(self.contract.agent_timeout.as_secs_f64()),
+            commits: self.commits_made(base)?,
+            rows,
         };
         let proposal = match Proposal::read(&call.proposal()) {
             Ok(proposal) => proposal,
@@ -131,6 +134,22 @@ impl Session<'_> {
         // They are worth keeping whatever becomes of the change.
         self.add_ideas(id, &proposal.ideas)?;
         Ok(Left::Work(Box::new(Work { exit, cut_short, proposal, said })))
+    }
+
+    /// How many commits an agent made on the base, where they are more than the one that can become the experiment's.
+    fn commits_made(&mut self, base: &CommitId) -> Result<u32, SessionError> {
+        const MOST: u32 = 1000;
+        let mut commit = self.reclaim_branch(base)?;
+        let mut made = 0;
+        while commit != *base && made < MOST {
+            made += 1;
+            match self.repo.parents(&commit)?.into_iter().next() {
+                Some(parent) => commit = parent,
+                // It went elsewhere: nothing of that was made on the base.
+                None => return Ok(0),
+            }
+        }
+        Ok(if made > 1 { made } else { 0 })
     }
 
     /// Whether the working tree differs from the one that the agent was given.
@@ -182,7 +201,7 @@ impl Session<'_> {
             failed_log: &failed_log,
         };
         remove_file(&call.proposal())?;
-        write_unsynced(&call.prompt(), agent::prompt(&program, &briefing).as_bytes())?;
+        write_unsynced(&call.prompt(), agent::prompt(program.as_deref(), &briefing).as_bytes())?;
         let baseline = self.history.baseline().and_then(|record| record.metric.number());
         let best = self.history.best().map(|(_, number)| number);
         let env = agent::variables(
@@ -228,19 +247,19 @@ impl Session<'_> {
         }
     }
 
-    /// What the agent is to do, in the repository's words or the built-in ones.
-    fn program(&mut self) -> Result<String, SessionError> {
+    /// The repository's goals and constraints, where it has any.
+    fn program(&mut self) -> Result<Option<String>, SessionError> {
         let path = self.repo.worktree().join("program.md");
         let read = read_at_most(&path, LARGEST_PROGRAM)
             .and_then(|bytes| String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error)));
         match read {
-            Ok(program) => Ok(program),
+            Ok(program) => Ok(Some(program)),
             Err(error) => {
                 if error.kind() != ErrorKind::NotFound {
-                    let detail = format!("{} is passed over for the built-in program: {error}", path.display());
+                    let detail = format!("left {} out of the prompt: {error}", path.display());
                     self.emit(Event::Notice { detail })?;
                 }
-                Ok(BUILT_IN_PROGRAM.to_owned())
+                Ok(None)
             }
         }
     }

@@ -198,7 +198,7 @@ impl Session<'_> {
             name,
             command: command.to_owned(),
             cwd: self.repo.worktree().to_owned(),
-            env: run_variables(&self.contract.tag, open.id, folder),
+            env: run_variables(&self.contract.tag, open.id, &self.folder.state(), folder),
             folder: folder.to_owned(),
             log,
             log_limit: None,

@@ -191,7 +191,7 @@ impl Session<'_> {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
-            env: run_variables(&contract.tag, open.id, &folder),
+            env: run_variables(&contract.tag, open.id, &self.folder.state(), &folder),
             folder,
             log: log.clone(),
             stdin: None,
@@ -376,10 +376,11 @@ pub(super) fn metric_file_stamp(source: &MetricSource, root: &Path) -> Option<St
 }
 
 /// The variables that the measuring command and the guards get.
-pub(super) fn run_variables(tag: &Tag, id: u32, folder: &Path) -> Vec<(String, String)> {
+pub(super) fn run_variables(tag: &Tag, id: u32, state: &Path, folder: &Path) -> Vec<(String, String)> {
     vec![
         ("AR_TAG".into(), tag.to_string()),
         ("AR_EXPERIMENT".into(), id.to_string()),
+        ("AR_STATE_DIR".into(), state.to_string_lossy().into_owned()),
         ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
     ]
 }

@@ -13,7 +13,7 @@ use super::open::Session;
 use super::others::{HeldSessions, Others, SESSIONS, is_odd_ref, other_records, tag_of};
 use super::reading::readable_refs;
 use super::running::RUN_FILES;
-use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of};
+use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of, cut};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
 use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, STATE_FILES};
@@ -26,6 +26,10 @@ const REPLACEMENTS: &str = "refs/replace";
 
 /// The size in bytes up to which the newest log is put back.
 const HELD_LOG: u64 = 1024 * 1024;
+
+/// How many rows that are taken out of results.tsv are named, and how many characters of each.
+const ROWS: usize = 3;
+const ROW: usize = 80;
 
 /// How many logs of earlier runs are looked at whenever somebody was at work, the newest ones; all of them when a loop begins
 /// and when it ends.
@@ -85,23 +89,21 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Puts right what somebody changed meanwhile, and says so.
-    pub(super) fn end_watch(&mut self) -> Result<(), SessionError> {
+    /// Puts right what somebody changed meanwhile, and says so. Gives how many rows were taken out of results.tsv.
+    pub(super) fn end_watch(&mut self) -> Result<u32, SessionError> {
         let said = self.put_odd_files_right()?;
         self.heal()?;
         for detail in said {
             self.emit(Event::Notice { detail })?;
         }
-        let Some(watch) = self.watch.take() else { return Ok(()) };
+        let Some(watch) = self.watch.take() else { return Ok(0) };
         self.put_memories_back(watch.who, &watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
         self.put_records_back(&refs)?;
-        if let Some(rows) = &watch.rows {
-            self.put_rows_right(&watch, rows)?;
-        }
+        let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(&watch, rows))?;
         self.name_changed(&watch)?;
         (self.seen.files, self.seen.git) = (watch.files, watch.git);
-        Ok(())
+        Ok(rows)
     }
 
     /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began; gives what is to be
@@ -224,7 +226,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn put_rows_right(&mut self, watch: &Watch, held: &HeldRows) -> Result<(), SessionError> {
+    /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows.
+    fn put_rows_right(&mut self, watch: &Watch, held: &HeldRows) -> Result<u32, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
         let (open, branch) = (self.journal.open.as_ref(), self.contract.tag.branch_ref());
         let mut commits: Vec<CommitId> = open.and_then(|open| open.commit.clone()).into_iter().collect();
@@ -239,18 +242,22 @@ impl Session<'_> {
             records.retain(|record| record.metric.name == contract.metric.name);
             records
         };
-        let mended = self.ledger.mend_since(held, records, &commits, &self.folder.state())?;
+        let mended = self.ledger.mend_since(held, records, &commits, !self.is_agent_at_work(), &self.folder.state())?;
         for trouble in others?.troubles {
             self.tell_trouble(trouble)?;
         }
-        let Some((Since { lost, false_rows, foreign, reordered }, kept)) = mended else { return Ok(()) };
-        let rows = |count: usize| count_of(u32::try_from(count).unwrap_or(u32::MAX), "row");
+        let Some((Since { lost, false_rows, foreign, reordered }, kept)) = mended else { return Ok(0) };
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let rows = |count: usize| count_of(number(count), "row");
         let mut what = Vec::new();
         if lost > 0 {
             what.push(format!("{} changed or gone, put back", rows(lost)));
         }
-        if false_rows > 0 {
-            what.push(format!("{} that no experiment has, taken out", rows(false_rows)));
+        if !false_rows.is_empty() {
+            let named: Vec<_> = false_rows.iter().take(ROWS).map(|row| format!("\"{}\"", cut(row, ROW))).collect();
+            let more = if false_rows.len() > ROWS { ", …" } else { "" };
+            let count = rows(false_rows.len());
+            what.push(format!("{count} that no experiment has, taken out: {}{more}", named.join(", ")));
         }
         if reordered {
             what.push("rows in another order, put back".to_owned());
@@ -260,7 +267,8 @@ impl Session<'_> {
         }
         let kept = kept.map_or(String::new(), |kept| format!("; what it was is {}", kept.display()));
         let detail = format!("results.tsv was changed while {} was at work: {}{kept}", watch.who, what.join(", "));
-        self.emit(Event::Notice { detail })
+        self.emit(Event::Notice { detail })?;
+        Ok(number(false_rows.len()))
     }
 
     /// Says which of the files changed that are left as they are.
@@ -370,12 +378,12 @@ impl Session<'_> {
         let hooks = hooks.filter(|hook| hook.extension() != Some("sample".as_ref()));
         let coming = RUN_FILES.iter().map(|name| self.folder.run(id).join(name));
         let all = ["config", "config.worktree"].iter().map(|name| git.join(name)).chain(hooks);
-        let coming = coming.filter(|_| self.watches_run_to_come());
+        let coming = coming.filter(|_| self.is_agent_at_work());
         all.chain(coming).filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))).collect()
     }
 
-    /// Whether the run of the open experiment is yet to come: an agent is at work.
-    fn watches_run_to_come(&self) -> bool {
+    /// Whether an agent is at work, and the run of the open experiment is yet to come.
+    fn is_agent_at_work(&self) -> bool {
         self.journal.phase == Phase::Proposing
     }
 }

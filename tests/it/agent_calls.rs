@@ -95,6 +95,52 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
 }
 
 #[test]
+fn the_protocol_comes_first_and_program_md_after_it_as_goals_and_constraints() {
+    let repo = training_repo();
+    let own = "# Tuning\n\nMake it small. LOOP FOREVER: commit, run, log, reset.";
+    repo.write("program.md", own);
+    repo.commit_all("goals");
+    run(&repo, &["change", "change"], 2, &[]).ok();
+    let prompt = fs::read_to_string(repo.outside().join("prompt-1")).unwrap();
+    let places: Vec<_> = [
+        "# Research protocol\n",
+        "\n# Goals and constraints of this repository\n",
+        "disagrees with the protocol above, the protocol holds",
+        own,
+        "\n## The contract\n",
+        "\n## Where the session stands\n",
+        "\nMake the change for experiment 1, then exit.",
+    ]
+    .iter()
+    .map(|part| prompt.find(part).unwrap_or_else(|| panic!("{part}: {prompt}")))
+    .collect();
+    assert!(places[0] == 0 && places.is_sorted(), "{places:?}: {prompt}");
+
+    // The protocol is not repeated where the repository has taken it over, and what is added to it counts.
+    let protocol = include_str!("../../program.md");
+    for (program, goals) in [(protocol.to_owned(), false), (format!("{protocol}\nMake it small.\n"), true)] {
+        let repo = training_repo();
+        repo.write("program.md", program);
+        repo.commit_all("goals");
+        run(&repo, &["change"], 1, &[]).ok();
+        let prompt = fs::read_to_string(repo.outside().join("prompt-1")).unwrap();
+        assert_eq!(prompt.matches("# Research protocol").count(), 1, "{prompt}");
+        assert_eq!(prompt.contains("# Goals and constraints"), goals, "{prompt}");
+    }
+}
+
+#[test]
+fn several_commits_of_one_call_are_one_change_and_the_next_prompt_says_so() {
+    let repo = training_repo();
+    let commit = "change; git commit --quiet --all -m one; echo '# more' >> train.sh; git commit --quiet --all -m two";
+    run(&repo, &[commit, "change; git commit --quiet --all -m three", "change"], 3, &[]).ok();
+    let words = "The last call made 2 commits. They counted as one change: make one change, and do not commit.";
+    assert!(told(&repo, 2).contains(words), "{}", told(&repo, 2));
+    assert!(!told(&repo, 3).contains("The last call made"), "{}", told(&repo, 3));
+    assert_eq!(repo.read("results.tsv").lines().count(), 5);
+}
+
+#[test]
 fn an_agent_that_was_called_for_one_change_is_told_to_exit_and_not_to_drive() {
     let repo = training_repo();
     let ar_itself = env!("CARGO_BIN_EXE_ar");
@@ -103,8 +149,8 @@ fn an_agent_that_was_called_for_one_change_is_told_to_exit_and_not_to_drive() {
     run(&repo, &[&step], 1, &[]).ok();
     let read = |name: &str| fs::read_to_string(repo.outside().join(name)).unwrap();
     assert!(read("brief").ends_with("Make the change for experiment 1, then exit.\n"), "{}", read("brief"));
-    let expected = "error: the loop has called you for one change, and takes it when you exit\n\
-                    hint: edit the files, describe the change in $AR_PROPOSAL, and exit\n1\n";
+    let expected = "error: cannot call `ar try` inside experiment 1 of the loop\n\
+                    hint: edit the files, describe the change in $AR_PROPOSAL, then exit: `ar` does the rest\n1\n";
     assert_eq!(read("refused"), expected);
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
 }

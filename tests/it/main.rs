@@ -35,6 +35,7 @@ mod hooks;
 mod hostile;
 mod hostile_agent;
 mod ideas;
+mod inside;
 mod interrupt;
 mod keep_logs;
 mod kill;

@@ -70,11 +70,13 @@ pub(super) fn measured(repo: &TestRepo) -> String {
     text
 }
 
+/// State files without times, and without what the agent did beside its work.
 fn timeless(text: &str) -> String {
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>().map(|document| {
         let mut document = document.unwrap();
         let fields = document.as_object_mut().unwrap();
-        for name in ["ts", "last_seen", "worktree", "created", "agent", "hash"] {
+        // What the last call did by itself is told to the next, and named.
+        for name in ["ts", "last_seen", "worktree", "created", "agent", "hash", "last_call"] {
             fields.remove(name);
         }
         format!("{document}\n")

@@ -15,7 +15,7 @@ fn pipe(repo: &TestRepo, path: &str) {
 #[test]
 fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
     let (repo, _) = assert_undone(&[
-        ("mkfifo program.md", "program.md is passed over for the built-in program: it is no regular file"),
+        ("mkfifo program.md", "program.md out of the prompt: it is no regular file"),
         ("mkfifo .gitignore", ".gitignore.replaced"),
         ("mkdir -p src/sub; echo 1 > src/value; mkfifo src/sub/.gitignore", "src/sub/.gitignore.replaced"),
         ("mkfifo .gitattributes .gitmodules", ".gitattributes.replaced"),

@@ -32,15 +32,31 @@ fn rows_that_the_agent_changes_deletes_or_makes_up_are_put_right_and_named() {
 }
 
 #[test]
-fn a_row_of_somebody_elses_stays_and_is_named() {
+fn rows_that_the_agent_adds_are_taken_out_and_named_and_the_next_prompt_says_so() {
     let honest = repo();
     session(&honest, &["true", "true"], &[]).ok();
     let hostile = repo();
-    let row = "feedface\t0.5\t1.0\timproved\tby hand";
-    let called = session(&hostile, &[&format!("printf '{row}\\n' >> results.tsv"), "true"], &[]).ok();
-    assert!(said(&called).contains("1 row of others added, left there"), "{called:?}");
-    let rows = hostile.read("results.tsv");
-    assert!(rows.contains(row), "{rows}");
-    hostile.write("results.tsv", rows.replace(&format!("{row}\n"), ""));
+    let row = "feedface\t0.5\t1.0\timproved\tby the agent";
+    let next = "cp $AR_PROMPT ../prompt";
+    let called = session(&hostile, &[&format!("printf '{row}\\n# mine\\n' >> results.tsv"), next], &[]).ok();
+    let named = format!("2 rows that no experiment has, taken out: \"{}\", \"# mine\"", row.replace('\t', " "));
+    assert!(said(&called).contains(&named), "{called:?}");
+    assert!(hostile.read("results.tsv.before-repair").contains(row));
+    let prompt = std::fs::read_to_string(hostile.outside().join("prompt")).unwrap();
+    assert!(prompt.contains("The last call wrote 2 rows into results.tsv. `ar` removed them"), "{prompt}");
     assert_eq!(measured(&hostile), measured(&honest), "{called:?}");
+}
+
+#[test]
+fn a_row_that_somebody_else_adds_while_no_agent_is_at_work_stays() {
+    let repo = repo();
+    let row = "feedface\t0.5\t1.0\timproved\tby hand";
+    repo.write(
+        "eval.sh",
+        format!("[ $AR_EXPERIMENT = 0 ] || printf '{row}\\n' >> results.tsv; echo val_bpb: $(cat src/value)\n"),
+    );
+    repo.commit_all("a command that writes a row");
+    let called = session(&repo, &["true"], &[]).ok();
+    assert!(said(&called).contains("1 row of others added, left there"), "{called:?}");
+    assert!(repo.read("results.tsv").contains(row), "{}", repo.read("results.tsv"));
 }
