@@ -1,10 +1,11 @@
 //! The pages in `docs/` name what is really written.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::cli::sources;
 use crate::run_loop::training_repo;
 use crate::support::ar;
 
@@ -46,17 +47,113 @@ fn the_page_of_formats_names_every_field_of_a_record_and_of_the_files_beside_it(
     }
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All pages of the book.
+fn book() -> Vec<PathBuf> {
+    let files = sources(&root().join("docs"));
+    files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect()
+}
+
+/// The pages in the root and those of the book.
+fn all_pages() -> Vec<PathBuf> {
+    let names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    names.iter().map(|name| root().join(name)).chain(book()).collect()
+}
+
+/// A page without its blocks of code.
+fn prose(text: &str) -> String {
+    let mut in_code = false;
+    let outside = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        !fence && !in_code
+    });
+    outside.collect::<Vec<_>>().join("\n")
+}
+
+/// The anchor that mdBook and others give a heading.
+fn anchor(heading: &str) -> String {
+    let letters = heading.to_lowercase().replace(' ', "-");
+    letters.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
+}
+
+fn anchors(text: &str) -> Vec<String> {
+    let headings = prose(text);
+    let headings = headings.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| anchor(line.trim_start_matches('#').trim())).collect()
+}
+
+/// Where the links of a page lead, in either form.
+fn links(text: &str) -> Vec<String> {
+    let text = prose(text);
+    let inline = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
+    let listed = text.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: ").map(|(_, link)| link));
+    inline.chain(listed).map(str::to_owned).collect()
+}
+
 #[test]
-fn no_page_leads_to_a_file_that_is_not_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let pages = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    for path in pages.chain([root.join("README.md"), root.join("ARCHITECTURE.md")]) {
+fn every_link_leads_to_a_page_and_a_heading() {
+    let mut seen = 0;
+    for path in all_pages() {
         let text = fs::read_to_string(&path).unwrap();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link)) {
-            let file = link.split('#').next().unwrap_or_default();
-            if !file.is_empty() && !file.contains("://") {
-                assert!(path.parent().unwrap().join(file).exists(), "{} leads to {link}", path.display());
-            }
+        for link in links(&text).iter().filter(|link| !link.contains("://")) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            assert!(target.exists(), "{} leads to {link}", path.display());
+            let known = heading.is_empty() || anchors(&fs::read_to_string(&target).unwrap()).contains(&heading.into());
+            assert!(known, "{} leads to {link}: no such heading", path.display());
+            // The book has its own pages alone.
+            let book = root().join("docs");
+            let inside = target.canonicalize().unwrap().starts_with(&book);
+            assert!(inside || !path.starts_with(&book), "{} leaves the book: {link}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "only {seen} links found");
+}
+
+#[test]
+fn the_summary_lists_every_page_of_the_book() {
+    let listed = links(&page("SUMMARY.md"));
+    for path in book() {
+        let name = path.strip_prefix(root().join("docs")).unwrap().to_str().unwrap();
+        assert!(name == "SUMMARY.md" || listed.iter().any(|link| link == name), "docs/SUMMARY.md lacks {name}");
+    }
+}
+
+/// The sentences of a page, without code and headings: each item of a list and each cell of a table by itself.
+fn sentences(text: &str) -> Vec<String> {
+    let start = regex::Regex::new(r"^\s*([-*]|\d+\.) ").unwrap();
+    let end = regex::Regex::new(r"[.!?]\s|\|").unwrap();
+    let mut paragraphs = vec![String::new()];
+    for line in prose(text).lines() {
+        if line.trim().is_empty() || line.starts_with(['#', '|']) || start.is_match(line) {
+            paragraphs.push(String::new());
+        }
+        if !line.starts_with('#') {
+            let last = paragraphs.last_mut().unwrap();
+            *last = format!("{last} {}", line.trim());
+        }
+    }
+    paragraphs.iter().flat_map(|paragraph| end.split(paragraph).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn the_pages_are_short_and_so_are_their_sentences() {
+    let text = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let words = text("README.md").split_whitespace().count();
+    assert!(words <= 900, "README.md has {words} words");
+    let architecture = text("ARCHITECTURE.md");
+    assert!(architecture.lines().count() <= 250, "ARCHITECTURE.md has {} lines", architecture.lines().count());
+    let widest = architecture.lines().max_by_key(|line| line.len()).unwrap();
+    assert!(widest.len() <= 160, "{widest}");
+    for path in all_pages() {
+        for sentence in sentences(&fs::read_to_string(&path).unwrap()) {
+            let words = sentence.split_whitespace().count();
+            assert!(words <= 30, "{words} words in {}: {sentence}", path.display());
         }
     }
 }

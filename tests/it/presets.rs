@@ -111,10 +111,10 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
 }
 
 #[test]
-fn the_readme_shows_every_line_that_a_preset_runs() {
-    let readme = include_str!("../../README.md").replace("\\\n", " ");
-    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+fn the_page_of_agents_shows_every_line_that_a_preset_runs() {
+    let page = include_str!("../../docs/guide/agents.md").replace("\\\n", " ");
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for preset in &agent::PRESETS {
-        assert!(readme.contains(&format!("{} # {}", preset.command, preset.name)), "{}", preset.command);
+        assert!(page.contains(&format!("{} # {}", preset.command, preset.name)), "{}", preset.command);
     }
 }
