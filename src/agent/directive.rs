@@ -1,13 +1,60 @@
 //! What a directive says to the agent.
 
+use std::fmt;
+
 use crate::domain::{Directive, Perturbation, cut};
-use crate::rules::{History, near_misses};
+use crate::rules::{History, UNNAMED_LIMIT, near_misses, unnamed_in_a_row};
 
 /// How many near misses are named.
 const NEAR_MISSES: usize = 3;
 
 /// How many characters of a name or a description are shown.
 const SHOWN: usize = 60;
+
+/// Why the agent is asked once more for an experiment that was to go in a new direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AskedAgain {
+    /// It named this direction, which was tried.
+    Repeated(String),
+    /// It named none, as those before it.
+    Unnamed,
+}
+
+impl fmt::Display for AskedAgain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskedAgain::Repeated(direction) => write!(f, "the direction \"{direction}\" was tried before"),
+            AskedAgain::Unnamed => f.write_str("it named no direction"),
+        }
+    }
+}
+
+/// The same in words for the agent.
+pub(super) fn asked_again_text(why: &AskedAgain) -> String {
+    let wrong = match why {
+        AskedAgain::Repeated(direction) => {
+            format!("You named the direction \"{}\", which was tried before.", cut(direction, SHOWN))
+        }
+        AskedAgain::Unnamed => "You named no direction, and this experiment needs a new one.".to_owned(),
+    };
+    format!(
+        "{wrong} Your change was undone and saved. Make one in a direction that is not in the list, and name that \
+         direction in your proposal."
+    )
+}
+
+/// The request for a direction, where many experiments in a row named none.
+pub(super) fn unnamed_text(history: &History) -> String {
+    let unnamed = unnamed_in_a_row(history.records());
+    if unnamed < UNNAMED_LIMIT {
+        return String::new();
+    }
+    format!(
+        "\nThe last {unnamed} experiments named no direction, so nobody can tell which strategies were tried. Name the \
+         direction of this one: one or two words for the strategy, such as `schedule`, as \"direction\" in your proposal \
+         or with `ar try --direction NAME`.\n"
+    )
+}
 
 /// A directive in words for the agent; nothing where it is free.
 pub fn directive_text(directive: Directive, history: &History) -> Option<String> {

@@ -11,7 +11,7 @@ mod prompt;
 mod proposal;
 mod stall;
 
-pub use directive::directive_text;
+pub use directive::{AskedAgain, directive_text};
 pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use launch::{Call, variables};
 pub use memory::Memories;

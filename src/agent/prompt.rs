@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::directive::directive_text;
+use super::directive::{AskedAgain, asked_again_text, directive_text, unnamed_text};
 use super::failure::{Reworked, last_failure, rework_text};
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::stall::last_call_text;
@@ -47,8 +47,8 @@ pub struct Briefing<'a> {
     pub memories: &'a Memories,
     /// How the experiment is to differ from those before it.
     pub directive: Directive,
-    /// The direction that the agent named a moment ago, where it was to be a new one and was not.
-    pub repeated: Option<&'a str>,
+    /// Why the agent is asked once more, where it was asked a moment ago.
+    pub asked_again: Option<&'a AskedAgain>,
     /// The experiment that the agent is called again for; absent for a new one.
     pub reworked: Option<Reworked<'a>>,
     /// The end of the log of the last experiment, where that failed.
@@ -146,13 +146,9 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
     if let Some(words) = directive_text(directive, history) {
         let _ = writeln!(text, "\n## Directive\n\n{words}");
     }
-    if let Some(direction) = briefing.repeated {
-        let _ = writeln!(
-            text,
-            "\nYou named the direction \"{}\", which was tried before. Your change was put back and is kept. Make one in a \
-             direction that is not in the list, and name that.",
-            cut(direction, DIRECTION)
-        );
+    text += &unnamed_text(history);
+    if let Some(why) = briefing.asked_again {
+        let _ = writeln!(text, "\n{}", asked_again_text(why));
     }
     text + &last_call_text(briefing.idle_calls, briefing.last_call)
 }

@@ -19,6 +19,9 @@ const LARGEST: u64 = 1 << 20;
 /// How many ideas are taken from one proposal: more than an agent has that means them.
 const MAX_IDEAS: usize = 20;
 
+/// The fields that hold one text each.
+const TEXTS: [&str; 5] = ["description", "direction", "hypothesis", "expected", "lesson"];
+
 /// The content of `$AR_PROPOSAL`; every field is optional, and one of the wrong shape is passed over.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Proposal {
@@ -36,21 +39,23 @@ pub struct Proposal {
     pub lesson: Option<String>,
     /// Ideas for later experiments.
     pub ideas: Vec<NewIdea>,
+    /// Why the file, or a part of it, was ignored.
+    pub error: Option<String>,
 }
 
 impl Proposal {
-    /// Reads the file; nothing is said where there is none, or one that holds no JSON object.
-    ///
-    /// # Errors
-    ///
-    /// It is no regular file, has more than 1 MiB, or cannot be read.
-    pub fn read(path: &Path) -> io::Result<Self> {
-        let bytes = match read_at_most(path, LARGEST) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Proposal::default()),
-            read => read?,
-        };
-        let content = serde_json::from_slice::<Value>(&bytes);
-        Ok(content.map(|value| Proposal::from_json(&value)).unwrap_or_default())
+    /// Reads the file; an absent or empty one proposes nothing. One that cannot be read, or holds no JSON object, does
+    /// neither and says why in `error`.
+    pub fn read(path: &Path) -> Self {
+        let failed = |error: String| Proposal { error: Some(one_line(&error)), ..Proposal::default() };
+        match read_at_most(path, LARGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Proposal::default(),
+            Err(error) => failed(format!("cannot read it: {error}")),
+            Ok(bytes) if bytes.trim_ascii().is_empty() => Proposal::default(),
+            Ok(bytes) => {
+                Proposal::parse(&bytes).unwrap_or_else(|error| failed(format!("it is not a JSON object: {error}")))
+            }
+        }
     }
 
     /// Reads a text that must hold a JSON object.
@@ -60,7 +65,7 @@ impl Proposal {
     /// It holds something else.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
         let fields: Map<String, Value> = serde_json::from_slice(text)?;
-        Ok(Proposal::from_json(&Value::Object(fields)))
+        Ok(Proposal::from_json(&fields))
     }
 
     /// What it says beside description and direction, as the record keeps it.
@@ -82,11 +87,14 @@ impl Proposal {
     }
 
     /// Takes the known fields of a JSON object.
-    fn from_json(value: &Value) -> Self {
+    fn from_json(value: &Map<String, Value>) -> Self {
         let text = |name: &str| value.get(name).and_then(plain);
         let mut findings: Vec<String> = Vec::new();
         let said =
             value.get("findings").map_or(&[][..], |said| said.as_array().map_or(slice::from_ref(said), Vec::as_slice));
+        let is_wrong =
+            |name: &&str| value.get(*name).is_some_and(|field| matches!(field, Value::Array(_) | Value::Object(_)));
+        let wrong: Vec<&str> = TEXTS.into_iter().filter(is_wrong).collect();
         for finding in said.iter().filter_map(plain) {
             if !findings.contains(&finding) {
                 findings.push(finding);
@@ -104,6 +112,7 @@ impl Proposal {
                 Some(other) => idea(other).into_iter().collect(),
                 None => Vec::new(),
             },
+            error: (!wrong.is_empty()).then(|| format!("not a text: {}", wrong.join(", "))),
         }
     }
 }
@@ -165,15 +174,24 @@ mod tests {
                 NewIdea { text: "deeper".into(), ..NewIdea::default() },
                 NewIdea { text: "wider".into(), direction: Some("7".into()), score: Some(0.5) },
             ],
+            error: Some("not a text: direction".into()),
             ..Proposal::default()
         };
-        assert_eq!(Proposal::read(&path).unwrap(), expected);
-        fs::write(&path, "not json").unwrap();
-        assert_eq!(Proposal::read(&path).unwrap(), Proposal::default());
-        assert_eq!(Proposal::read(&folder.path().join("absent")).unwrap(), Proposal::default());
+        assert_eq!(Proposal::read(&path), expected);
+        assert_eq!(Proposal::read(&folder.path().join("absent")), Proposal::default());
+        for (content, error) in [
+            ("not json", "it is not a JSON object: expected ident at line 1 column 2"),
+            ("[1]", "it is not a JSON object: invalid type: sequence, expected a map at line 1 column 0"),
+            ("{\"description\": \"a \"b\"\"}", "it is not a JSON object: expected `,` or `}` at line 1 column 21"),
+        ] {
+            fs::write(&path, content).unwrap();
+            assert_eq!(Proposal::read(&path), Proposal { error: Some(error.into()), ..Proposal::default() });
+        }
+        fs::write(&path, " \n").unwrap();
+        assert_eq!(Proposal::read(&path), Proposal::default());
         // It takes no room on the disk, and none in memory.
         fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(Proposal::read(&path).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert!(Proposal::read(&path).error.unwrap().starts_with("cannot read it: "));
     }
 
     #[test]

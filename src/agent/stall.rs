@@ -38,6 +38,13 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
         text +=
             &format!("\nThe last call wrote {rows} into results.tsv. `ar` removed them: it writes every row itself.\n");
     }
+    if let Some(error) = &last.proposal_error {
+        text += &format!(
+            "\nThe proposal of the last call was ignored: {}. Write one JSON object to the file named by `$AR_PROPOSAL`; \
+             escape quotes and line breaks within its texts.\n",
+            cut(error, QUESTION)
+        );
+    }
     if idle_calls > 0 {
         let calls = if idle_calls == 1 { "call".into() } else { count_of(idle_calls, "call") };
         text += &format!(

@@ -192,6 +192,9 @@ pub struct Record {
     /// What the agent said about its change beside description and direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Unparsed>,
+    /// Why what the agent said about its change, or a part of it, was ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal_error: Option<String>,
     /// Fields of a newer program, and the contract in the baseline's record.
     #[serde(flatten)]
     pub more: Map<String, Value>,

@@ -20,6 +20,9 @@ pub struct LastCall {
     pub question: Option<String>,
     /// After how many seconds it was ended, if its time was over.
     pub ended_after: Option<f64>,
+    /// Why its proposal, or a part of it, was ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal_error: Option<String>,
     /// How many commits it made, where more than one: they are one change.
     #[serde(skip_serializing_if = "is_zero")]
     pub commits: u32,

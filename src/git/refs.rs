@@ -146,6 +146,14 @@ impl Repo {
         Ok(commit.parent_ids().map(commit_id).collect())
     }
 
+    /// Whether `commit` is `other` or one of its ancestors; not where a history that is not whole does not show it.
+    pub fn leads_to(&self, commit: &CommitId, other: &CommitId) -> Result<bool> {
+        let commit = object_id(commit)?;
+        let other = object_id(other)?;
+        Ok(commit == other
+            || self.gix.merge_base(commit, other).is_ok_and(|base| base.is_some_and(|base| base == commit)))
+    }
+
     /// The subject of a commit: its message up to the first empty line, on one line.
     pub fn subject(&self, commit: &CommitId) -> Result<String> {
         let commit = self.find_commit(commit)?;

@@ -3,6 +3,15 @@
 use super::History;
 use crate::domain::{Outcome, Record, TriedDirection};
 
+/// How many experiments in a row may name no direction before the agent is asked for one.
+pub const UNNAMED_LIMIT: u32 = 10;
+
+/// How many of the newest experiments in a row name no direction.
+pub fn unnamed_in_a_row(records: &[Record]) -> u32 {
+    let unnamed = records.iter().rev().take_while(|record| record.id != 0 && record.direction.is_none());
+    u32::try_from(unnamed.count()).unwrap_or(u32::MAX)
+}
+
 /// Whether two names mean the same direction: case, spaces and punctuation do not matter.
 pub fn same_direction(one: &str, other: &str) -> bool {
     one == other || letters(one).eq(letters(other))

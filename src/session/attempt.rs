@@ -192,6 +192,7 @@ impl Session<'_> {
             agent: open.agent.clone(),
             imported: None,
             proposal: Some(&open.proposal).filter(|said| !said.is_empty()).and_then(|said| Unparsed::of(said).ok()),
+            proposal_error: open.proposal_error.clone(),
             more,
         })
     }

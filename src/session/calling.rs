@@ -9,11 +9,11 @@ use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::proposing::Proposed;
 use super::rework::Task;
-use crate::agent::{self, Briefing, Call, Proposal};
+use crate::agent::{self, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
 use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
-use crate::rules::question;
+use crate::rules::{described, question};
 use crate::state::{OpenExperiment, read_at_most, write_unsynced};
 
 /// What the job of the agent is called.
@@ -40,6 +40,8 @@ pub(super) struct Work {
     pub(super) proposal: Proposal,
     /// Its last line of output.
     pub(super) said: Option<String>,
+    /// The last line of its output that can describe the change.
+    pub(super) described: Option<String>,
 }
 
 /// How one call of the agent ended.
@@ -69,18 +71,18 @@ impl Called {
 }
 
 impl Session<'_> {
-    /// Calls the agent for the open experiment and looks at what it left. `repeated` is the direction that it named before,
-    /// where it is asked once more.
+    /// Calls the agent for the open experiment and looks at what it left. `asked_again` says why, where it is asked once
+    /// more.
     pub(super) async fn ask_agent(
         &mut self,
         call: &Call,
         open: &OpenExperiment,
-        repeated: Option<&str>,
+        asked_again: Option<&AskedAgain>,
     ) -> Result<Left, SessionError> {
         let (id, base) = (open.id, &open.base);
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
         self.recall()?;
-        let called = self.call_agent(call, id, base, repeated).await?;
+        let called = self.call_agent(call, id, base, asked_again).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if !matches!(called, Called::Detached) {
@@ -122,18 +124,23 @@ impl Session<'_> {
             ended_after: (exit.timed_out && !cut_short).then_some(self.contract.agent_timeout.as_secs_f64()),
             commits: self.commits_made(base)?,
             rows,
+            proposal_error: None,
         };
-        let proposal = match Proposal::read(&call.proposal()) {
-            Ok(proposal) => proposal,
-            Err(error) => {
-                let path = call.proposal();
-                self.emit(Event::Notice { detail: format!("{} is passed over: {error}", path.display()) })?;
-                Proposal::default()
-            }
-        };
+        let proposal = self.read_proposal(call)?;
         // They are worth keeping whatever becomes of the change.
         self.add_ideas(id, &proposal.ideas)?;
-        Ok(Left::Work(Box::new(Work { exit, cut_short, proposal, said })))
+        Ok(Left::Work(Box::new(Work { exit, cut_short, proposal, said, described: described(&words) })))
+    }
+
+    /// What the agent says about its change. What of it is ignored is told, also in the next prompt.
+    fn read_proposal(&mut self, call: &Call) -> Result<Proposal, SessionError> {
+        let path = call.proposal();
+        let proposal = Proposal::read(&path);
+        if let Some(error) = &proposal.error {
+            self.emit(Event::Notice { detail: format!("ignored {}: {error}", path.display()) })?;
+            self.journal.last_call.proposal_error = Some(error.clone());
+        }
+        Ok(proposal)
     }
 
     /// How many commits an agent made on the base, where they are more than the one that can become the experiment's.
@@ -180,7 +187,7 @@ impl Session<'_> {
         call: &Call,
         id: u32,
         base: &CommitId,
-        repeated: Option<&str>,
+        asked_again: Option<&AskedAgain>,
     ) -> Result<Called, SessionError> {
         let contract = self.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
@@ -196,7 +203,7 @@ impl Session<'_> {
             last_call: &self.journal.last_call,
             memories: &self.memories,
             directive: self.directive(),
-            repeated,
+            asked_again,
             reworked: task.as_ref().map(Task::told),
             failed_log: &failed_log,
         };

@@ -6,10 +6,12 @@ use super::error::SessionError;
 use super::failed_log::last_failed_log;
 use super::open::Session;
 use super::reading::{SessionView, no_session, refuse_changed};
-use crate::agent::{self, Briefing, Proposal};
+use crate::agent::{self, AskedAgain, Briefing, Proposal};
 use crate::domain::{Contract, Directive, Event, Rung, StopReason};
-use crate::rules::{History, Turn, climb, climb_all, directions_tried, same_direction};
-use crate::state::Journal;
+use crate::rules::{
+    History, Turn, UNNAMED_LIMIT, climb, climb_all, directions_tried, same_direction, unnamed_in_a_row,
+};
+use crate::state::{Journal, OpenExperiment};
 
 impl Session<'_> {
     /// What the next experiment is told.
@@ -45,6 +47,26 @@ impl Session<'_> {
     pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
         let stops = std::mem::take(&mut self.journal.stops_for_flag);
         stops.then(|| StopReason::Flagged { after: self.last_id(), tried: directions_tried(self.history.records()) })
+    }
+
+    /// Why the agent is asked once more for the open experiment: a new direction was asked for, and its proposal names one
+    /// that was tried, or none as those before it. A call that changed nothing is not asked again for want of a name.
+    pub(super) fn asked_again(
+        &mut self,
+        proposal: &Proposal,
+        open: &OpenExperiment,
+    ) -> Result<Option<AskedAgain>, SessionError> {
+        if self.names_no_direction(proposal) {
+            return Ok(self.has_worked(open)?.then_some(AskedAgain::Unnamed));
+        }
+        Ok(self.repeated_direction(proposal).map(AskedAgain::Repeated))
+    }
+
+    /// Whether a proposal names no direction although a new one was asked for, as those before it did not.
+    pub(super) fn names_no_direction(&self, proposal: &Proposal) -> bool {
+        proposal.direction.is_none()
+            && self.directive().wants_new_direction()
+            && unnamed_in_a_row(self.history.records()) >= UNNAMED_LIMIT
     }
 
     /// The direction that a proposal names although it was tried and a new one was asked for.
@@ -84,7 +106,7 @@ impl SessionView {
             last_call: &last_call,
             memories: &self.memories(rung.directive.wants_new_direction(), now),
             directive: rung.directive,
-            repeated: None,
+            asked_again: None,
             reworked: None,
             failed_log: &last_failed_log(&self.folder, &self.history),
         };

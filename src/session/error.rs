@@ -126,6 +126,8 @@ pub enum SessionError {
     NothingToTry,
     #[error("the direction \"{direction}\" was tried before, and a new one is wanted; tried: {}", cut(tried).join(", "))]
     RepeatedDirection { direction: String, tried: Vec<String> },
+    #[error("a new direction is wanted, and this change names none")]
+    UnnamedDirection,
     #[error("experiment {0} of this session is still open")]
     StillOpen(u32),
     #[error("experiment {id} of session {tag} is still open in this working tree")]
@@ -346,6 +348,10 @@ impl SessionError {
             SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),
             SessionError::RepeatedDirection { .. } => {
                 "nothing was recorded; name another with --direction, or call it again as it is to try this one".into()
+            }
+            SessionError::UnnamedDirection => {
+                "nothing was recorded; run `ar try` again with --direction NAME, or as it is to try it without a name"
+                    .into()
             }
             SessionError::StillOpen(_) => "ar try --continue".into(),
             SessionError::OtherOpen { tag, .. } => format!("ar resume {tag}"),

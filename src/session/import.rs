@@ -175,6 +175,7 @@ impl Maker<'_> {
                 commit_known,
             }),
             proposal: None,
+            proposal_error: None,
             more: Map::new(),
         })
     }

@@ -5,9 +5,9 @@ use super::error::SessionError;
 use super::open::Session;
 use crate::agent::Call;
 use crate::crash;
-use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, one_line};
+use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, Record, one_line};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
-use crate::rules::{Turn, stall};
+use crate::rules::{Turn, has_words, stall};
 use crate::state::{ITERATIONS, Iteration, OpenExperiment};
 
 /// What a call of the agent came to.
@@ -28,7 +28,7 @@ pub(super) enum Proposed {
 
 impl Session<'_> {
     /// Calls the agent and commits what it changed. It is called once, and once more when it was to go in a new direction
-    /// and names one that was tried.
+    /// and names one that was tried, or none.
     pub(super) async fn propose(&mut self) -> Result<Proposed, SessionError> {
         let id = self.history.next_id();
         let base = self.tip();
@@ -43,27 +43,27 @@ impl Session<'_> {
             Left::Work(work) => *work,
             Left::Nothing(proposed) => return Ok(proposed),
         };
-        if let Some(repeated) = self.repeated_direction(&work.proposal) {
-            let detail = format!("the direction \"{repeated}\" was tried before; the agent is asked once more");
-            self.emit(Event::Notice { detail })?;
+        if let Some(why) = self.asked_again(&work.proposal, &open)? {
+            self.emit(Event::Notice { detail: format!("{why}; the agent is asked once more") })?;
             self.reset_to(&base, id)?;
             crash::point("proposing.repeat_put_back");
             self.remember_untracked()?;
             let seconds = work.exit.seconds;
-            work = match self.ask_agent(&call, &open, Some(&repeated)).await? {
+            work = match self.ask_agent(&call, &open, Some(&why)).await? {
                 Left::Work(work) => *work,
                 Left::Nothing(proposed) => return Ok(proposed),
             };
             work.exit.seconds += seconds;
         }
-        let Work { exit, cut_short, proposal, said } = work;
+        let Work { exit, cut_short, proposal, said, described } = work;
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
+        open.proposal_error = proposal.error.clone();
         self.note_offer(&mut open);
         open.agent = self.agent_call(exit.seconds);
         // A call that was cut short is made again, and counts once.
         self.journal.iteration += 1;
-        let texts = Texts { own: proposal.description.clone(), fallback: said.clone() };
+        let texts = Texts { own: proposal.description.clone(), fallback: described };
         let known = self.known_untracked()?;
         let committed = self.commit_change(&mut open, &known, texts)?;
         crash::point("proposing.change_committed");
@@ -114,7 +114,7 @@ impl Session<'_> {
         let made_by_agent = tip != open.base
             && self.repo.parents(&tip)? == [open.base.clone()]
             && self.repo.tree_of(&tip)? == change.tree();
-        let subject = if tip == open.base { None } else { Some(self.repo.subject(&tip)?) };
+        let subject = self.subject_of_call(&tip, &open.base)?;
         let stat = self.repo.proposal_stat(&open.base, &change)?;
         open.description = texts.choose(subject, || describe(&change, stat));
         let (commit, unsynced) = if made_by_agent {
@@ -132,6 +132,15 @@ impl Session<'_> {
         crash::point("committing.branch_advanced");
         self.repo.adopt_index(change)?;
         Ok(Some(commit))
+    }
+
+    /// The subject of the commit that an agent left at the tip of the branch; nothing where it made none in this call, but
+    /// went back to an older one.
+    fn subject_of_call(&self, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
+        let is_recorded =
+            |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
+        let is_old = self.history.records().iter().any(is_recorded) || self.repo.leads_to(tip, base)?;
+        Ok(if is_old { None } else { Some(self.repo.subject(tip)?) })
     }
 
     /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; returns its tip.
@@ -192,16 +201,16 @@ impl Session<'_> {
 pub(super) struct Texts {
     /// What the proposal file or the user says.
     pub(super) own: Option<String>,
-    /// The agent's last line of output.
+    /// The last line of the agent's output that can describe the change.
     pub(super) fallback: Option<String>,
 }
 
 impl Texts {
-    /// The proposal's words, else the subject of a commit that the agent made, else its last line of output, else the
-    /// size of the change.
+    /// The proposal's words, else the subject of a commit that the agent made, else a line of its output, else the size of
+    /// the change.
     pub(super) fn choose(self, subject: Option<String>, describe: impl FnOnce() -> String) -> String {
         let given = [self.own, subject, self.fallback].into_iter().flatten();
-        given.map(|text| one_line(&text)).find(|text| !text.is_empty()).unwrap_or_else(describe)
+        given.map(|text| one_line(&text)).find(|text| has_words(text)).unwrap_or_else(describe)
     }
 }
 

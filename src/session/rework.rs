@@ -86,6 +86,7 @@ impl Session<'_> {
             agent.seconds += exit.seconds;
         }
         open.direction = proposal.direction.clone().or(open.direction);
+        open.proposal_error = proposal.error.clone().or(open.proposal_error);
         add_said(&mut open.proposal, proposal.more());
         let known = self.known_untracked()?;
         let tree = self.repo.propose(&open.base, &known)?.tree();

@@ -31,7 +31,7 @@ impl Session<'_> {
     ///
     /// # Errors
     ///
-    /// Under a pivot a proposal that names a direction which was tried is refused once; nothing is recorded then.
+    /// Under a pivot a proposal that names a direction which was tried, or none, is refused once; nothing is recorded then.
     pub async fn try_once(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
         self.goes_on = true;
         let tried = self.try_change(proposal, wait).await;
@@ -53,7 +53,7 @@ impl Session<'_> {
             return self.or_take_back(Err(SessionError::AtCap(limit)));
         }
         let attempted = if self.history.baseline().is_some() {
-            self.refuse_repeated_direction(&proposal)?;
+            self.refuse_direction(&proposal)?;
             let open = self.commit_working_tree(proposal)?;
             self.finish_attempt(open, deadline).await?
         } else {
@@ -91,18 +91,24 @@ impl Session<'_> {
         self.attempt_aside(deadline).await
     }
 
-    /// Refuses a direction that was tried where a new one is wanted; of the same experiment only once, since a repeat costs
-    /// less than an agent that has no other.
-    fn refuse_repeated_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
+    /// Refuses a direction that was tried, or none, where a new one is wanted; of the same experiment only once, since a
+    /// repeat costs less than an agent that has no other.
+    fn refuse_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
         let next = Some(self.history.next_id());
         if self.journal.refused_direction_of == next {
             return Ok(());
         }
-        let Some(direction) = self.repeated_direction(proposal) else { return Ok(()) };
+        let refusal = match self.repeated_direction(proposal) {
+            Some(direction) => {
+                let tried = directions_tried(self.history.records()).into_iter().map(|tried| tried.direction).collect();
+                SessionError::RepeatedDirection { direction, tried }
+            }
+            None if self.names_no_direction(proposal) => SessionError::UnnamedDirection,
+            None => return Ok(()),
+        };
         self.journal.refused_direction_of = next;
         self.write_journal()?;
-        let tried = directions_tried(self.history.records()).into_iter().map(|tried| tried.direction).collect();
-        Err(SessionError::RepeatedDirection { direction, tried })
+        Err(refusal)
     }
 
     /// Commits the change in the working tree as the next experiment.
@@ -110,6 +116,7 @@ impl Session<'_> {
         let mut open = OpenExperiment::new(self.history.next_id(), self.tip(), self.now());
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
+        open.proposal_error = proposal.error.clone();
         let known = self.known_untracked()?;
         self.journal.iteration += 1;
         self.journal.last_call = LastCall::default();

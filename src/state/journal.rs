@@ -65,6 +65,9 @@ pub struct OpenExperiment {
     /// What the agent said about its change beside description and direction.
     #[serde(default)]
     pub proposal: Map<String, Value>,
+    /// Why what the agent said, or a part of it, was ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal_error: Option<String>,
     /// The versions of its change that were run and reworked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Version>,
@@ -94,6 +97,7 @@ impl OpenExperiment {
             refused: None,
             fingerprint: None,
             proposal: Map::new(),
+            proposal_error: None,
             versions: Vec::new(),
             draft: None,
             more: Map::new(),

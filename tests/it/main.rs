@@ -52,6 +52,7 @@ mod presets;
 mod recovery;
 mod report;
 mod run_loop;
+mod said;
 mod settings;
 mod shell;
 mod status;

@@ -1,0 +1,143 @@
+//! Which of an agent's closing words describe its change.
+
+use super::question;
+use crate::domain::one_line;
+
+/// How an offer of more help begins, in lower case and with straight apostrophes.
+const OFFERS: &[&str] = &[
+    "let me know",
+    "please let me know",
+    "just let me know",
+    "would you like",
+    "do you want",
+    "want me to",
+    "should i ",
+    "shall i ",
+    "may i ",
+    "feel free",
+    "happy to ",
+    "i'm happy to",
+    "i am happy to",
+    "i'd be happy",
+    "i would be happy",
+    "glad to ",
+    "i'm glad to",
+    "if you'd like",
+    "if you would like",
+    "if you want",
+    "if you prefer",
+    "if you need",
+    "if you have any",
+    "is there anything",
+    "anything else",
+    "hope this helps",
+    "hope that helps",
+    "i hope this",
+];
+
+/// Marks of Markdown that begin a line.
+const MARKS: &[&str] = &["- ", "* ", "+ ", "• ", "> ", "# ", "## ", "### ", "#### "];
+
+/// The last line of an agent's output that can describe its change: no code, no rule, no question, no offer of help.
+pub fn described(words: &str) -> Option<String> {
+    let lines: Vec<&str> = words.lines().map(str::trim).collect();
+    let fences = lines.iter().filter(|line| is_fence(line)).count();
+    // A fence without its partner says nothing about which side is code.
+    let mut in_code = false;
+    lines.iter().rev().find_map(|line| {
+        if is_fence(line) {
+            in_code = fences.is_multiple_of(2) && !in_code;
+            return None;
+        }
+        if in_code { None } else { description(line) }
+    })
+}
+
+/// Whether a text holds more than punctuation.
+pub fn has_words(text: &str) -> bool {
+    !is_fence(text.trim()) && text.chars().any(char::is_alphanumeric)
+}
+
+fn is_fence(line: &str) -> bool {
+    line.starts_with("```") || line.starts_with("~~~")
+}
+
+/// What a line says without the offers and questions at its end.
+fn description(line: &str) -> Option<String> {
+    let mut rest = bare(line);
+    loop {
+        let last = rest.rfind(['.', '!', '?']).and_then(|end| last_sentence(rest, end)).unwrap_or(0);
+        let sentence = rest[last..].trim();
+        if !has_words(sentence) {
+            return None;
+        }
+        if !is_offer(sentence) && question(sentence).is_none() {
+            return Some(one_line(&rest.replace("**", "")));
+        }
+        rest = rest[..last].trim_end();
+    }
+}
+
+/// Where the last sentence of a text begins, given its last full stop.
+fn last_sentence(text: &str, end: usize) -> Option<usize> {
+    let is_last = text[end + 1..].trim_matches(|c: char| !c.is_alphanumeric()).is_empty();
+    let before = if is_last { &text[..end] } else { text };
+    let ends = [". ", "! ", "? "];
+    ends.iter().filter_map(|end| before.rfind(end)).max().map(|at| at + 2)
+}
+
+fn is_offer(sentence: &str) -> bool {
+    let plain = bare(sentence).replace('’', "'").to_lowercase();
+    let plain = plain.trim_start_matches(|c: char| !c.is_alphanumeric());
+    OFFERS.iter().any(|offer| plain.starts_with(offer))
+}
+
+/// A line without the marks of a list, a heading or a quotation.
+fn bare(line: &str) -> &str {
+    let mut line = line.trim();
+    while let Some(rest) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
+        line = rest.trim_start();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_last_line_about_the_change_describes_it() {
+        for (words, expected) in [
+            ("raised the rate", Some("raised the rate")),
+            ("raised the rate\n```", Some("raised the rate")),
+            ("raised the rate\n```python\nlr = 0.02\n```\n---\n", Some("raised the rate")),
+            ("raised the rate\n\nLet me know if you want another one.", Some("raised the rate")),
+            ("Raised the rate. Would you like me to try 0.03?", Some("Raised the rate.")),
+            ("raised the rate\n**If you’d like, I can also lower it.**", Some("raised the rate")),
+            ("raised the rate\nI'd be happy to go on!", Some("raised the rate")),
+            ("- **lr**: 0.01 to 0.02\n***", Some("lr: 0.01 to 0.02")),
+            ("## Raised the rate", Some("Raised the rate")),
+            ("-5% of the rate", Some("-5% of the rate")),
+            (
+                "val_bpb fell to 1.2. The rate is 0.5. Done. Shall I continue?",
+                Some("val_bpb fell to 1.2. The rate is 0.5. Done."),
+            ),
+            ("Would you like me to continue?", None),
+            ("```\n---\n***", None),
+            ("", None),
+        ] {
+            assert_eq!(described(words).as_deref(), expected, "{words:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_words_make_it_panic(words in "[a?.! `~*#é。\\-\n]{0,60}") {
+            prop_assert!(described(&words).is_none_or(|text| has_words(&text)));
+        }
+    }
+}
