@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
 use autoresearch::domain::{Direction, Ladder, LedgerDialect, Limit, MetricSource, duration_text, time_of_day_text};
 use autoresearch::git::Repo;
-use autoresearch::session::Asked;
+use autoresearch::session::{Asked, Conventions, PROGRAM, installed_agents};
 
 use super::args::InitArgs;
 use super::error::CliError;
@@ -17,19 +17,97 @@ use super::run::current_dir;
 use super::settings::SETTINGS_FILE;
 use super::{output, settings};
 
-/// Writes `ar.toml` and `program.md` to start from; a file that is there is left as it is.
+/// Writes `ar.toml` and `program.md` to start from, and prints what the repository's own files suggested; a file that is
+/// there is left as it is.
 pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let root = repo.worktree().to_owned();
     let asked = settings::resolve(args.settings, &root)?;
-    let settings_written = write_new(&root.join(SETTINGS_FILE), &settings_text(&asked, &root))?;
-    let program_written = write_new(&root.join("program.md"), BUILT_IN_PROGRAM)?;
-    for (name, written) in [(SETTINGS_FILE, settings_written), ("program.md", program_written)] {
+    let suggestion = Suggestion::of(&root);
+    let terms = asked.clone().or(suggestion.terms.clone());
+    let settings_written = write_new(&root.join(SETTINGS_FILE), &settings_text(&terms))?;
+    let program_written = write_new(&root.join(PROGRAM), BUILT_IN_PROGRAM)?;
+    for (name, written) in [(SETTINGS_FILE, settings_written), (PROGRAM, program_written)] {
         let what = if written { "wrote" } else { "left as it is:" };
         output::line(&format!("{what} {name}"));
     }
-    output::line("next: look at both, commit them, then `ar run`");
+    for found in suggestion.found(&asked) {
+        output::line(&format!("found: {found}"));
+    }
+    let missing: Vec<_> = [("metric", terms.metric.is_none()), ("cmd", terms.command.is_none())]
+        .into_iter()
+        .filter_map(|(key, is_missing)| (settings_written && is_missing).then_some(key))
+        .collect();
+    output::line(&match missing.as_slice() {
+        [] => "next: look at both, commit them, then `ar run`".to_owned(),
+        missing => format!("next: set {} in {SETTINGS_FILE}, commit both, then `ar run`", missing.join(" and ")),
+    });
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the repository's own files suggest.
+struct Suggestion {
+    terms: Asked,
+    conventions: Conventions,
+    agents: Vec<&'static Preset>,
+}
+
+impl Suggestion {
+    fn of(root: &Path) -> Suggestion {
+        let has = |name: &str| root.join(name).exists();
+        let conventions = Conventions::of(root);
+        let said = conventions.suggested.clone();
+        // Karpathy's layout: the agent edits train.py, prepare.py has the evaluation, uv runs it.
+        let is_karpathys = has("train.py") && has("prepare.py");
+        let by_layout = || match (has("train.py"), has("uv.lock") || has("pyproject.toml")) {
+            (true, true) => Some("uv run train.py".into()),
+            (true, false) => Some("python train.py".into()),
+            (false, _) => has("train.sh").then(|| "sh train.sh".into()),
+        };
+        let metric = said.metric.or_else(|| is_karpathys.then(|| "val_bpb".into()));
+        let is_bpb = metric.as_deref() == Some("val_bpb");
+        let agents = installed_agents(root);
+        let terms = Asked {
+            direction: said.direction.or(is_bpb.then_some(Direction::Lower)),
+            metric,
+            command: said.command.or_else(by_layout),
+            timeout: said.deadline,
+            scope: is_karpathys.then(|| vec!["train.py".into()]),
+            ledger: conventions.dialect(),
+            agent: match agents.as_slice() {
+                [only] => Some(only.name.to_owned()),
+                _ => None,
+            },
+            ..Asked::default()
+        };
+        Suggestion { terms, conventions, agents }
+    }
+
+    /// What is said of it: what a flag or a variable decides was not taken.
+    fn found(&self, asked: &Asked) -> Vec<String> {
+        let terms = &self.terms;
+        let metric = terms.metric.as_ref().filter(|_| asked.metric.is_none()).map(|metric| match terms.direction {
+            Some(direction) => format!("metric {metric} ({direction} is better)"),
+            None => format!("metric {metric}"),
+        });
+        let command = terms.command.as_ref().filter(|_| asked.command.is_none()).map(|line| format!("command {line}"));
+        let timeout = terms.timeout.filter(|_| asked.timeout.is_none());
+        let timeout =
+            timeout.map(|timeout| format!("time limit per run {}, named in {PROGRAM}", duration_text(timeout)));
+        let scope = terms.scope.as_ref().filter(|_| asked.scope.is_none());
+        let scope = scope.map(|scope| format!("file to edit {}", scope.join(", ")));
+        let names = |agents: &[&Preset]| agents.iter().map(|agent| agent.name).collect::<Vec<_>>().join(", ");
+        let agent = asked.agent.is_none().then(|| match self.agents.as_slice() {
+            [] => "no agent that ar knows by name; set agent".to_owned(),
+            [only] => format!("agent {}, the only one installed", only.name),
+            several => format!("agents {}; set agent to one of them", names(several)),
+        });
+        let ledger = self.conventions.ledger_text().filter(|_| asked.ledger.is_none());
+        [metric, command, timeout, scope, agent, ledger, self.conventions.program_text()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
 }
 
 /// Writes a file that is not there yet; whether it was written.
@@ -46,20 +124,8 @@ fn write_new(path: &Path, content: &str) -> Result<bool, CliError> {
     }
 }
 
-/// The settings file: what was asked, else what the repository's files suggest, else a comment.
-fn settings_text(asked: &Asked, root: &Path) -> String {
-    let has = |name: &str| root.join(name).exists();
-    let command = asked.command.clone().or_else(|| {
-        // Karpathy's layout: the agent edits train.py, prepare.py has the evaluation, uv runs it.
-        match (has("train.py"), has("uv.lock") || has("pyproject.toml")) {
-            (true, true) => Some("uv run train.py".into()),
-            (true, false) => Some("python train.py".into()),
-            (false, _) => has("train.sh").then(|| "sh train.sh".into()),
-        }
-    });
-    let is_karpathys = has("train.py") && has("prepare.py");
-    let metric = asked.metric.clone().or_else(|| is_karpathys.then(|| "val_bpb".into()));
-    let scope = asked.scope.clone().or_else(|| is_karpathys.then(|| vec!["train.py".into()]));
+/// The settings file: what is known, else a comment.
+fn settings_text(asked: &Asked) -> String {
     let mut text =
         String::from("# The terms of an ar session. A flag or a variable such as AR_METRIC comes before them.\n");
     let mut set = |comment: &str, key: &str, value: Option<String>, example: &str| {
@@ -72,7 +138,7 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     set(
         "The number to improve, by the name that the log prints it under.",
         "metric",
-        metric.map(quoted),
+        asked.metric.clone().map(quoted),
         "\"val_bpb\"",
     );
     let yes = Some("true".to_owned());
@@ -81,7 +147,7 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
         Some(Direction::Higher) => set("More of it is better.", "higher", yes, ""),
         None => set("More of it is better; without this, less is.", "higher", None, "true"),
     }
-    set("The command that trains and measures.", "cmd", command.map(quoted), "\"uv run train.py\"");
+    set("The command that trains and measures.", "cmd", asked.command.clone().map(quoted), "\"uv run train.py\"");
     let mut comment =
         "The command that changes the code once and exits, its standard input the prompt; or the name of a preset."
             .to_owned();
@@ -95,7 +161,7 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     set(
         "The files that an experiment may change; all but those that measure, unless said.",
         "scope",
-        list(scope),
+        list(asked.scope.clone()),
         "[\"src/**\"]",
     );
     set("Files that no experiment may change.", "protect", list(asked.protect.clone()), "[\"eval/**\"]");
@@ -144,13 +210,12 @@ fn settings_text(asked: &Asked, root: &Path) -> String {
     if let Some(tag) = &asked.tag {
         set("The session's name.", "tag", Some(quoted(tag.to_string())), "");
     }
-    if let Some(ledger) = asked.ledger {
-        let dialect = match ledger {
-            LedgerDialect::Ar => "ar",
-            LedgerDialect::Karpathy => "karpathy",
-        };
-        set("The dialect of a new results.tsv.", "ledger", Some(quoted(dialect.into())), "");
-    }
+    let dialect = asked.ledger.map(|ledger| match ledger {
+        LedgerDialect::Ar => quoted("ar".into()),
+        LedgerDialect::Karpathy => quoted("karpathy".into()),
+    });
+    let comment = "The columns of a new results.tsv: ar, or karpathy for `commit ... keep, discard, crash`.";
+    set(comment, "ledger", dialect, "\"ar\"");
     if let Some(MetricSource::Regex(pattern)) = &asked.source {
         set("The pattern whose one group is the number.", "metric-regex", Some(quoted(pattern.clone())), "");
     }

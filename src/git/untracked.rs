@@ -14,8 +14,10 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::{At, During};
-use super::index::TEMPORARY;
+use super::index::{Edits, TEMPORARY, apply};
+use super::lock::IndexLock;
 use super::{Repo, Result, path, worktree};
+use crate::domain::CommitId;
 
 /// The size in bytes up to which the content of an untracked file is kept.
 const KEPT_SIZE: u64 = 1024 * 1024;
@@ -185,6 +187,28 @@ impl Repo {
         let hash = |bytes: Vec<u8>| gix::objs::compute_hash(self.gix.object_hash(), Kind::Blob, &bytes);
         let unchanged = bytes.map(hash).transpose().during("hashing a file")? == Some(id);
         Ok(if unchanged { Since::Unchanged } else { Since::Changed(id) })
+    }
+
+    /// Takes those of `known` out of the index that somebody staged or committed as they were, unless `base` has them: to
+    /// stage everything makes nobody's file part of a change.
+    pub fn unstage(&self, base: &CommitId, known: &Untracked) -> Result<()> {
+        let (mut index, tree) = (self.own_index()?, self.tree_id(base)?);
+        let mut edits = Edits::default();
+        for path in known.paths() {
+            let name = path::to_git(path)?;
+            if index.entry_range(name.as_ref()).is_some()
+                && self.version_in(tree, name.as_ref())?.is_none()
+                && matches!(self.since(known, path)?, Since::Unchanged)
+            {
+                edits.remove.insert(name);
+            }
+        }
+        if edits.remove.is_empty() {
+            return Ok(());
+        }
+        let lock = IndexLock::acquire(&self.gix.index_path())?;
+        apply(&mut index, edits);
+        self.write_index(&lock, index, &[])
     }
 
     /// Puts back those of `known` that are gone, untracked, and gives them; then those whose content is not kept.

@@ -121,8 +121,8 @@ impl LedgerFile {
 
     /// Puts the file back as it was `held`, where lines of it are gone or changed, or a new row claims the commit of one of
     /// `records` or one of `commits` and is not a record's row. New rows of other records stay behind what was there, and
-    /// where `others_stay` so do those that belong to no experiment. What the file was is kept beside it, `results.tsv.before-repair`. Nothing when
-    /// nothing happened to the file, or it had no header. Temporary files are in `folder`.
+    /// where `others_stay` so do those that belong to no experiment. What the file was is kept beside it, `results.tsv.before-repair`, unless rows were
+    /// added to it and nothing else. Nothing when nothing happened to the file, or it had no header. Temporary files are in `folder`.
     ///
     /// # Errors
     ///
@@ -160,7 +160,8 @@ impl LedgerFile {
             return Ok((found.foreign > 0).then_some((found, None)));
         }
         let failed = |action, error| self.io(action, io::Error::other(error));
-        if aside.is_none() {
+        let is_added_to = found.lost == 0 && !found.reordered && !others_stay;
+        if aside.is_none() && !is_added_to {
             aside = Some(copy_beside(&path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?);
         }
         replace_through(folder, &path, text.as_bytes()).map_err(|error| failed("write", error))?;

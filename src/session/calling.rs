@@ -1,8 +1,9 @@
 //! One call of the agent: started, waited for, and what it left in the working tree.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 
+use super::conventions::{PROGRAM, read_program};
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
 use super::interrupts::Interrupt;
@@ -14,13 +15,10 @@ use crate::crash;
 use crate::domain::{CommitId, Event, LastCall};
 use crate::exec::{self, ExecError, Job};
 use crate::rules::{described, question};
-use crate::state::{OpenExperiment, read_at_most, write_unsynced};
+use crate::state::{OpenExperiment, write_unsynced};
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
-
-/// How large program.md may be, in bytes.
-const LARGEST_PROGRAM: u64 = 1 << 20;
 
 /// What a call of the agent left in the working tree.
 pub(super) enum Left {
@@ -118,6 +116,9 @@ impl Session<'_> {
             return Ok(Left::Nothing(Proposed::Outage));
         }
         self.end_outage(id)?;
+        if let Some(known) = &self.untracked {
+            self.repo.unstage(base, known)?;
+        }
         let said = agent::last_line(&words);
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
@@ -256,13 +257,11 @@ impl Session<'_> {
 
     /// The repository's goals and constraints, where it has any.
     fn program(&mut self) -> Result<Option<String>, SessionError> {
-        let path = self.repo.worktree().join("program.md");
-        let read = read_at_most(&path, LARGEST_PROGRAM)
-            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error)));
-        match read {
+        match read_program(self.repo.worktree()) {
             Ok(program) => Ok(Some(program)),
             Err(error) => {
                 if error.kind() != ErrorKind::NotFound {
+                    let path = self.repo.worktree().join(PROGRAM);
                     let detail = format!("left {} out of the prompt: {error}", path.display());
                     self.emit(Event::Notice { detail })?;
                 }

@@ -10,6 +10,7 @@ mod branches;
 mod calling;
 mod check;
 mod contradiction;
+mod conventions;
 mod course;
 mod demo;
 mod directing;
@@ -53,6 +54,7 @@ mod untracked;
 mod watch;
 
 pub use branches::{Finalized, Restored};
+pub use conventions::{Conventions, PROGRAM, installed_agents};
 pub use demo::{create_demo, demo_terms};
 pub use doctor::{Examination, examine, repair};
 pub use error::{ErrorKind, SessionError};

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::conventions::Conventions;
 use super::error::SessionError;
 use super::others::has_job;
 use super::reading::{find_session, refuse_changed, session_of_head, session_tags, stored_contract};
@@ -89,6 +90,8 @@ impl Plan {
             return Err(SessionError::ImportedSession(stored.tag.to_string()));
         }
         let continued = known.is_some();
+        let said =
+            if continued || asked.ledger.is_some() { Conventions::default() } else { Conventions::of(repo.worktree()) };
         if let (Some(tag), true) = (&tag, continued) {
             refuse_gaps(&repo, tag)?;
         }
@@ -100,7 +103,7 @@ impl Plan {
             None if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
                 return Err(SessionError::NothingOpen);
             }
-            None => new_contract(&repo, tag, asked, &head, clock)?,
+            None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
         };
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
@@ -148,6 +151,7 @@ impl Plan {
             check_command("agent", agent, repo.worktree())?;
         }
         let mut notices = unread;
+        notices.extend(said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()));
         if !continued && repo.identity_is_fallback() {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
         }

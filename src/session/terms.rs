@@ -109,12 +109,13 @@ impl Asked {
     }
 }
 
-/// The terms of a session that is about to start.
+/// The terms of a session that is about to start. `dialect` is the one that the repository speaks.
 pub(super) fn new_contract(
     repo: &Repo,
     tag: Option<Tag>,
     asked: &Asked,
     head: &Head,
+    dialect: Option<LedgerDialect>,
     clock: Clock,
 ) -> Result<Contract, SessionError> {
     let name = asked.metric.clone().ok_or(SessionError::Missing("--metric"))?;
@@ -141,7 +142,7 @@ pub(super) fn new_contract(
     };
     let metric = MetricSpec { name, direction, source: MetricSource::default() };
     let contract = asked.over(Contract::new(tag, metric, command, start, clock.now()));
-    Ok(Contract { started_from, ledger: asked.ledger.unwrap_or_default(), ..contract })
+    Ok(Contract { started_from, ledger: asked.ledger.or(dialect).unwrap_or_default(), ..contract })
 }
 
 /// The stored terms with what is asked anew; what decides what is kept may not change.

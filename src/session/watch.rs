@@ -4,7 +4,8 @@
 //! process holds, kept beside it, and named; where that is not known or not `ar`'s to undo, it is named alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::{SessionError, list};
@@ -16,7 +17,7 @@ use super::running::RUN_FILES;
 use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of, cut};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
-use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, STATE_FILES};
+use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, STATE_FILES, move_odd_away};
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
@@ -119,6 +120,14 @@ impl Session<'_> {
                     kept.push(aside);
                 }
                 Mended::Left(path) => left.push(path),
+            }
+        }
+        if let Some(logs) = &mut self.seen.logs {
+            // A log that is as it was is not named a second time.
+            for path in deleted.iter().chain(&back) {
+                if let (Some(seen), Some(now)) = (logs.get_mut(path), FileStamp::of(path)) {
+                    *seen = now;
+                }
             }
         }
         let while_at_work = format!("while {} was at work", watch.who);
@@ -246,7 +255,10 @@ impl Session<'_> {
         for trouble in others?.troubles {
             self.tell_trouble(trouble)?;
         }
-        let Some((Since { lost, false_rows, foreign, reordered }, kept)) = mended else { return Ok(0) };
+        let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(0) };
+        if kept.is_none() && !false_rows.is_empty() {
+            kept = Some(self.keep_rows(watch.id, &false_rows)?);
+        }
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let rows = |count: usize| count_of(number(count), "row");
         let mut what = Vec::new();
@@ -265,10 +277,22 @@ impl Session<'_> {
         if foreign > 0 {
             what.push(format!("{} of others added, left there", rows(foreign)));
         }
-        let kept = kept.map_or(String::new(), |kept| format!("; what it was is {}", kept.display()));
+        let kept = kept.map_or(String::new(), |kept| format!("; kept in {}", kept.display()));
         let detail = format!("results.tsv was changed while {} was at work: {}{kept}", watch.who, what.join(", "));
         self.emit(Event::Notice { detail })?;
         Ok(number(false_rows.len()))
+    }
+
+    /// Keeps rows that are taken out of results.tsv with the other files of experiment `id`; gives the file.
+    fn keep_rows(&self, id: u32, rows: &[String]) -> Result<PathBuf, SessionError> {
+        let path = self.folder.run(id).join("rows.tsv");
+        let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        let write = || {
+            move_odd_away(&path)?;
+            File::options().create(true).append(true).open(&path)?.write_all(text.as_bytes())
+        };
+        write().map_err(|source| SessionError::Io { action: "write", path: path.clone(), source })?;
+        Ok(path)
     }
 
     /// Says which of the files changed that are left as they are.

@@ -37,6 +37,7 @@ mod hostile_agent;
 mod ideas;
 mod inside;
 mod interrupt;
+mod karpathy;
 mod keep_logs;
 mod kill;
 mod ladder;

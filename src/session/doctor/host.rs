@@ -6,11 +6,12 @@ use std::path::Path;
 
 use super::examine::finding_of;
 use super::facts::Facts;
-use crate::agent::{PRESETS, agent_terms};
+use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::judge_space;
+use crate::session::conventions::{Conventions, installed_agents};
 use crate::session::plan::check_command;
 use crate::session::terms::Asked;
 
@@ -47,16 +48,30 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
         });
     }
     found.push(presets(repo));
+    found.extend(conventions(repo, sessions.is_empty()));
     found
+}
+
+/// What the repository's own words mean for the agent, and where there is no session yet for results.tsv.
+fn conventions(repo: &Repo, is_new: bool) -> Vec<Finding> {
+    let said = Conventions::of(repo.worktree());
+    let program = said.program_text().map(|text| Finding::ok(Area::Agent, text));
+    let ledger = said.ledger_text().filter(|_| is_new).map(|text| match said.dialect() {
+        Some(_) => Finding::ok(Area::Ledger, text),
+        None => Finding::warning(Area::Ledger, text).hint("choose with --ledger ar or --ledger karpathy"),
+    });
+    program.into_iter().chain(ledger).collect()
 }
 
 /// Which of the agents that are known by name are installed.
 fn presets(repo: &Repo) -> Finding {
-    let (there, not_there): (Vec<&str>, Vec<&str>) = PRESETS
-        .map(|preset| preset.name)
-        .into_iter()
-        .partition(|name| check_command("agent", name, repo.worktree()).is_ok());
-    let names = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let installed = installed_agents(repo.worktree());
+    let (there, not_there): (Vec<&Preset>, Vec<&Preset>) =
+        PRESETS.iter().partition(|preset| installed.contains(preset));
+    let names = |presets: &[&Preset]| match presets {
+        [] => "none".to_owned(),
+        presets => presets.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
+    };
     let what = format!("presets installed: {}; not installed: {}", names(&there), names(&not_there));
     Finding::ok(Area::Agent, what)
 }

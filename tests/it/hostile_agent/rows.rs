@@ -41,7 +41,7 @@ fn rows_that_the_agent_adds_are_taken_out_and_named_and_the_next_prompt_says_so(
     let called = session(&hostile, &[&format!("printf '{row}\\n# mine\\n' >> results.tsv"), next], &[]).ok();
     let named = format!("2 rows that no experiment has, taken out: \"{}\", \"# mine\"", row.replace('\t', " "));
     assert!(said(&called).contains(&named), "{called:?}");
-    assert!(hostile.read("results.tsv.before-repair").contains(row));
+    assert_eq!(hostile.read(".autoresearch/t/runs/00001/rows.tsv"), format!("{row}\n# mine\n"), "{called:?}");
     let prompt = std::fs::read_to_string(hostile.outside().join("prompt")).unwrap();
     assert!(prompt.contains("The last call wrote 2 rows into results.tsv. `ar` removed them"), "{prompt}");
     assert_eq!(measured(&hostile), measured(&honest), "{called:?}");
