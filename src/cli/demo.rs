@@ -26,7 +26,7 @@ pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let terms = demo_terms();
     output::line(&format!("a tiny language model in sh and awk, in {}", root.display()));
     let drive = Drive::Loop { adopt: false };
-    let plan = Plan::new(repo, &terms, drive, clock)?;
+    let plan = Plan::new(repo, &terms.into(), drive, clock)?;
     let progress = Progress::new(StreamFormat::Table, clock, root.clone());
     let reason = drive_loop(plan, drive, progress)?;
     output::line("");

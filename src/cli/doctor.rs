@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Finding, Severity, Tag};
+use autoresearch::domain::{Area, Finding, Severity, Tag};
 use autoresearch::git::Repo;
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
@@ -23,16 +23,21 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let dir = current_dir()?;
-    let asked = match Repo::find(&dir) {
-        Ok(repo) => settings::resolve(SettingsArgs::default(), repo.worktree())?,
-        // What is wrong with the repository is a finding.
-        Err(_) => Asked::default(),
-    };
+    let (asked, trouble) =
+        match Repo::find(&dir).map(|repo| settings::resolve(SettingsArgs::default(), repo.worktree())) {
+            Ok(Ok(asked)) => (asked, None),
+            // A session that exists goes by what is stored.
+            Ok(Err(trouble)) => (Asked::default(), Some(trouble.to_string())),
+            // What is wrong with the repository is a finding.
+            Err(_) => (Asked::default(), None),
+        };
     let tag = args.session.as_ref();
-    let found = match args.repair {
+    let mut found = match args.repair {
         true => repair(&dir, tag, &asked, settings::clock()?)?,
         false => examine(&dir, tag, &asked)?,
     };
+    let level = if found.sessions.is_empty() { Severity::Error } else { Severity::Warning };
+    found.findings.extend(trouble.map(|trouble| Finding::new(Area::Command, level, trouble)));
     print(&found.sessions, &found.findings, &found.repaired, found.health(), args.format);
     Ok(match found.health() {
         Severity::Ok | Severity::Warning => ExitCode::SUCCESS,

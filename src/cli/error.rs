@@ -1,6 +1,7 @@
 //! Errors as the user sees them: what is wrong, why, and what to do.
 
 use std::error::Error;
+use std::fmt;
 use std::process::ExitCode;
 
 use autoresearch::domain::shell_word;
@@ -63,6 +64,12 @@ impl CliError {
             output::complaint(&format!("{cyan}hint:{cyan:#} {hint}"));
         }
         ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source)
     }
 }
 

@@ -5,22 +5,23 @@ use std::process::ExitCode;
 use autoresearch::domain::StopReason;
 use autoresearch::exec::{self, ForkServer};
 use autoresearch::git::Repo;
-use autoresearch::session::{Asked, Drive, Plan, Session, SessionError, find_session};
+use autoresearch::session::{Drive, Plan, Session, SessionError, find_session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
 use super::printer::Printer;
 use super::progress::Progress;
-use super::{confirm, exit, output, settings, signals};
+use super::settings::{self, Settings};
+use super::{confirm, exit, output, signals};
 
 /// Starts or continues a session and loops.
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let asked = settings::resolve(args.settings, repo.worktree())?;
+    let settings = Settings::read(args.settings, repo.worktree())?;
     let drive = Drive::Loop { adopt: args.adopt };
     let main_worktree = repo.main_worktree();
-    let plan = Plan::new(repo, &asked, drive, clock)?.leave_out(output::files());
+    let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let must_ask = !args.yes && !plan.continued() && args.format == StreamFormat::Table && output::is_interactive();
     if must_ask && !confirm::confirm(plan.contract()) {
         output::note("not started; nothing was changed");
@@ -39,11 +40,13 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
 pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let asked = settings::resolve(args.settings, repo.worktree())?;
-    let tag = find_session(&repo, args.session.or_else(|| asked.tag.clone()))?;
+    let mut settings = Settings::read(args.settings, repo.worktree())?;
+    let named = args.session.or_else(|| settings.given.tag.clone());
+    let tag = find_session(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
+    settings.given.tag = Some(tag);
     let drive = Drive::Loop { adopt: false };
     let main_worktree = repo.main_worktree();
-    let plan = Plan::new(repo, &Asked { tag: Some(tag), ..asked }, drive, clock)?.leave_out(output::files());
+    let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
     Ok(ExitCode::from(exit::of_stop(&reason)))
 }

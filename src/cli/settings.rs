@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use autoresearch::domain::{Clock, shell_word};
-use autoresearch::session::Asked;
+use autoresearch::domain::{Clock, Tag, shell_word};
+use autoresearch::git::Repo;
+use autoresearch::session::{Asked, Drive, Plan, SessionError, Wanted};
 use autoresearch::state::read_regular;
 use clap::{Arg, ArgAction, Args, Command, FromArgMatches};
 
@@ -15,11 +16,48 @@ use super::terms::SettingsArgs;
 /// The settings file in the root of the working tree.
 pub(super) const SETTINGS_FILE: &str = "ar.toml";
 
+/// What flags, the environment's variables and the settings file ask for. A file that cannot be read is an error only for
+/// who needs it: a session that exists goes by what is stored.
+pub(super) struct Settings {
+    /// By flags and variables.
+    pub(super) given: Asked,
+    /// In the settings file.
+    file: Result<Asked, CliError>,
+}
+
+impl Settings {
+    /// Reads them; the settings file is that of the working tree at `root`.
+    pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
+        let variables = from_variables(|name| std::env::var_os(name))?;
+        let file = from_file(&root.join(SETTINGS_FILE)).map(Asked::from);
+        Ok(Settings { given: Asked::from(flags).or(variables.into()), file })
+    }
+
+    /// The session that the settings file names, where it is one of `sessions`.
+    pub(super) fn tag_in_file(&self, sessions: &[Tag]) -> Option<Tag> {
+        self.file.as_ref().ok()?.tag.clone().filter(|tag| sessions.contains(tag))
+    }
+
+    /// Works out what the invocation is going to do.
+    pub(super) fn plan(self, repo: Repo, drive: Drive, clock: Clock) -> Result<Plan, CliError> {
+        let (file, trouble) = match self.file {
+            Ok(file) => (file, None),
+            Err(trouble) => (Asked::default(), Some(trouble)),
+        };
+        match (Plan::new(repo, &Wanted { given: self.given, file }, drive, clock), trouble) {
+            (plan, None) => Ok(plan?),
+            (Ok(plan), Some(trouble)) if plan.continued() => Ok(plan.note(format!("ignored ar.toml: {trouble}"))),
+            // What is missing may stand in the file.
+            (Ok(_) | Err(SessionError::Missing(_) | SessionError::DirectionUnclear(_)), Some(trouble)) => Err(trouble),
+            (Err(error), Some(_)) => Err(error.into()),
+        }
+    }
+}
+
 /// Puts flags, the environment's variables and the settings file of the working tree at `root` together.
 pub(super) fn resolve(flags: SettingsArgs, root: &Path) -> Result<Asked, CliError> {
-    let variables = from_variables(|name| std::env::var_os(name))?;
-    let file = from_file(&root.join(SETTINGS_FILE))?;
-    Ok(Asked::from(flags).or(variables.into()).or(file.into()))
+    let Settings { given, file } = Settings::read(flags, root)?;
+    Ok(given.or(file?))
 }
 
 /// The clock; `AR_CLOCK` holds it at one moment, for reproducible output.

@@ -52,7 +52,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
 fn end_run(repo: Repo, tag: &Tag, id: u32, clock: Clock) -> Result<String, CliError> {
     let main_worktree = repo.main_worktree();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
-    let plan = Plan::new(repo, &asked, Drive::Ending, clock)?;
+    let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
     let printer = Printer::start(Progress::aside(clock, main_worktree.clone())).map_err(no_runtime)?;
     let tried = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;

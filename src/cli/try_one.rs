@@ -11,7 +11,7 @@ use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
 use autoresearch::rules::History;
-use autoresearch::session::{Drive, Plan, Session, Tried};
+use autoresearch::session::{Drive, Session, Tried};
 use serde_json::{Value, json};
 
 use super::args::{AnswerFormat, TryArgs};
@@ -19,7 +19,8 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::progress::{Progress, experiment_line};
 use super::run::{current_dir, no_runtime, runtime};
-use super::{exit, output, settings, signals};
+use super::settings::{self, Settings};
+use super::{exit, output, signals};
 
 /// Makes the change in the working tree an experiment and waits for its outcome.
 pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
@@ -27,9 +28,9 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let proposal = proposal(&args)?;
     ForkServer::own().prepare();
     let repo = Repo::discover(&current_dir()?)?;
-    let asked = settings::resolve(args.settings, repo.worktree())?;
+    let settings = Settings::read(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
-    let plan = Plan::new(repo, &asked, Drive::WorkingTree { resume: args.resume }, clock)?;
+    let plan = settings.plan(repo, Drive::WorkingTree { resume: args.resume }, clock)?;
     let wait = args.wait.map(Into::into);
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
     let code: Result<_, CliError> = runtime()?.block_on(async {

@@ -247,6 +247,35 @@ pub struct Drift {
 }
 
 impl Drift {
+    /// The flag that asks for it; absent for what no flag says.
+    pub fn flag(&self) -> Option<&'static str> {
+        Some(match self.field {
+            "metric" => "--metric",
+            "direction" => {
+                if self.found == "higher" {
+                    "--higher"
+                } else {
+                    "--lower"
+                }
+            }
+            "metric source" => {
+                if self.found.contains(":/") {
+                    "--metric-file"
+                } else {
+                    "--metric-regex"
+                }
+            }
+            "command" => "--cmd",
+            "minimum gain" => "--min-delta",
+            "margin for simpler changes" => "--simpler-wins",
+            "list of guards" => "--guard",
+            "list of limits" => "--limit",
+            "scope" => "--scope",
+            "list of protected files" => "--protect",
+            _ => return None,
+        })
+    }
+
     /// All fixed terms that differ from those that were approved.
     pub fn all(approved: &Contract, found: &Contract) -> Vec<Drift> {
         let pairs = approved.fixed_terms().into_iter().zip(found.fixed_terms());

@@ -262,8 +262,15 @@ impl SessionError {
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
             SessionError::Drift { drifts, .. } => {
-                let fields: Vec<_> = drifts.iter().map(|drift| drift.field).collect();
-                format!("leave the {} out to continue, or start another session with --tag", fields.join(", the "))
+                let variable =
+                    |flag: &str| format!("AR_{}", flag.trim_start_matches('-').to_uppercase().replace('-', "_"));
+                let flags: Vec<_> = drifts.iter().filter_map(Drift::flag).collect();
+                let variables: Vec<_> = flags.iter().map(|flag| variable(flag)).collect();
+                format!(
+                    "omit {} (or unset {}) to continue, or start another session with --tag",
+                    flags.join(", "),
+                    variables.join(", ")
+                )
             }
             SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {

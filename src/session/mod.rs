@@ -69,5 +69,5 @@ pub use reading::{SessionView, find_session, no_session, session_tags};
 pub use repro::{Reproduced, Rerun, Rerunning};
 pub use status::{Lookout, look_at_sessions};
 pub use stop::{Stopped, ask_to_stop, end_run_only};
-pub use terms::Asked;
+pub use terms::{Asked, Wanted};
 pub use try_one::Tried;

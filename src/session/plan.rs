@@ -9,7 +9,7 @@ use super::conventions::Conventions;
 use super::error::SessionError;
 use super::others::has_job;
 use super::reading::{find_session, refuse_changed, session_of_head, session_tags, stored_contract};
-use super::terms::{Asked, continue_contract, new_contract};
+use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
 use crate::domain::{Clock, CommitId, Contract, Tag, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
@@ -66,7 +66,8 @@ pub struct Plan {
 
 impl Plan {
     /// Looks at the repository and at what is asked, and refuses what cannot work.
-    pub fn new(repo: Repo, asked: &Asked, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
+    pub fn new(repo: Repo, wanted: &Wanted, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
+        let asked = &wanted.all();
         refuse_held(repo.git_dir())?;
         repo.ready()?;
         let head = repo.head()?;
@@ -98,7 +99,7 @@ impl Plan {
         let contract = match known {
             Some(stored) => {
                 refuse_changed(&repo, &stored.tag, &stored)?;
-                continue_contract(stored, asked)?
+                continue_contract(stored, wanted)?
             }
             None if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
                 return Err(SessionError::NothingOpen);
@@ -151,6 +152,11 @@ impl Plan {
             check_command("agent", agent, repo.worktree())?;
         }
         let mut notices = unread;
+        let passed_over = if continued { lines_passed_over(&contract, &wanted.file) } else { Vec::new() };
+        if !passed_over.is_empty() {
+            let lines = passed_over.join(", ");
+            notices.push(format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}"));
+        }
         notices.extend(said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()));
         if !continued && repo.identity_is_fallback() {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
@@ -172,6 +178,12 @@ impl Plan {
     /// Makes files no part of any change, such as the one that the loop's own output goes to.
     pub fn leave_out(self, files: Vec<PathBuf>) -> Plan {
         Plan { left_out: files, ..self }
+    }
+
+    /// Adds something to tell when the session is opened.
+    pub fn note(mut self, notice: String) -> Plan {
+        self.notices.push(notice);
+        self
     }
 
     /// The terms.

@@ -27,6 +27,15 @@ macro_rules! asked {
             pub fn or(self, other: Asked) -> Asked {
                 Asked { $($field: self.$field.or(other.$field),)* }
             }
+
+            /// The terms that are asked for, each by itself and with the name of its field.
+            fn each(&self) -> Vec<(&'static str, Asked)> {
+                let mut each = Vec::new();
+                $(if self.$field.is_some() {
+                    each.push((stringify!($field), Asked { $field: self.$field.clone(), ..Asked::default() }));
+                })*
+                each
+            }
         }
     };
 }
@@ -62,6 +71,28 @@ asked! {
     stop_when_flagged: bool,
     on_event: String,
     keep_logs: KeepLogs,
+}
+
+/// What an invocation asks for, by where it asks.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// By flags and variables: it may not contradict the stored terms of a session.
+    pub given: Asked,
+    /// In the settings file: it is for new sessions, and those that exist keep what they have.
+    pub file: Asked,
+}
+
+impl Wanted {
+    /// All of it: flags and variables come before the file.
+    pub fn all(&self) -> Asked {
+        self.given.clone().or(self.file.clone())
+    }
+}
+
+impl From<Asked> for Wanted {
+    fn from(given: Asked) -> Wanted {
+        Wanted { given, file: Asked::default() }
+    }
 }
 
 impl Asked {
@@ -145,14 +176,33 @@ pub(super) fn new_contract(
     Ok(Contract { started_from, ledger: asked.ledger.or(dialect).unwrap_or_default(), ..contract })
 }
 
-/// The stored terms with what is asked anew; what decides what is kept may not change.
-pub(super) fn continue_contract(stored: Contract, asked: &Asked) -> Result<Contract, SessionError> {
-    let contract = asked.over(stored.clone());
+/// The stored terms with what flags and variables ask anew; what decides what is kept may not change. The settings file only
+/// gives an agent to a session that has none.
+pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Contract, SessionError> {
+    let first_agent = wanted.file.agent.clone().filter(|_| stored.agent.is_none());
+    let given = wanted.given.clone().or(Asked { agent: first_agent, ..Asked::default() });
+    let contract = given.over(stored.clone());
     let drifts = Drift::all(&stored, &contract);
     if !drifts.is_empty() {
         return Err(SessionError::Drift { tag: stored.tag.to_string(), drifts });
     }
     Ok(contract)
+}
+
+/// The lines of the settings file that say something else than the terms of a session, by their keys.
+pub(super) fn lines_passed_over(contract: &Contract, file: &Asked) -> Vec<String> {
+    let differing = file.each().into_iter().filter(|(_, line)| line.over(contract.clone()) != *contract);
+    let key = |(field, line): (&str, Asked)| match (field, line.source, line.direction) {
+        ("source", Some(MetricSource::File { .. }), _) => "metric-file".to_owned(),
+        ("source", ..) => "metric-regex".to_owned(),
+        ("direction", _, Some(direction)) => direction.to_string(),
+        ("command", ..) => "cmd".to_owned(),
+        ("guards", ..) => "guard".to_owned(),
+        ("limits", ..) => "limit".to_owned(),
+        ("budget", ..) => "for".to_owned(),
+        _ => field.replace('_', "-"),
+    };
+    differing.map(key).collect()
 }
 
 /// The first tag of the day that nobody has.

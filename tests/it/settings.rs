@@ -108,3 +108,51 @@ fn guards_and_limits_stand_on_lines_of_their_own_in_a_variable() {
     assert_eq!(contract["guards"], serde_json::json!(["test 1 = 1 # a::b", "true"]));
     assert_eq!(contract["scope"], serde_json::json!(["train.sh", "docs/**"]));
 }
+
+#[test]
+fn a_session_goes_by_its_stored_terms_whatever_ar_toml_says_meanwhile() {
+    let repo = training_repo();
+    let agent = "echo \"# $AR_EXPERIMENT\" >> train.sh";
+    let args = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "1"])).ok();
+    let lines = [
+        "metric = \"loss\"\ncmd = \"sh other.sh\"\nhigher = true\nguard = [\"false\"]\ntimeout = \"5m\"\n",
+        "metric = \"val_bpb\"\nscope = [\"nothing/**\"]\ntag = \"typo\"\nlimit = [\"memory_gb<=0\"]\n",
+        "metrik = \"val_bpb\"\n",
+        "metric = [\n",
+    ];
+    let ignored = [
+        "ignored lines of ar.toml that differ from the session's stored settings: metric, higher, cmd, guard, timeout",
+        "ignored lines of ar.toml that differ from the session's stored settings: limit, scope",
+        "there is no setting `metrik`",
+        "ignored ar.toml: ",
+    ];
+    for (made, (text, notice)) in (2..).zip(lines.into_iter().zip(ignored)) {
+        repo.write("ar.toml", text);
+        let called = ar(&repo, ["resume", "--max-experiments", &made.to_string()]).ok();
+        assert!(called.stderr.contains(notice), "{text}: {called:?}");
+        assert!(called.stdout.contains(&format!("   {made}  discard")), "{text}: {called:?}");
+    }
+    // The same of `run` and `try`, which find the session by HEAD's branch.
+    for args in [&["run", "--max-experiments", "6"][..], &["try", "-m", "by hand", "--max-experiments", "7"]] {
+        if args[0] == "try" {
+            repo.write("train.sh", repo.read("train.sh") + "# by hand\n");
+        }
+        let called = ar(&repo, args).ok();
+        assert!(called.stderr.contains("ignored ar.toml: "), "{called:?}");
+    }
+    assert_eq!(repo.read("results.tsv").lines().count(), 9);
+    let found = ar(&repo, ["doctor"]).ok().stdout;
+    assert!(found.contains("warning"), "{found}");
+    ar(&repo, ["run", "--tag", "new"]).exits(1);
+
+    // What this very call asks for can contradict, and is named.
+    let called = ar(&repo, ["resume", "--cmd", "sh other.sh", "--higher"]).exits(1);
+    assert!(
+        called.stderr.contains("hint: omit --higher, --cmd (or unset AR_HIGHER, AR_CMD) to continue"),
+        "{called:?}"
+    );
+    let mut command = ar_command(&repo, &repo.path(), ["resume"]);
+    let called = Called::from(command.env("AR_METRIC", "loss").output().unwrap()).exits(1);
+    assert!(called.stderr.contains("AR_METRIC"), "{called:?}");
+}
