@@ -15,6 +15,7 @@ use duct::Handle;
 /// Commands that this program has, or that are set aside for it. Some read as an archiver's letters (`stop` is `s`,
 /// `t`, `o` and `p`).
 const OWN_COMMANDS: &[&str] = &[
+    "ablate",
     "brief",
     "completions",
     "demo",
@@ -23,24 +24,35 @@ const OWN_COMMANDS: &[&str] = &[
     "export",
     "extract",
     "finalize",
+    "guard",
     "help",
     "idea",
     "import",
     "init",
     "log",
     "man",
+    "mcp",
     "note",
+    "rate",
     "report",
     "repro",
     "restore",
     "resume",
     "run",
+    "score",
     "show",
     "status",
     "stop",
+    "tell",
     "top",
     "try",
+    "verify",
+    "version",
 ];
+
+/// Words for a command of this program that are letters of the archiver's too: `list` is `t` with `l`, `i` and `s`. A call
+/// is the archiver's where an archive follows.
+const LIKE_COMMANDS: &[&str] = &["list", "ls"];
 
 /// The archiver's operations, of which a call has one. `s` goes with others as well, and `M` reads a script instead.
 const OPERATIONS: &str = "dmpqrtx";
@@ -86,8 +98,8 @@ impl ArchiverError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             ArchiverError::Missing { .. } => Some(
-                "install binutils or llvm, or name the archiver to your build (`AR=llvm-ar make`); `ar --help` lists \
-                 this program's own commands"
+                "install binutils or llvm, or name the archiver to your build (`AR=llvm-ar make`); `ar help` lists this \
+                 program's own commands"
                     .to_owned(),
             ),
             ArchiverError::Exec { .. } => None,
@@ -95,19 +107,30 @@ impl ArchiverError {
     }
 }
 
-/// Whether `first`, a command line's first argument, belongs to this program whatever else it reads as.
-pub(crate) fn is_own(first: &str) -> bool {
-    OWN_COMMANDS.contains(&first) || matches!(first, "-h" | "--help" | "-V" | "--version" | "--")
+/// Whether a word belongs to this program whatever else it reads as.
+fn is_own(word: &str) -> bool {
+    OWN_COMMANDS.contains(&word) || matches!(word, "-h" | "--help" | "-V" | "--version" | "--")
 }
 
-/// Whether a command line that starts with `first` is meant for the archiver: operation letters with modifiers, a
-/// response file, or an option that only archivers have. What `is_own` claims never is.
-pub(crate) fn is_archiver_call(first: &OsStr, is_own: impl Fn(&str) -> bool) -> bool {
+/// Whether a command line, the program's name first, is meant for the archiver: operation letters with modifiers, a response
+/// file, or an option that only archivers have. A line whose first word after options of this program is one of its commands
+/// never is; `names_command` says whether it is such a line, and is asked only where both could be meant.
+pub(crate) fn is_archiver_call(args: &[OsString], names_command: impl Fn(&[OsString]) -> bool) -> bool {
+    let Some((first, others)) = args.get(1..).and_then(<[OsString]>::split_first) else { return false };
     // A response file may be named in any encoding; the rest is ASCII.
     if first.as_encoded_bytes().first() == Some(&b'@') {
         return first.len() > 1;
     }
     let Some(first) = first.to_str().filter(|first| !is_own(first)) else { return false };
+    let is_word = |arg: &OsString| !arg.as_encoded_bytes().starts_with(b"-");
+    if LIKE_COMMANDS.contains(&first) {
+        return others.first().is_some_and(is_word);
+    }
+    let is_command = |arg: &OsString| arg.to_str().is_some_and(|word| OWN_COMMANDS.contains(&word));
+    reads_as_archivers(first) && !(first.starts_with('-') && others.iter().any(is_command) && names_command(args))
+}
+
+fn reads_as_archivers(first: &str) -> bool {
     if first.starts_with("--") {
         return LONG_OPTIONS.contains(&first.split_once('=').map_or(first, |(option, _)| option));
     }
@@ -211,8 +234,9 @@ fn identity(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn goes_to_archiver(first: &str) -> bool {
-        is_archiver_call(OsStr::new(first), is_own)
+    fn goes_to_archiver(line: &str) -> bool {
+        let args: Vec<OsString> = ["ar"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
+        is_archiver_call(&args, crate::cli::names_command)
     }
 
     #[test]
@@ -251,9 +275,28 @@ mod tests {
             "--rsp-quoting=posix",
             "-X64",
             "-X32_64",
+            "-q lib.a x.o",
+            "-q log.a status.o",
+            "-qv lib.a x.o",
+            "-m lib.a x.o",
+            "-rcs status x.o",
+            "rcs log x.o",
+            "--format gnu rcs lib.a",
+            "--output out x lib.a",
+            "list lib.a",
+            "ls lib.a",
         ] {
             assert!(goes_to_archiver(first), "{first}");
         }
+    }
+
+    #[test]
+    fn each_command_is_ours() {
+        let mut program = crate::cli::program();
+        program.build();
+        let unknown = program.get_subcommands().map(|command| command.get_name().to_owned()).find(|name| !is_own(name));
+        assert_eq!(unknown, None);
+        assert!(LIKE_COMMANDS.iter().all(|word| crate::cli::is_alias(word)));
     }
 
     #[test]
@@ -283,6 +326,16 @@ mod tests {
             "xx",
             "./t",
             "T",
+            "-q status",
+            "-q --color never log t",
+            "-qv report",
+            "-m text try",
+            "--format json status",
+            "--format=json status",
+            "--output out.csv export --to csv",
+            "list",
+            "ls --format json",
+            "history",
         ] {
             assert!(!goes_to_archiver(first), "{first}");
         }

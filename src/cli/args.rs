@@ -3,7 +3,9 @@
 mod driving;
 mod exchange;
 mod formats;
+mod guide;
 mod reading;
+mod session;
 mod shell;
 mod taking;
 
@@ -12,6 +14,8 @@ use clap::{Parser, Subcommand};
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use exchange::{ExportArgs, ImportArgs};
 pub(super) use formats::{AnswerFormat, ExportFormat, OutputFormat, StreamFormat};
+pub(crate) use guide::program;
+pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
     BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ShowArgs, StatusArgs,
 };
@@ -23,7 +27,6 @@ use super::globals::Globals;
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]
 #[command(name = "ar", version = concat!("(autoresearch) ", env!("CARGO_PKG_VERSION")), about)]
-#[command(disable_help_subcommand = true)]
 pub(super) struct Cli {
     #[command(flatten)]
     pub(super) globals: Globals,
@@ -33,50 +36,52 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Start a session, or continue it: the loop
+    /// Start or continue a session and loop
     Run(RunArgs),
-    /// One experiment from the working tree, then return
+    /// Measure the change in the working tree as one experiment
     Try(TryArgs),
-    /// Continue after any interruption
+    /// Continue a session after any interruption
     Resume(ResumeArgs),
-    /// What the session found
+    /// Report what a session found
     Report(ReportArgs),
-    /// What is happening now
+    /// Show what is happening now
     Status(StatusArgs),
     /// Finish the current experiment, then stop
     Stop(StopArgs),
-    /// The experiments as a table
+    /// List the experiments of a session
     Log(LogArgs),
-    /// One experiment: record, diff, log tail
+    /// Show one experiment: record, diff, end of the log
     Show(ShowArgs),
-    /// Two experiments: code, metrics, environment, settings
+    /// Compare two experiments: code, metrics, environment, settings
     Diff(DiffArgs),
-    /// Note something on an experiment
+    /// Add a note to an experiment
     Note(NoteArgs),
-    /// The code of an experiment on a new branch
+    /// Put the code of an experiment on a new branch
     Restore(RestoreArgs),
-    /// Run an experiment again: whether its number comes back
+    /// Rerun an experiment and compare its value
     Repro(ReproArgs),
-    /// What was kept, as a clean branch to review
+    /// Put what was kept on a clean branch for review
     Finalize(FinalizeArgs),
-    /// A session made of a ledger that another tool wrote
+    /// Create a session from another tool's ledger
     Import(ImportArgs),
-    /// A session for other tools: JSON lines, CSV, Markdown, MLflow
+    /// Write a session for other tools: JSON lines, CSV, Markdown, MLflow
     Export(ExportArgs),
-    /// What an agent has to know for the next experiment
+    /// Print what an agent must know for the next experiment
     Brief(BriefArgs),
-    /// The backlog of ideas: add one, list them, drop one
+    /// Add, list or drop ideas for the agents
     Idea(IdeaArgs),
-    /// What is read out of a log file
+    /// Print the values found in a log
     Extract(ExtractArgs),
-    /// Whether everything is in order, and what to do if not
+    /// Check for problems and suggest fixes
     Doctor(DoctorArgs),
     /// Write ar.toml and program.md to start from
     Init(InitArgs),
-    /// The whole loop on a built-in example
+    /// Run the whole loop on a built-in example
     Demo(DemoArgs),
-    /// What a shell needs to complete commands, sessions and experiments
+    /// Print the completion script for a shell
     Completions(CompletionsArgs),
-    /// The manual pages
+    /// Show or write the manual pages
     Man(ManArgs),
+    /// Print the version
+    Version,
 }

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use autoresearch::domain::one_line;
 use autoresearch::git::Repo;
 use autoresearch::session::{SessionView, session_tags};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, EnvCompleter, Shells};
 
-use super::args::{Cli, CompletionsArgs, Shell};
+use super::args::{CompletionsArgs, Shell, program};
 use super::error::CliError;
 use super::output;
 use super::run::current_dir;
@@ -58,7 +58,7 @@ fn completer(shell: Shell) -> &'static dyn EnvCompleter {
 
 /// The command line with what it cannot know by itself: the repository's sessions and experiments.
 fn command() -> Command {
-    Cli::command().mut_subcommands(|command| {
+    program().mut_subcommands(|command| {
         command.mut_args(|arg| match arg.get_id().as_str() {
             "tag" | "session" => arg.add(ArgValueCandidates::new(tags)),
             "command" => arg.add(ArgValueCandidates::new(commands)),
@@ -70,8 +70,7 @@ fn command() -> Command {
 
 /// The commands that there is a manual page of.
 fn commands() -> Vec<CompletionCandidate> {
-    let program = Cli::command();
-    program.get_subcommands().map(|command| CompletionCandidate::new(command.get_name())).collect()
+    program().get_subcommands().map(|command| CompletionCandidate::new(command.get_name())).collect()
 }
 
 /// The sessions; none where there is no repository. Nobody reads an error here.

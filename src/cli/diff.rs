@@ -8,17 +8,15 @@ use autoresearch::session::SessionView;
 
 use super::args::DiffArgs;
 use super::error::CliError;
-use super::run::current_dir;
-use super::{output, pager};
+use super::{chosen, output, pager};
 
 /// Prints two experiments side by side, and how their code differs.
 pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
-    let dir = current_dir()?;
-    let (view, a) = SessionView::open_at(&dir, &args.experiment, args.tag.clone())?;
+    let (view, a) = chosen::open_at(&args.experiment, args.tag.clone())?;
     let is_same = args.experiment.tag == args.other.tag || args.other.tag.as_ref() == Some(&view.tag);
     let other = match is_same {
         true => None,
-        false => Some(SessionView::open_at(&dir, &args.other, args.tag)?),
+        false => Some(chosen::open_at(&args.other, args.tag)?),
     };
     let (contract, b) = match other {
         Some((other, b)) => (other.contract, b),

@@ -31,7 +31,8 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
             // What is wrong with the repository is a finding.
             Err(_) => (Asked::default(), None),
         };
-    let tag = args.session.as_ref();
+    let tag = args.session.tag();
+    let tag = tag.as_ref();
     let mut found = match args.repair {
         true => repair(&dir, tag, &asked, settings::clock()?)?,
         false => examine(&dir, tag, &asked)?,

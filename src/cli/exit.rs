@@ -24,6 +24,21 @@ pub(super) const TRY_RUNNING: u8 = 30;
 /// Interrupted.
 pub(super) const INTERRUPTED: u8 = 130;
 
+/// The codes and what they say, as the manual has them.
+pub(super) const CODES: [(u8, &str); 11] = [
+    (0, "Done as asked; reaching a budget, a limit on experiments or a goal counts as done."),
+    (CANNOT_START, "Cannot start: the repository, the configuration or the environment is not as it must be."),
+    (USAGE, "Wrong usage."),
+    (BASELINE_FAILED, "The baseline failed."),
+    (NEEDS_PERSON, "Stopped, and needs a person."),
+    (HELD, "Another ar holds the session."),
+    (DAMAGED, "Damaged state that ar does not repair by guessing."),
+    (TRY_DISCARD, "`ar try --exit-code`: discarded; `ar repro`: another value."),
+    (TRY_CRASH, "`ar try --exit-code`: crashed; `ar repro`: no value."),
+    (TRY_RUNNING, "`ar try --exit-code`: still running."),
+    (INTERRUPTED, "Interrupted."),
+];
+
 /// The code for a kind of trouble.
 pub(super) fn of_error(kind: ErrorKind) -> u8 {
     match kind {

@@ -10,8 +10,8 @@ use autoresearch::state;
 
 use super::args::{ExportArgs, ExportFormat};
 use super::error::CliError;
-use super::output;
 use super::run::current_dir;
+use super::{chosen, output};
 
 /// Where MLflow looks for a store of files.
 const STORE: &str = "mlruns";
@@ -19,7 +19,7 @@ const STORE: &str = "mlruns";
 /// Writes a session out for other programs.
 pub(super) fn run(args: ExportArgs) -> Result<ExitCode, CliError> {
     let dir = current_dir()?;
-    let view = SessionView::open(&dir, args.tag)?;
+    let view = chosen::open(args.session.tag())?;
     let records = view.history.records();
     let text = match args.to {
         ExportFormat::Mlflow => return mlflow(&view, args.output.as_deref().unwrap_or(Path::new(STORE))),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{Direction, FORMAT_VERSION, MetricSource, MetricSpec};
+use autoresearch::git::Repo;
 use autoresearch::measure::{Ending, judge};
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::session::read_log;
@@ -10,13 +11,14 @@ use serde_json::{Map, Value, json};
 
 use super::args::ExtractArgs;
 use super::error::CliError;
-use super::output;
+use super::run::current_dir;
+use super::terms::SettingsArgs;
+use super::{chosen, output, settings};
 
 /// Prints what a session would read out of a log.
 pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
-    let source = args.metric_regex.map_or(MetricSource::Log, MetricSource::Regex);
-    // A number is read the same way in both directions.
-    let spec = MetricSpec { name: args.metric.clone(), direction: Direction::Lower, source };
+    let spec = spec(args.metric, args.metric_regex)?;
+    let metric = &spec.name;
     let summary = read_log(&args.file, &spec)?;
     let verdict = judge(&summary, &Ending::from_status(args.exit_status));
     let format = Format::from(args.format);
@@ -25,7 +27,7 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
             summary.metrics.iter().map(|(name, number)| (name.clone(), json!(number.value))).collect();
         output::json(&json!({
             "version": FORMAT_VERSION,
-            "metric": args.metric,
+            "metric": metric,
             "value": verdict.value.as_ref().map(|number| number.value),
             "raw": verdict.value.as_ref().map(|number| &number.raw),
             "memory_gb": summary.memory_gb,
@@ -36,12 +38,12 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut grid = Grid::new([("what", Align::Left), ("value", Align::Right)]);
-    grid.push([args.metric.clone(), verdict.value.map_or("none".into(), |number| number.raw)]);
+    grid.push([metric.clone(), verdict.value.map_or("none".into(), |number| number.raw)]);
     grid.push(["failure".into(), verdict.failure.map_or("none".into(), |failure| failure.class.to_string())]);
     if let Some(memory) = summary.memory_gb {
         grid.push(["memory_gb".into(), memory.to_string()]);
     }
-    for (name, number) in summary.metrics.iter().filter(|(name, _)| **name != args.metric) {
+    for (name, number) in summary.metrics.iter().filter(|(name, _)| *name != *metric) {
         grid.push([name.clone(), number.raw.clone()]);
     }
     output::text(&match format {
@@ -50,4 +52,34 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
         Format::Table | Format::Json => grid.to_table(output::width()),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to look for: as it is asked for, else as the variables and `ar.toml` say, else as the session does.
+fn spec(metric: Option<String>, regex: Option<String>) -> Result<MetricSpec, CliError> {
+    // A number is read the same way in both directions.
+    let spec = |name, source| MetricSpec { name, direction: Direction::Lower, source };
+    let source = regex.map(MetricSource::Regex);
+    if let Some(name) = metric {
+        return Ok(spec(name, source.unwrap_or(MetricSource::Log)));
+    }
+    let dir = current_dir()?;
+    let repo = Repo::discover(&dir).ok();
+    let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
+    let asked = settings::resolve(SettingsArgs::default(), root)?;
+    let (name, stored) = match (asked.metric, asked.source) {
+        (Some(name), stored) => (name, stored),
+        (None, _) => {
+            let contract = repo.and_then(|_| chosen::open(None).ok()?.contract);
+            let stored = contract.ok_or_else(|| {
+                CliError::usage(
+                    "cannot tell which metric to look for",
+                    "pass --metric NAME, or write metric = \"NAME\" to ar.toml",
+                )
+            })?;
+            (stored.metric.name, Some(stored.metric.source))
+        }
+    };
+    // What stands in a file of its own is not looked for in a log.
+    let stored = stored.filter(|stored| matches!(stored, MetricSource::Regex(_)));
+    Ok(spec(name, source.or(stored).unwrap_or(MetricSource::Log)))
 }

@@ -4,16 +4,14 @@ use std::process::ExitCode;
 
 use autoresearch::domain::count_of;
 use autoresearch::report::fit;
-use autoresearch::session::SessionView;
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
-use super::output;
-use super::run::current_dir;
+use super::{chosen, output};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
-    let view = SessionView::open(&current_dir()?, args.tag)?;
+    let view = chosen::open(args.session.tag())?;
     let finalized = view.finalize(args.branch, args.squash)?;
     let commits = count_of(u32::try_from(finalized.commits.len()).unwrap_or(u32::MAX), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));

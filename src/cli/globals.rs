@@ -7,18 +7,18 @@ use super::output;
 
 /// How a command prints, whatever it prints.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(super) struct Globals {
-    /// Colours: on a terminal unless `NO_COLOR` is set, always, or never
+    /// When to use colours: auto (on a terminal, unless `NO_COLOR` is set), always or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     color: Color,
     /// Print a long answer without a pager
     #[arg(long, global = true)]
     no_pager: bool,
-    /// Print the answer and errors alone: no notes, no line that shows progress
+    /// Print only the answer and errors, without notes and progress
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say more: what was passed over, and why
+    /// Also print what was skipped, and why
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
 }

@@ -52,7 +52,8 @@ fn acting(command: &Command) -> Option<&'static str> {
         | Command::Extract(_)
         | Command::Demo(_)
         | Command::Completions(_)
-        | Command::Man(_) => None,
+        | Command::Man(_)
+        | Command::Version => None,
     }
 }
 

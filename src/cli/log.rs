@@ -5,14 +5,12 @@ use std::process::ExitCode;
 use autoresearch::domain::{FORMAT_VERSION, Tag};
 use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json, select_rows};
 use autoresearch::rules::{Selection, select};
-use autoresearch::session::SessionView;
 use serde::Serialize;
 
 use super::args::LogArgs;
 use super::error::CliError;
-use super::run::current_dir;
 use super::settings::clock;
-use super::{exit, foreign, note, output, pager};
+use super::{chosen, exit, foreign, note, output, pager};
 
 /// The experiments of a session as a JSON document.
 #[derive(Serialize)]
@@ -42,7 +40,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let view = SessionView::open(&current_dir()?, args.tag)?;
+    let view = chosen::open(args.session.tag())?;
     let column = |name: &String| {
         Column::named(name.trim(), &view.history)
             .map_err(|error| CliError::usage(error.clone(), format!("there are {}", error.known())))

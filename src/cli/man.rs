@@ -7,15 +7,26 @@ use std::process::{Command, ExitCode, Stdio};
 
 use autoresearch::exec::leave_interrupts_to_others;
 use autoresearch::session::SessionError;
-use clap::CommandFactory;
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, italic, roman};
 
-use super::args::{Cli, ManArgs};
+use super::args::{ManArgs, examples};
 use super::error::CliError;
-use super::output;
+use super::{exit, output};
 
 /// What the page of the program itself is called: `ar.1` is the archiver's.
 const OWN_PAGE: &str = "autoresearch";
+
+/// The files that the program reads and writes.
+const FILES: [(&str, &str); 7] = [
+    ("ar.toml", "Settings of the repository; a flag or a variable such as AR_METRIC comes first."),
+    ("program.md", "Goals and constraints for the agents."),
+    ("results.tsv", "One row per experiment, for all sessions; untracked."),
+    ("run.log", "Link to the log of the newest run."),
+    ("autoresearch-lessons.md", "What earlier sessions learned; untracked."),
+    (".autoresearch/TAG/", "State, logs and runs of a session; untracked."),
+    ("refs/autoresearch/TAG/", "Records of the experiments, as annotated tags on their commits."),
+];
 
 /// Prints a page, or writes all of them into a folder.
 pub(super) fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
@@ -64,7 +75,7 @@ fn show(page: &[u8]) -> bool {
 
 /// The command line as it is documented, each command with its full name.
 fn program() -> clap::Command {
-    let mut program = Cli::command();
+    let mut program = super::args::program();
     program.build();
     program
 }
@@ -76,8 +87,24 @@ fn page_name(command: &clap::Command) -> String {
 fn render(command: &clap::Command, title: &str) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let source = concat!("autoresearch ", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(command.clone()).title(title.to_uppercase()).date("").source(source).manual("autoresearch");
+    // What follows the help has sections of its own here.
+    let described = command.clone().after_help(None::<&str>);
+    let man = Man::new(described).title(title.to_uppercase()).date("").source(source).manual("autoresearch");
     man.render(&mut page)?;
+    let mut more = Roff::new();
+    more.control("SH", ["EXAMPLES"]);
+    for (what, line) in examples(command.get_name()) {
+        more.control("TP", []).text([roman(*what)]).text([bold(*line)]);
+    }
+    more.control("SH", ["EXIT STATUS"]);
+    for (code, what) in exit::CODES {
+        more.control("TP", []).text([bold(code.to_string())]).text([roman(what)]);
+    }
+    more.control("SH", ["FILES"]);
+    for (path, what) in FILES {
+        more.control("TP", []).text([italic(path)]).text([roman(what)]);
+    }
+    more.to_writer(&mut page)?;
     Ok(page)
 }
 

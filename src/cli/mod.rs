@@ -2,6 +2,7 @@
 
 mod args;
 mod brief;
+mod chosen;
 mod completions;
 mod confirm;
 mod demo;
@@ -39,7 +40,9 @@ mod stop;
 mod terms;
 mod try_one;
 mod values;
+mod version;
 mod watch;
+mod words;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -47,28 +50,46 @@ use std::process::ExitCode;
 
 use autoresearch::domain::TagError;
 use autoresearch::session::SessionError;
+use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches};
 
 use crate::archiver::Asked;
+pub(crate) use args::program;
 use args::{Cli, Command};
 use error::CliError;
+#[cfg(test)]
+pub(crate) use words::is_alias;
+
+/// Whether the first word of a call after its options is a command.
+pub(crate) fn names_command(args: &[OsString]) -> bool {
+    let mut program = program();
+    program.build();
+    words::command_place(&program, args).is_some_and(|place| program.find_subcommand(&args[place]).is_some())
+}
 
 /// Parses the arguments, runs the command, prints what went wrong, and gives the exit code.
-pub(crate) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let args: Vec<OsString> = args.collect();
+pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     if let Some(code) = completions::answer(&args) {
         return code;
     }
+    let program = program();
+    let args = words::command_first(&program, args);
     let first = args.get(1).map(|first| first.as_encoded_bytes());
     // The archiver answers while the command line is read.
     let asked = matches!(first, Some(b"-V" | b"--version" | b"-h" | b"--help")).then(Asked::start);
     // Of a subcommand's help nobody expects to learn about the archiver.
-    let own_option = first.is_some_and(|first| first.starts_with(b"-"));
+    let own_option = first.is_some_and(|first| first.starts_with(b"-")) || (args.len() == 2 && first == Some(b"help"));
     let archiver = || own_option.then(|| asked.unwrap_or_else(Asked::start));
-    let matches = match Cli::command().try_get_matches_from(&args) {
+    let parsed = match words::asks_for_overview(&args) {
+        true => args::with_groups(program.clone()).try_get_matches_from(&args),
+        false => program.clone().try_get_matches_from(&args),
+    };
+    let matches = match parsed {
         Ok(matches) => matches,
-        Err(error) => return clap_exit(&with_whole_usage(error, &args), archiver),
+        Err(error) => {
+            let error = words::with_nearest_command(error, &program);
+            return clap_exit(&with_whole_usage(error, program, &args), archiver);
+        }
     };
     let command = match Cli::from_arg_matches(&matches) {
         Ok(Cli { command, globals }) => {
@@ -115,16 +136,16 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Version => Ok(version::run()),
     }
 }
 
 /// The same error with the usage of its command as the help has it: what clap shows names what was given, and hides that there
 /// are options.
-fn with_whole_usage(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+fn with_whole_usage(mut error: clap::Error, mut program: clap::Command, args: &[OsString]) -> clap::Error {
     if error.get(ContextKind::Usage).is_some() {
-        let mut command = Cli::command();
-        command.build();
-        let mut innermost = &command;
+        program.build();
+        let mut innermost = &program;
         for arg in args.iter().skip(1) {
             innermost = innermost.find_subcommand(arg).unwrap_or(innermost);
         }
@@ -140,9 +161,9 @@ fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<Asked>) -> E
     let _ = error.print();
     if !error.use_stderr() {
         if matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp)
-            && let Some(version) = archiver().and_then(Asked::line)
+            && let Some(archiver) = archiver()
         {
-            output::line(&format!("archiver calls go to: {version}"));
+            version::name_archiver(archiver);
         }
         return ExitCode::SUCCESS;
     }

@@ -4,15 +4,15 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 
-use super::args::Cli;
+use super::args::{program, with_groups};
 
 /// In how many columns the help stands there.
 const WIDTH: usize = 100;
 
 fn reference() -> String {
-    let mut program = Cli::command().term_width(WIDTH);
+    let mut program = with_groups(program().term_width(WIDTH));
     program.build();
     let mut page =
         "# Commands\n\nMade from what `ar --help` and `ar COMMAND --help` say; a test holds it against that.\n\n\

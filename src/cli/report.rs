@@ -12,7 +12,7 @@ use super::args::ReportArgs;
 use super::error::CliError;
 use super::run::current_dir;
 use super::values::ChartFile;
-use super::{exit, foreign, note, output, pager, settings};
+use super::{chosen, exit, foreign, note, output, pager, settings};
 
 /// What people noted on experiments, by number.
 type Notes = BTreeMap<u32, Vec<Note>>;
@@ -22,7 +22,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     let (report, session) = match foreign::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(ledger), None),
         None => {
-            let view = SessionView::open(&current_dir()?, args.tag)?;
+            let view = chosen::open(args.session.tag())?;
             let notes = note::on(&view, view.history.records());
             (of_session(&view, &notes)?, Some((view, notes)))
         }

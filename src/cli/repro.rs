@@ -10,12 +10,12 @@ use serde_json::json;
 
 use super::args::ReproArgs;
 use super::error::CliError;
-use super::run::{current_dir, no_runtime, runtime};
-use super::{exit, output, signals};
+use super::run::{no_runtime, runtime};
+use super::{chosen, exit, output, signals};
 
 /// Runs an experiment again, beside the session, and says whether its number came back.
 pub(super) fn run(args: ReproArgs) -> Result<ExitCode, CliError> {
-    let (view, record) = SessionView::open_at(&current_dir()?, &args.experiment, args.tag)?;
+    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
     let rerun = Rerun { worktree: args.worktree, links: args.link };
     let reproduced = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;

@@ -3,16 +3,14 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::shell_word;
-use autoresearch::session::SessionView;
 
 use super::args::RestoreArgs;
 use super::error::CliError;
-use super::output;
-use super::run::current_dir;
+use super::{chosen, output};
 
 /// Puts an experiment's code on a new branch.
 pub(super) fn run(args: RestoreArgs) -> Result<ExitCode, CliError> {
-    let (view, record) = SessionView::open_at(&current_dir()?, &args.experiment, args.tag)?;
+    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
     let restored = view.restore(&record, args.branch, args.worktree.as_deref())?;
     let what = format!("experiment {} of {}, {}", record.id, view.tag, record.commit.short(8));
     output::line(&match &restored.worktree {

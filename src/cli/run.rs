@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use autoresearch::domain::StopReason;
 use autoresearch::exec::{self, ForkServer};
 use autoresearch::git::Repo;
-use autoresearch::session::{Drive, Plan, Session, SessionError, find_session, session_tags};
+use autoresearch::session::{Drive, Plan, Session, SessionError, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
 use super::printer::Printer;
 use super::progress::Progress;
 use super::settings::{self, Settings};
-use super::{confirm, exit, output, signals};
+use super::{chosen, confirm, exit, output, signals};
 
 /// Starts or continues a session and loops.
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
@@ -42,7 +42,7 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let mut settings = Settings::read(args.settings, repo.worktree())?;
     let named = args.session.or_else(|| settings.given.tag.clone());
-    let tag = find_session(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
+    let tag = chosen::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
     settings.given.tag = Some(tag);
     let drive = Drive::Loop { adopt: false };
     let main_worktree = repo.main_worktree();

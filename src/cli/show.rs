@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::args::ShowArgs;
 use super::error::CliError;
-use super::run::current_dir;
 use super::settings::clock;
-use super::{exit, note, output, pager};
+use super::{chosen, exit, note, output, pager};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
@@ -19,7 +18,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     if args.log && format != Format::Table {
         return Err(CliError::usage("--log prints a log, which has no other format", "leave --format or --log out"));
     }
-    let (view, record) = SessionView::open_at(&current_dir()?, &args.experiment, args.tag)?;
+    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
     let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
     let notes = note::on(&view, [&record]).remove(&record.id).unwrap_or_default();

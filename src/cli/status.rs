@@ -12,10 +12,11 @@ use super::{exit, output, pager, settings, watch};
 
 /// Prints what is happening to a session, or to each of them.
 pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
+    let tag = args.session.tag();
     if args.watch {
-        return watch::run(args.tag);
+        return watch::run(tag);
     }
-    let sessions = look_at_sessions(&current_dir()?, args.tag, settings::clock()?)?;
+    let sessions = look_at_sessions(&current_dir()?, tag, settings::clock()?)?;
     let _pager = pager::start();
     output::text(&render_status(&sessions, args.format.into(), output::width()));
     exit::leave(sessions);

@@ -4,9 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Clock, Tag, experiment_name};
 use autoresearch::git::Repo;
-use autoresearch::session::{
-    Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, end_run_only, find_session,
-};
+use autoresearch::session::{Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, end_run_only};
 use autoresearch::state::StopWhen;
 
 use super::args::StopArgs;
@@ -14,13 +12,13 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::progress::Progress;
 use super::run::{current_dir, no_runtime, runtime};
-use super::{output, settings, signals};
+use super::{chosen, output, settings, signals};
 
 /// Stops whoever is at work on a session, or ends a run that goes on without anybody.
 pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let tag = find_session(&repo, args.tag)?;
+    let tag = chosen::find(&repo, args.session.tag())?;
     let when = if args.now { StopWhen::Now } else { StopWhen::Experiment };
     let stopped = ask_to_stop(&repo, &tag, when, clock)?;
     output::line(&match stopped {

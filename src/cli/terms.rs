@@ -1,4 +1,4 @@
-//! The flags that are terms of a session.
+//! The flags that are settings of a session.
 
 use std::time::Duration;
 
@@ -9,105 +9,131 @@ use jiff::civil::Time;
 
 use super::values::{MetricFile, Span};
 
-/// The terms of a session: flag, then variable (`AR_METRIC`), then `ar.toml`, then default.
+/// The headings of the settings in the help, in their order there.
+const MEASURING: &str = "Measuring";
+const AGENT: &str = "Agent";
+const KEEPING: &str = "Keeping";
+const CHANGES: &str = "Changes";
+const STOPPING: &str = "Stopping";
+const SESSION: &str = "Session";
+
+/// The settings of a session: flag, then variable (`AR_METRIC`), then `ar.toml`, then default.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct SettingsArgs {
-    /// The number to improve, by the name that the log prints it under
-    #[arg(long, value_name = "NAME")]
+    /// Name of the metric to improve, as the log prints it
+    #[arg(long, value_name = "NAME", help_heading = MEASURING)]
     pub(super) metric: Option<String>,
-    /// The command that trains and measures
-    #[arg(long, value_name = "COMMAND")]
+    /// Command that trains and measures
+    #[arg(long, value_name = "COMMAND", help_heading = MEASURING)]
     pub(super) cmd: Option<String>,
-    /// The command that changes the code once and exits, with the prompt on standard input; or aider, claude, codex,
-    /// gemini or opencode
-    #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line)]
-    pub(super) agent: Option<String>,
-    /// The session's name; its branch is autoresearch/TAG [default: month and day]
-    #[arg(long)]
-    pub(super) tag: Option<Tag>,
-    /// Less of the metric is better [default, unless its name says otherwise]
-    #[arg(long, conflicts_with = "higher")]
+    /// Treat lower values as better [default, unless the metric's name says otherwise]
+    #[arg(long, conflicts_with = "higher", help_heading = MEASURING)]
     pub(super) lower: bool,
-    /// More of the metric is better
-    #[arg(long)]
+    /// Treat higher values as better
+    #[arg(long, help_heading = MEASURING)]
     pub(super) higher: bool,
-    /// How much better than the best one so far a number must be [default: 0]
-    #[arg(long, value_name = "DELTA", allow_negative_numbers = true, value_parser = super::values::non_negative)]
-    pub(super) min_delta: Option<f64>,
-    /// Also keep a change that makes the program shorter, when its number is at most this far behind the best one
-    #[arg(long, value_name = "EPS", allow_negative_numbers = true, value_parser = super::values::non_negative)]
-    pub(super) simpler_wins: Option<f64>,
-    /// A command that must pass before a change is kept, several times if need be
-    #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line)]
-    pub(super) guard: Vec<String>,
-    /// A bound on a number of the log that a change must keep to, as in 'memory_gb<=40', several times if need be
-    #[arg(long, value_name = "LIMIT")]
-    pub(super) limit: Vec<Limit>,
-    /// A run's deadline [default: 10m]
-    #[arg(long, value_name = "DURATION")]
-    pub(super) timeout: Option<Span>,
-    /// How long a process has to end by itself before it is killed [default: 10s]
-    #[arg(long, value_name = "DURATION")]
-    pub(super) grace: Option<Span>,
-    /// How long one call of the agent may go on [default: 30m]
-    #[arg(long, value_name = "DURATION")]
-    pub(super) agent_timeout: Option<Span>,
-    /// How long the agent may be out of reach, rate-limited or out of credit before the loop stops [default: 8h]
-    #[arg(long, value_name = "DURATION")]
-    pub(super) outage_limit: Option<Span>,
-    /// How many experiments the session may have, the baseline not counted
-    #[arg(long, value_name = "N")]
-    pub(super) max_experiments: Option<u32>,
-    /// How long this call may go on
-    #[arg(long = "for", value_name = "DURATION")]
-    pub(super) budget: Option<Span>,
-    /// The time of day at which this call ends, as in 07:00
-    #[arg(long, value_name = "TIME", value_parser = super::values::time_of_day)]
-    pub(super) until: Option<Time>,
-    /// Stop when the metric reaches this value
-    #[arg(long, value_name = "VALUE", allow_negative_numbers = true, value_parser = super::values::finite)]
-    pub(super) goal: Option<f64>,
-    /// Stop after so many crashes in a row
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) max_crashes: Option<u32>,
-    /// Read the number with this pattern's one group instead of by its name
-    #[arg(long, value_name = "REGEX", conflicts_with = "metric_file")]
+    /// Pattern whose one group is the value, used instead of the metric's name
+    #[arg(long, value_name = "REGEX", conflicts_with = "metric_file", help_heading = MEASURING)]
     pub(super) metric_regex: Option<String>,
-    /// Read the number from this JSON file instead of the log
-    #[arg(long, value_name = "PATH:/json/pointer")]
+    /// JSON file that holds the value, read instead of the log
+    #[arg(long, value_name = "PATH:/json/pointer", help_heading = MEASURING)]
     pub(super) metric_file: Option<MetricFile>,
-    /// The dialect of a new results.tsv
-    #[arg(long, value_name = "DIALECT")]
-    pub(super) ledger: Option<Dialect>,
-    /// The files that an experiment may change, several times if need be [default: all but those that measure]
-    #[arg(long, value_name = "GLOB")]
+    /// Time limit for one run [default: 10m]
+    #[arg(long, value_name = "DURATION", help_heading = MEASURING)]
+    pub(super) timeout: Option<Span>,
+    /// Time a process gets to exit by itself before it is killed [default: 10s]
+    #[arg(long, value_name = "DURATION", help_heading = MEASURING)]
+    pub(super) grace: Option<Span>,
+    /// Command that changes the code once and exits, with the prompt on standard input; or aider, claude, codex, gemini or
+    /// opencode
+    #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line, help_heading = AGENT)]
+    pub(super) agent: Option<String>,
+    /// Time limit for one agent call [default: 30m]
+    #[arg(long, value_name = "DURATION", help_heading = AGENT)]
+    pub(super) agent_timeout: Option<Span>,
+    /// Longest time to wait for an agent that is unreachable, rate-limited or out of credit [default: 8h]
+    #[arg(long, value_name = "DURATION", help_heading = AGENT)]
+    pub(super) outage_limit: Option<Span>,
+    /// Directives to the agent after several experiments without a keep [default: refine]
+    #[arg(long, value_name = "LADDER", help_heading = AGENT)]
+    pub(super) ladder: Option<LadderName>,
+    /// Let the agent look for ideas outside the repository at the second pivot in a row, on the ladder `refine`
+    #[arg(long, help_heading = AGENT)]
+    pub(super) research: bool,
+    /// Minimum gain over the best value so far [default: 0]
+    #[arg(
+        long,
+        value_name = "DELTA",
+        allow_negative_numbers = true,
+        value_parser = super::values::non_negative,
+        help_heading = KEEPING
+    )]
+    pub(super) min_delta: Option<f64>,
+    /// Largest loss against the best value at which a change that makes the program shorter is still kept
+    #[arg(
+        long,
+        value_name = "EPS",
+        allow_negative_numbers = true,
+        value_parser = super::values::non_negative,
+        help_heading = KEEPING
+    )]
+    pub(super) simpler_wins: Option<f64>,
+    /// Command that must pass before a change is kept; repeatable
+    #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line, help_heading = KEEPING)]
+    pub(super) guard: Vec<String>,
+    /// Bound on a value in the log, as in 'memory_gb<=40'; repeatable
+    #[arg(long, value_name = "LIMIT", help_heading = KEEPING)]
+    pub(super) limit: Vec<Limit>,
+    /// Files that an experiment may change; repeatable [default: all but those that measure]
+    #[arg(long, value_name = "GLOB", help_heading = CHANGES)]
     pub(super) scope: Vec<String>,
-    /// Files that no experiment may change, several times if need be
-    #[arg(long, value_name = "GLOB")]
+    /// Files that no experiment may change; repeatable
+    #[arg(long, value_name = "GLOB", help_heading = CHANGES)]
     pub(super) protect: Vec<String>,
-    /// How many files an experiment may change
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Largest number of files that an experiment may change
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = CHANGES)]
     pub(super) max_files: Option<u32>,
-    /// How many lines of one file an experiment may add and delete
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Largest number of lines that an experiment may add and delete in one file
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = CHANGES)]
     pub(super) max_file_lines: Option<u32>,
     /// Measure a change again that was measured before
-    #[arg(long)]
+    #[arg(long, help_heading = CHANGES)]
     pub(super) allow_repeats: bool,
-    /// What the agent is told when keeps fail to come [default: refine]
-    #[arg(long, value_name = "LADDER")]
-    pub(super) ladder: Option<LadderName>,
-    /// The agent may look for ideas outside the repository at the second pivot in a row, on the ladder `refine`
-    #[arg(long)]
-    pub(super) research: bool,
-    /// Stop when the session is flagged for a person, instead of beginning anew in another direction
-    #[arg(long)]
+    /// Largest number of experiments in the session, without the baseline
+    #[arg(long, value_name = "N", help_heading = STOPPING)]
+    pub(super) max_experiments: Option<u32>,
+    /// Time limit for this invocation
+    #[arg(long = "for", value_name = "DURATION", help_heading = STOPPING)]
+    pub(super) budget: Option<Span>,
+    /// Time of day at which this invocation stops, as in 07:00
+    #[arg(long, value_name = "TIME", value_parser = super::values::time_of_day, help_heading = STOPPING)]
+    pub(super) until: Option<Time>,
+    /// Metric value at which the loop stops
+    #[arg(
+        long,
+        value_name = "VALUE",
+        allow_negative_numbers = true,
+        value_parser = super::values::finite,
+        help_heading = STOPPING
+    )]
+    pub(super) goal: Option<f64>,
+    /// Number of crashes in a row at which the loop stops
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = STOPPING)]
+    pub(super) max_crashes: Option<u32>,
+    /// Stop when the session is flagged for review, instead of starting over in another direction
+    #[arg(long, help_heading = STOPPING)]
     pub(super) stop_when_flagged: bool,
-    /// A command that is told what happens, as JSON on standard input: keep, best, pivot, outage, stopped and more
-    #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line)]
+    /// Session name; the branch is autoresearch/TAG [default: month and day]
+    #[arg(long, help_heading = SESSION)]
+    pub(super) tag: Option<Tag>,
+    /// Dialect of a new results.tsv
+    #[arg(long, value_name = "DIALECT", help_heading = SESSION)]
+    pub(super) ledger: Option<Dialect>,
+    /// Command that receives events as JSON on standard input: keep, best, pivot, outage, stopped and more
+    #[arg(long, value_name = "COMMAND", value_parser = super::values::command_line, help_heading = SESSION)]
     pub(super) on_event: Option<String>,
-    /// How much of the runs' logs is kept, as in 2GB; `all`, or 0 for the best one and the newest ten [default: 10GB]
-    #[arg(long, value_name = "SIZE")]
+    /// Space for retained run logs, as in 2GB; `all`, or 0 for the best and the newest ten [default: 10GB]
+    #[arg(long, value_name = "SIZE", help_heading = SESSION)]
     pub(super) keep_logs: Option<KeepLogs>,
 }
 
@@ -129,12 +155,12 @@ impl From<Dialect> for LedgerDialect {
     }
 }
 
-/// What the agent is told when keeps fail to come.
+/// The directives to the agent after several experiments without a keep.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum LadderName {
-    /// Refine after 3 experiments, pivot after 5, flag for a person in place of the third pivot
+    /// Refine after 3 experiments, pivot after 5, flag for review instead of the third pivot
     Refine,
-    /// Pivot the structure after 2 experiments without a finding, flag for a person after 4
+    /// Pivot the structure after 2 experiments without a finding, flag for review after 4
     Structural,
 }
 

@@ -13,7 +13,7 @@ use autoresearch::domain::{Clock, GpuLoad, Tag, with_causes};
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
 use autoresearch::report::{Overview, Scene, Screen, Scroll, SessionStatus, columns, draw, fit};
-use autoresearch::session::{Lookout, SessionError, find_session};
+use autoresearch::session::{Lookout, SessionError};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use crossterm::terminal::{
     Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 
 use super::error::CliError;
 use super::run::{current_dir, no_runtime, runtime};
-use super::{exit, output, settings};
+use super::{chosen, exit, output, settings};
 
 /// How often it is looked again.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
         return Err(refused("--watch needs a terminal that can be drawn on, and TERM is dumb"));
     }
     let repo = Repo::discover(&current_dir()?)?;
-    let tag = find_session(&repo, tag)?;
+    let tag = chosen::find(&repo, tag)?;
     let clock = settings::clock()?;
     runtime()?.block_on(async {
         let mut signals = Vec::new();

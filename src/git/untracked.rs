@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice};
 use gix::objs::Kind;
+use rustix::fs::FileType;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -54,7 +55,8 @@ impl Stamp {
     }
 
     fn is_symlink(&self) -> bool {
-        self.mode & libc::S_IFMT == libc::S_IFLNK
+        // A mode has 16 bits on macOS, and 32 elsewhere.
+        FileType::from_raw_mode(self.mode as _) == FileType::Symlink
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use crate::agent::{PRESETS, Preset};
-use crate::domain::{Drift, FORMAT_VERSION, FailureClass, Space, Tag, TagError, bytes_text, count_of, shell_word};
+use crate::domain::{
+    Drift, FORMAT_VERSION, FailureClass, Space, Tag, TagError, bytes_text, count_of, nearest, shell_word,
+};
 use crate::exec::ExecError;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -72,8 +74,6 @@ pub enum SessionError {
     UnrecordedTip { branch: String, tip: String, subject: String, base: String },
     #[error("there is no session{}", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
     NoSession { tag: Option<Tag>, there: Vec<Tag> },
-    #[error("there are several sessions: {}", names(.0))]
-    WhichSession(Vec<Tag>),
     #[error("session {tag} has no experiment {name}")]
     NoExperiment { tag: String, name: String, last: Option<u32> },
     #[error("`{name}` is the start of several commits of session {tag}: {}", candidates.join(", "))]
@@ -284,15 +284,15 @@ impl SessionError {
                     "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {base}"
                 )
             }
-            SessionError::NoSession { there, .. } => match there.as_slice() {
-                [] => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
-                [only] => format!("the only session is {only}"),
-                there => format!("the sessions are {}", names(there)),
-            },
-            SessionError::WhichSession(tags) => match tags.last() {
-                Some(tag) => format!("name one of them, as in `ar report {tag}` or `ar show best --tag {tag}`"),
-                None => "name one of them".into(),
-            },
+            SessionError::NoSession { tag, there } => {
+                let meant = tag.as_ref().and_then(|tag| nearest(tag.as_str(), there.iter().map(Tag::as_str)));
+                let there = match there.as_slice() {
+                    [] => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
+                    [only] => format!("the only session is {only}"),
+                    there => format!("the sessions are {}", names(there)),
+                };
+                meant.map_or(there.clone(), |meant| format!("did you mean {meant}? {there}"))
+            }
             SessionError::NoExperiment { tag, last: Some(last), .. } => {
                 format!("it has 0 to {last}; `ar log {tag}` lists them")
             }

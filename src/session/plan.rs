@@ -5,10 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::choosing::find_session;
 use super::conventions::Conventions;
 use super::error::SessionError;
 use super::others::has_job;
-use super::reading::{find_session, refuse_changed, session_of_head, session_tags, stored_contract};
+use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
 use crate::domain::{Clock, CommitId, Contract, Tag, with_causes};
 use crate::git::{Changes, Head, Repo};
@@ -77,7 +78,7 @@ impl Plan {
         };
         // Who gives no terms means a session that has some.
         let tag = match tag {
-            None if asked.metric.is_none() && asked.command.is_none() => only_session(&repo)?,
+            None if asked.metric.is_none() && asked.command.is_none() => session_there(&repo)?,
             tag => tag,
         };
         let known = match &tag {
@@ -197,8 +198,8 @@ impl Plan {
     }
 }
 
-/// The only session there is; [`SessionError::WhichSession`] when there are several.
-fn only_session(repo: &Repo) -> Result<Option<Tag>, SessionError> {
+/// The session that a call without terms is about, if there is any.
+fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
     match find_session(repo, None) {
         Ok(tag) => Ok(Some(tag)),
         Err(SessionError::NoSession { .. }) => Ok(None),

@@ -11,6 +11,7 @@ use crate::measure::{PlainText, plain_text};
 use crate::rules::{History, Unfound, find_experiment};
 use crate::state::{SessionFolder, open_regular, plain_log, read_log_tail};
 
+use super::choosing::{Choice, Chosen, choose_session};
 use super::error::SessionError;
 use super::others::SESSIONS;
 
@@ -27,17 +28,19 @@ pub struct SessionView {
     pub contract: Option<Contract>,
     /// Its experiments.
     pub history: History,
+    /// Why it is the one that is read.
+    pub choice: Choice,
 }
 
 impl SessionView {
-    /// Reads the session that `tag` names, or else the one of HEAD's branch, or else the only one there is.
+    /// Reads the session that `tag` names, else the one that a command without a name is about.
     pub fn open(dir: &Path, tag: Option<Tag>) -> Result<Self, SessionError> {
         let repo = Repo::discover(dir)?;
-        let tag = find_session(&repo, tag)?;
+        let Chosen { tag, choice } = choose_session(&repo, tag)?;
         let history = read_history(&repo, &tag)?;
         let contract = stored_contract(&repo, &tag)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &tag);
-        Ok(SessionView { repo, tag, folder, contract, history })
+        Ok(SessionView { repo, tag, folder, contract, history, choice })
     }
 
     /// The change of an experiment as a unified diff; empty for the baseline, and where the commit is not known.
@@ -114,6 +117,11 @@ impl SessionView {
         Err(SessionError::UnknownCommit { tag: record.tag.to_string(), id: record.id, why })
     }
 
+    /// The session and why it is the one that is read.
+    pub fn chosen(&self) -> Chosen {
+        Chosen { tag: self.tag.clone(), choice: self.choice }
+    }
+
     /// The experiment that is meant.
     pub fn find(&self, which: &Which) -> Result<&Record, SessionError> {
         let (tag, name) = (self.tag.to_string(), which.to_string());
@@ -166,24 +174,6 @@ pub fn session_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
 pub(super) fn readable_refs(repo: &Repo, prefix: &str) -> Result<Vec<(String, String)>, SessionError> {
     // One that names nothing keeps the others from being listed; to look for it takes a second reading.
     Ok(repo.refs_under(prefix).or_else(|_| repo.readable_refs_under(prefix))?)
-}
-
-/// The session that a command is about: the one named, or that of HEAD's branch, or the only one there is.
-pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> {
-    if let Some(tag) = tag {
-        return if is_session(repo, &tag)? { Ok(tag) } else { Err(no_session(repo, &tag)) };
-    }
-    if let Some(tag) = session_of_head(&repo.head()?)
-        && is_session(repo, &tag)?
-    {
-        return Ok(tag);
-    }
-    let mut tags = session_tags(repo)?;
-    match tags.len() {
-        0 => Err(SessionError::NoSession { tag: None, there: tags }),
-        1 => Ok(tags.remove(0)),
-        _ => Err(SessionError::WhichSession(tags)),
-    }
 }
 
 /// The tag in the name of HEAD's branch.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::calling::AGENT;
+use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
 use super::guarding::guard_name;
 use super::known::{Damage, LogTail, Records, Terms};
-use super::reading::{find_session, is_session, recorded_terms, session_tags};
+use super::reading::{is_session, recorded_terms, session_tags};
 use super::recover::job_found;
 use super::running::RUN;
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag};
@@ -28,9 +29,10 @@ use crate::state::{Journal, OpenExperiment, SessionFolder, read_json, read_tail}
 /// When there is no session, or git cannot read its refs. Damaged state files and records are none: the result names them.
 pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Vec<SessionStatus>, SessionError> {
     let repo = Repo::discover(dir)?;
-    let tags = match find_session(&repo, tag) {
-        Err(SessionError::WhichSession(_)) => session_tags(&repo)?,
-        tag => vec![tag?],
+    let chosen = choose_session(&repo, tag)?;
+    let tags = match chosen.choice {
+        Choice::Active(_) | Choice::Newest(_) => session_tags(&repo)?,
+        Choice::Named | Choice::Head | Choice::Only => vec![chosen.tag],
     };
     tags.iter().map(|tag| look_at(&repo, tag, clock)).collect()
 }

@@ -23,13 +23,20 @@ fn commands_after<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = &'a
     })
 }
 
+/// The commands that the help lists.
+pub(crate) fn listed_commands(repo: &TestRepo) -> Vec<String> {
+    let help = ar(repo, ["--help"]).ok().stdout;
+    let list = help.split_once("\nOptions:\n").unwrap().0;
+    let words = list.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    words.map(str::to_owned).collect()
+}
+
 #[test]
 fn no_hint_and_no_page_names_a_command_that_is_not_there() {
     let repo = training_repo();
-    let help = ar(&repo, ["--help"]).ok().stdout;
-    let list = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
-    let mut known: Vec<_> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(known.contains(&"run") && known.contains(&"resume"), "{help}");
+    let listed = listed_commands(&repo);
+    let mut known: Vec<&str> = listed.iter().map(String::as_str).collect();
+    assert!(known.contains(&"run") && known.contains(&"resume"), "{known:?}");
     // A call of the archiver, as pages quote it.
     known.push("rcs");
     let root = Path::new(SOURCES).parent().unwrap();
@@ -54,6 +61,78 @@ fn only_the_programs_own_help_names_the_archiver() {
     for command in ["run", "try", "report", "init"] {
         assert!(!names_it(&[command, "--help"]), "{command}");
     }
+}
+
+#[test]
+fn help_and_version_are_commands() {
+    let repo = training_repo();
+    let said = |args: &[&str]| ar(&repo, args).ok().stdout;
+    assert_eq!(said(&["help"]), said(&["--help"]));
+    assert_eq!(said(&["version"]), said(&["--version"]));
+    assert_eq!(said(&["help", "run"]), said(&["run", "--help"]));
+    assert_eq!(said(&["help", "idea", "add"]), said(&["idea", "add", "--help"]));
+}
+
+#[test]
+fn help_is_in_groups_with_examples() {
+    let repo = training_repo();
+    let headings = |args: &[&str]| -> Vec<String> {
+        let help = ar(&repo, args).ok().stdout;
+        help.lines()
+            .filter_map(|line| line.strip_suffix(':'))
+            .filter(|line| !line.starts_with(' '))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(
+        headings(&["--help"]),
+        [
+            "Run experiments",
+            "Read results",
+            "Check results",
+            "Move results",
+            "Setup and help",
+            "Options",
+            "Global options",
+            "Examples"
+        ]
+    );
+    assert_eq!(
+        headings(&["run", "--help"]),
+        ["Options", "Measuring", "Agent", "Keeping", "Changes", "Stopping", "Session", "Global options", "Examples"]
+    );
+    for command in listed_commands(&repo).iter().filter(|command| *command != "help") {
+        assert!(ar(&repo, ["help", command]).ok().stdout.contains("\nExamples:\n  "), "{command}");
+    }
+}
+
+#[test]
+fn options_may_stand_before_the_command() {
+    let repo = training_repo();
+    ar(&repo, ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
+    let said = |args: &[&str]| ar(&repo, args).ok().stdout;
+    assert!(said(&["-q", "status"]).starts_with("session      t on branch"));
+    assert!(said(&["--no-pager", "-v", "status"]).starts_with("session      t on branch"));
+    assert_eq!(said(&["--format", "json", "log"]), said(&["log", "--format", "json"]));
+    assert_eq!(said(&["--tag", "t", "-q", "report"]), said(&["report", "t"]));
+    assert_eq!(said(&["--format", "json", "idea", "list"]), said(&["idea", "list", "--format", "json"]));
+}
+
+#[test]
+fn a_word_that_is_no_command_gets_the_nearest_one() {
+    let repo = training_repo();
+    for (word, meant) in [
+        ("statsu", "status"),
+        ("rpeort", "report"),
+        ("list", "log"),
+        ("ls", "log"),
+        ("history", "log"),
+        ("initialise", "init"),
+    ] {
+        let error = ar(&repo, [word]).exits(2).stderr;
+        assert!(error.contains(&format!("'{word}'")) && error.contains(&format!("'{meant}'")), "{error}");
+    }
+    assert!(ar(&repo, ["-q", "statsu"]).exits(2).stderr.contains("'status'"));
 }
 
 #[test]

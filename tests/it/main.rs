@@ -54,6 +54,7 @@ mod recovery;
 mod report;
 mod run_loop;
 mod said;
+mod sessions;
 mod settings;
 mod shell;
 mod status;

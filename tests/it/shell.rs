@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::Command;
 
+use crate::cli::listed_commands;
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command};
 
@@ -75,11 +76,12 @@ fn each_command_has_a_manual_page_that_troff_can_read() {
     let repo = training_repo();
     let pages = repo.outside().join("man1");
     ar(&repo, ["man", "--dir", pages.to_str().unwrap()]).ok();
-    let help = ar(&repo, ["--help"]).ok().stdout;
-    let list = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
-    for command in list.lines().filter_map(|line| line.split_whitespace().next()) {
+    for command in listed_commands(&repo) {
         let page = fs::read_to_string(pages.join(format!("ar-{command}.1"))).unwrap();
-        assert_eq!(page, ar(&repo, ["man", command]).ok().stdout);
+        assert_eq!(page, ar(&repo, ["man", &command]).ok().stdout);
+        for section in ["EXAMPLES", "\"EXIT STATUS\"", "FILES"] {
+            assert!(page.contains(&format!("\n.SH {section}\n")), "{page}");
+        }
         assert!(page.contains(&format!("ar {command}")) || page.contains(&format!("ar\\ {command}")), "{page}");
     }
     // The archiver's page is called `ar`.

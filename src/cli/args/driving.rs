@@ -6,6 +6,7 @@ use autoresearch::domain::Tag;
 use clap::{Args, Subcommand};
 
 use super::formats::{AnswerFormat, OutputFormat, StreamFormat};
+use super::session::SessionArgs;
 use crate::cli::terms::SettingsArgs;
 use crate::cli::values::Span;
 
@@ -19,55 +20,55 @@ pub(in crate::cli) struct RunArgs {
     /// Start without asking
     #[arg(long, short)]
     pub(in crate::cli) yes: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: StreamFormat,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ResumeArgs {
-    /// The session [default: that of the current branch, else the only one]
+    /// Session [default: that of HEAD, else the active one, else the newest]
     #[arg(id = "session", value_name = "TAG", conflicts_with = "tag")]
     pub(in crate::cli) session: Option<Tag>,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: StreamFormat,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TryArgs {
-    /// What the change is, on one line
+    /// Description of the change, on one line
     #[arg(long, short, value_name = "TEXT")]
     pub(in crate::cli) message: Option<String>,
-    /// The strategy that the change belongs to, not its parameter: `warmup`, not `warmup=0.1`
+    /// Strategy that the change belongs to, without its parameters: `warmup`, not `warmup=0.1`
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     pub(in crate::cli) direction: Option<String>,
-    /// A JSON file that describes the change, with the fields of $AR_PROPOSAL; `-` for standard input
+    /// JSON file that describes the change, with the fields of $AR_PROPOSAL; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub(in crate::cli) proposal: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
-    /// Exit with 10 when the experiment was discarded, with 20 when it crashed, with 30 when it is still running
+    /// Exit with 10 for a discarded experiment, 20 for a crashed one, 30 for one that is still running
     #[arg(long)]
     pub(in crate::cli) exit_code: bool,
-    /// Return after this time even when the run goes on
+    /// Time after which to return, even if the run has not finished
     #[arg(long, value_name = "DURATION")]
     pub(in crate::cli) wait: Option<Span>,
-    /// Wait on for the run that is going on
+    /// Keep waiting for the current run
     #[arg(long = "continue", conflicts_with = "message")]
     pub(in crate::cli) resume: bool,
-    /// How to say what came of it
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: AnswerFormat,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StopArgs {
-    /// The session [default: that of the current branch, else the only one]
-    pub(in crate::cli) tag: Option<Tag>,
-    /// End the run of the current experiment, roll back and stop, instead of finishing it
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
+    /// Terminate the current run, roll back and stop
     #[arg(long)]
     pub(in crate::cli) now: bool,
 }
@@ -80,7 +81,7 @@ pub(in crate::cli) struct InitArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DemoArgs {
-    /// Where to make the example [default: a new folder for temporary files]
+    /// Folder for the example [default: a new temporary folder]
     pub(in crate::cli) dir: Option<PathBuf>,
 }
 
@@ -93,24 +94,24 @@ pub(in crate::cli) struct IdeaArgs {
 /// What is done with the backlog.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum IdeaCommand {
-    /// Add an idea, unless it is there
+    /// Add an idea, unless it is listed already
     Add {
-        /// What to try, on one line
+        /// Idea, on one line
         #[arg(value_parser = crate::cli::idea::text)]
         text: String,
-        /// The strategy that it belongs to
+        /// Strategy that the idea belongs to
         #[arg(long, value_name = "NAME", value_parser = crate::cli::idea::text)]
         direction: Option<String>,
     },
-    /// All ideas, also those that were drawn or dropped
+    /// List all ideas, also those that were tried or dropped
     List {
-        /// What to print
+        /// Output format
         #[arg(long, value_name = "FORMAT", default_value = "table")]
         format: OutputFormat,
     },
-    /// Offer an idea to no agent any more
+    /// Stop offering an idea to agents
     Drop {
-        /// The idea's number
+        /// Number of the idea
         idea: u32,
     },
 }

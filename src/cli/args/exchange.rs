@@ -7,29 +7,30 @@ use clap::Args;
 
 use super::formats::ExportFormat;
 use super::reading::SaidArgs;
+use super::session::SessionArgs;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ImportArgs {
-    /// The ledger; whoever wrote it
+    /// Ledger, also one of another tool
     pub(in crate::cli) file: PathBuf,
-    /// The new session [default: month and day, as in nov20]
+    /// Name of the new session [default: month and day, as in nov20]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
     #[command(flatten)]
     pub(in crate::cli) said: SaidArgs,
-    /// Show what would be imported, and write nothing
+    /// Show what would be imported, without writing anything
     #[arg(long)]
     pub(in crate::cli) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExportArgs {
-    /// The session [default: that of the current branch, else the only one]
-    pub(in crate::cli) tag: Option<Tag>,
-    /// What to write
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
+    /// Format
     #[arg(long, value_name = "FORMAT")]
     pub(in crate::cli) to: ExportFormat,
-    /// Where to: a file, or for mlflow a folder [default: standard output, or mlruns]
+    /// Output file, or folder for mlflow [default: standard output, or mlruns]
     #[arg(long, value_name = "PATH")]
     pub(in crate::cli) output: Option<PathBuf>,
 }

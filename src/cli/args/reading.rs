@@ -7,19 +7,19 @@ use clap::Args;
 use regex::Regex;
 
 use super::formats::{OutcomeName, OutputFormat, ReportFormat, SortOrder};
+use super::session::SessionArgs;
 use crate::cli::values::{ChartFile, positive};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
-    /// The session [default: that of the current branch, else the only one]
-    #[arg(conflicts_with = "file")]
-    pub(in crate::cli) tag: Option<Tag>,
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
-    /// Draw the course of the experiments into this file too, .svg or .png
+    /// File for a chart of the experiments, .svg or .png; without --format only the chart is written
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) chart: Option<ChartFile>,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: ReportFormat,
 }
@@ -27,8 +27,8 @@ pub(in crate::cli) struct ReportArgs {
 /// A ledger in place of a session.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LedgerArgs {
-    /// Read this ledger instead of a session; whoever wrote it
-    #[arg(long = "ledger", value_name = "FILE")]
+    /// Ledger to read instead of a session, also one of another tool
+    #[arg(long = "ledger", value_name = "FILE", conflicts_with_all = ["session", "tag"])]
     pub(in crate::cli) file: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cli) said: SaidArgs,
@@ -37,28 +37,28 @@ pub(in crate::cli) struct LedgerArgs {
 /// What a ledger does not say itself.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct SaidArgs {
-    /// The ledger's column to look at
+    /// Column of the ledger that holds the metric
     #[arg(long, value_name = "NAME", requires = "file")]
     pub(in crate::cli) metric: Option<String>,
-    /// Less of the metric is better
+    /// Treat lower values as better
     #[arg(long, conflicts_with = "higher", requires = "file")]
     pub(in crate::cli) lower: bool,
-    /// More of the metric is better
+    /// Treat higher values as better
     #[arg(long, requires = "file")]
     pub(in crate::cli) higher: bool,
-    /// The segment of a JSON-lines ledger, from 1 [default: the newest with rows]
+    /// Segment of a JSON-lines ledger, from 1 [default: the newest with rows]
     #[arg(long, value_name = "N", requires = "file", value_parser = positive, allow_negative_numbers = true)]
     pub(in crate::cli) segment: Option<usize>,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatusArgs {
-    /// The session [default: that of the current branch, else all there are]
-    pub(in crate::cli) tag: Option<Tag>,
-    /// Fill the terminal with it, and look again each second until `q` is pressed; quitting stops nothing
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
+    /// Fill the terminal and refresh it each second until `q` is pressed; quitting does not stop the loop
     #[arg(long, conflicts_with = "format")]
     pub(in crate::cli) watch: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
 }
@@ -66,100 +66,98 @@ pub(in crate::cli) struct StatusArgs {
 #[derive(Debug, Args)]
 #[command(override_usage = "ar log [OPTIONS] [TAG]\n       ar log [OPTIONS] --ledger <FILE>")]
 pub(in crate::cli) struct LogArgs {
-    /// The session [default: that of the current branch, else the only one]
-    #[arg(conflicts_with = "file")]
-    pub(in crate::cli) tag: Option<Tag>,
-    /// The order: the best first, by number, or the newest first
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
+    /// Order: the best first, by number, or the newest first
     #[arg(long, value_name = "ORDER", default_value = "id")]
     pub(in crate::cli) sort: SortOrder,
-    /// Those of this outcome; several if need be
+    /// Outcome to list; repeatable
     #[arg(long, value_name = "OUTCOME")]
     pub(in crate::cli) outcome: Vec<OutcomeName>,
-    /// Only the first N in that order, from 1
+    /// Largest number of experiments to list
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub(in crate::cli) top: Option<usize>,
-    /// Those with this pattern in their description, reason, direction, failure or notes
+    /// Pattern to find in the description, reason, direction, failure or notes
     #[arg(long, value_name = "REGEX")]
     pub(in crate::cli) grep: Option<Regex>,
-    /// The columns of a session: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason, notes,
-    /// description, and any number of the logs by its name. Unless they are asked for, a terminal that is too narrow goes
-    /// without seconds, memory, gain, commit and failure, in this order
+    /// Columns, with commas between: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason,
+    /// notes, description, and any value of the logs by its name. By default a narrow terminal omits seconds, memory, gain,
+    /// commit and failure, in this order
     #[arg(long, conflicts_with = "file", value_name = "NAMES", value_delimiter = ',')]
     pub(in crate::cli) columns: Vec<String>,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShowArgs {
-    /// The experiment: its number, a hash prefix, best, baseline or last
+    /// Experiment: its number, a hash prefix, best, baseline or last; nov20/7 in another session
     #[arg(value_name = "N")]
     pub(in crate::cli) experiment: ExperimentName,
-    /// The session [default: that of the current branch, else the only one]
+    /// Session [default: that of HEAD, else the active one, else the newest]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
-    /// All of the log instead of its end
+    /// Print the whole log instead of its end
     #[arg(long)]
     pub(in crate::cli) log: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {
-    /// An experiment: its number, a hash prefix, best, baseline or last; nov20/7 for one of another session
+    /// Experiment: its number, a hash prefix, best, baseline or last; nov20/7 in another session
     #[arg(value_name = "A")]
     pub(in crate::cli) experiment: ExperimentName,
-    /// The one that it is compared with
+    /// Experiment to compare it with
     #[arg(value_name = "B")]
     pub(in crate::cli) other: ExperimentName,
-    /// The session [default: that of the current branch, else the only one]
+    /// Session [default: that of HEAD, else the active one, else the newest]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct BriefArgs {
-    /// The session [default: that of the current branch, else the only one]
-    pub(in crate::cli) tag: Option<Tag>,
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExtractArgs {
-    /// The log, compressed or not; `-` for standard input
+    /// Log, compressed or not; `-` for standard input
     pub(in crate::cli) file: PathBuf,
-    /// The metric's name
+    /// Name of the metric [default: from AR_METRIC, ar.toml or the session]
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) metric: String,
-    /// Read the number with this pattern's one group instead of by its name
+    pub(in crate::cli) metric: Option<String>,
+    /// Pattern whose one group is the value, used instead of the metric's name
     #[arg(long, value_name = "REGEX")]
     pub(in crate::cli) metric_regex: Option<String>,
-    /// How the run ended; above 128 it is a signal
+    /// Exit status of the run; above 128 it is a signal
     #[arg(long, value_name = "STATUS", default_value_t = 0, allow_negative_numbers = true)]
     pub(in crate::cli) exit_status: i32,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DoctorArgs {
-    /// The session [default: that of the current branch, else all of them]
-    #[arg(value_name = "TAG", conflicts_with = "file")]
-    pub(in crate::cli) session: Option<Tag>,
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
-    /// Mend what can be mended without a guess; what is replaced is kept beside it
+    /// Repair what needs no guess; replaced files are kept beside the new ones
     #[arg(long, conflicts_with = "file")]
     pub(in crate::cli) repair: bool,
-    /// What to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: OutputFormat,
 }

@@ -17,15 +17,15 @@ pub(in crate::cli) enum Shell {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     pub(in crate::cli) shell: Shell,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ManArgs {
-    /// The command [default: the program as a whole]
+    /// Command [default: the whole program]
     pub(in crate::cli) command: Option<String>,
-    /// Write the pages of all commands into this folder instead
+    /// Folder to write the pages of all commands to
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub(in crate::cli) dir: Option<PathBuf>,
 }

@@ -170,6 +170,6 @@ fn reading_what_is_not_there() {
     repo.git(["checkout", "--quiet", "main"]);
     ar(&repo, ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t2"]).ok();
     repo.git(["checkout", "--quiet", "main"]);
-    refused(&repo, &["log"], 1, &["several sessions: t1, t2", "hint: name one of them, as in `ar report t2`"]);
+    refused(&repo, &["log", "t22"], 1, &["no session `t22`\nhint: did you mean t2? the sessions are t1, t2\n"]);
     refused(&repo, &["restore", "0", "--tag", "t9"], 1, &["no session `t9`\nhint: the sessions are t1, t2\n"]);
 }

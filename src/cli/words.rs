@@ -1,0 +1,120 @@
+//! The command among the words of a call, wherever its options stand, and the nearest one where there is none of that name.
+
+use std::ffi::{OsStr, OsString};
+
+use autoresearch::domain::nearest;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
+
+/// Words of other programs for commands of this one.
+const ALIASES: [(&str, &str); 3] = [("history", "log"), ("list", "log"), ("ls", "log")];
+
+/// Whether a word stands for a command that has another name here.
+pub(crate) fn is_alias(word: &str) -> bool {
+    ALIASES.iter().any(|(alias, _)| *alias == word)
+}
+
+/// The place of the first word that is neither an option of some command nor the value of one; `None` where an option is
+/// unknown or no word follows.
+pub(super) fn command_place(program: &Command, args: &[OsString]) -> Option<usize> {
+    let mut place = 1;
+    while let Some(arg) = args.get(place) {
+        let bytes = arg.as_encoded_bytes();
+        if !bytes.starts_with(b"-") || bytes == b"-" {
+            return Some(place);
+        }
+        place += if takes_next(program, arg.to_str()?)? { 2 } else { 1 };
+    }
+    None
+}
+
+/// Whether an option's value is the next word; `None` for an option that no command has.
+fn takes_next(program: &Command, option: &str) -> Option<bool> {
+    if let Some(long) = option.strip_prefix("--") {
+        let (name, has_value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
+        let is_known = |arg: &&Arg| arg.get_long() == Some(name);
+        return find(program, is_known).map(|takes_value| takes_value && !has_value);
+    }
+    let mut letters = option.strip_prefix('-')?.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if find(program, |arg| arg.get_short() == Some(letter))? {
+            return Some(letters.peek().is_none());
+        }
+    }
+    Some(false)
+}
+
+/// Whether the option that is meant takes a value, in whichever command has it.
+fn find(program: &Command, is_meant: impl Fn(&&Arg) -> bool + Copy) -> Option<bool> {
+    let below = || program.get_subcommands().find_map(|command| find(command, is_meant));
+    let own = program.get_arguments().find(is_meant);
+    own.map(|arg| arg.get_action().takes_values()).or_else(below)
+}
+
+/// The call with its command first: `ar --format json log` is `ar log --format json`.
+pub(super) fn command_first(program: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_option = |arg: &&OsString| arg.as_encoded_bytes().starts_with(b"-");
+    if args.get(1).filter(is_option).is_none() {
+        return args;
+    }
+    let mut program = program.clone();
+    program.build();
+    let Some(place) = command_place(&program, &args) else { return args };
+    let Some(mut command) = program.find_subcommand(&args[place]) else { return args };
+    let mut end = place + 1;
+    while let Some(below) = args.get(end).and_then(|word| command.find_subcommand(word)) {
+        (command, end) = (below, end + 1);
+    }
+    args[1..end].rotate_left(place - 1);
+    args
+}
+
+/// Whether the help of the program itself is asked for.
+pub(super) fn asks_for_overview(args: &[OsString]) -> bool {
+    let is_help = |arg: &OsString| ["-h", "--help", "help"].iter().any(|help| arg == OsStr::new(help));
+    args.len() < 2 || args.iter().any(is_help)
+}
+
+/// The error for a word that is no command, with the nearest one.
+pub(super) fn with_nearest_command(mut error: clap::Error, program: &Command) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let alias = ALIASES.iter().find(|(alias, _)| alias == word).map(|(_, command)| *command);
+    let names = program.get_subcommands().map(Command::get_name);
+    if let Some(command) = alias.or_else(|| nearest(word, names)) {
+        let command = command.to_owned();
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![command]));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::program;
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn options_before_the_command_are_options_of_it() {
+        for (given, meant) in [
+            ("ar -q status", "ar status -q"),
+            ("ar --color never log t", "ar log --color never t"),
+            ("ar --format json --tag t report", "ar report --format json --tag t"),
+            ("ar --format=json log", "ar log --format=json"),
+            ("ar -m text try", "ar try -m text"),
+            ("ar --format json idea list", "ar idea list --format json"),
+            ("ar --help run", "ar run --help"),
+            ("ar report -q t", "ar report -q t"),
+            ("ar -q", "ar -q"),
+            ("ar --nosuch log", "ar --nosuch log"),
+            ("ar -q lib.a x.o", "ar -q lib.a x.o"),
+        ] {
+            assert_eq!(command_first(&program(), words(given)), words(meant));
+        }
+    }
+}

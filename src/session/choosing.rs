@@ -1,0 +1,91 @@
+//! The session that a command is about.
+
+use crate::domain::Tag;
+use crate::git::Repo;
+use crate::rules::{SessionSign, session_meant};
+use crate::state::{Journal, SessionFolder};
+
+use super::error::SessionError;
+use super::reading::{is_session, no_session, parse_record, record_id, session_of_head, session_tags};
+
+/// Why a session is the one that is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// It was named.
+    Named,
+    /// It is that of HEAD's branch.
+    Head,
+    /// There is no other.
+    Only,
+    /// Of so many sessions it is the one that an `ar` holds.
+    Active(usize),
+    /// Of so many sessions it is the one with the latest activity.
+    Newest(usize),
+}
+
+/// A session, and why it is the one that is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its tag.
+    pub tag: Tag,
+    /// Why it is the one.
+    pub choice: Choice,
+}
+
+impl Chosen {
+    /// What is to be said about the choice, where somebody may have meant another session.
+    pub fn notice(&self) -> Option<String> {
+        let (why, of) = match self.choice {
+            Choice::Named | Choice::Head | Choice::Only => return None,
+            Choice::Active(of) => ("the active one", of),
+            Choice::Newest(of) => ("the newest", of),
+        };
+        Some(format!("using session {}, {why} of {of}; pass --tag for another", self.tag))
+    }
+}
+
+/// The session named, else that of HEAD's branch, else the active one, else the newest.
+pub fn choose_session(repo: &Repo, tag: Option<Tag>) -> Result<Chosen, SessionError> {
+    if let Some(tag) = tag {
+        return if is_session(repo, &tag)? {
+            Ok(Chosen { tag, choice: Choice::Named })
+        } else {
+            Err(no_session(repo, &tag))
+        };
+    }
+    if let Some(tag) = session_of_head(&repo.head()?)
+        && is_session(repo, &tag)?
+    {
+        return Ok(Chosen { tag, choice: Choice::Head });
+    }
+    let mut tags = session_tags(repo)?;
+    let of = tags.len();
+    if of == 1 {
+        return Ok(Chosen { tag: tags.remove(0), choice: Choice::Only });
+    }
+    let signs: Vec<SessionSign> = tags.iter().map(|tag| sign(repo, tag)).collect();
+    let Some(place) = session_meant(&signs) else { return Err(SessionError::NoSession { tag: None, there: tags }) };
+    let choice = if signs[place].is_active { Choice::Active(of) } else { Choice::Newest(of) };
+    Ok(Chosen { tag: tags.remove(place), choice })
+}
+
+/// The same without the reason.
+pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> {
+    Ok(choose_session(repo, tag)?.tag)
+}
+
+/// What is known of a session. What cannot be read of it makes it no newer, and is told by those who need it.
+fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let journal = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.last_seen);
+    let recorded = || {
+        let refs = repo.refs_under(&tag.ref_prefix()).ok()?;
+        let (_, name) = refs.iter().filter_map(|(name, _)| Some((record_id(name, tag)?, name))).max()?;
+        let newest = repo.record(name).ok()??;
+        Some(parse_record(&newest.name, &newest.message).ok()?.finished)
+    };
+    SessionSign {
+        is_active: folder.owner(repo.git_dir()).is_ok_and(|owner| owner.is_some()),
+        last_activity: journal.max(recorded()),
+    }
+}

@@ -1,0 +1,89 @@
+//! Which session a command is about.
+
+use std::process::{Command, Stdio};
+
+use crate::run_loop::training_repo;
+use crate::support::{TestRepo, ar, ar_command, until};
+
+/// Starts a session with a baseline at a moment, and leaves its branch.
+fn session(repo: &TestRepo, tag: &str, moment: &str) {
+    let mut command =
+        ar_command(repo, &repo.path(), ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", tag]);
+    assert!(command.env("AR_CLOCK", moment).status().unwrap().success());
+    repo.git(["switch", "--quiet", "main"]);
+}
+
+#[test]
+fn without_a_tag_the_newest_session_is_meant_and_named() {
+    let repo = training_repo();
+    session(&repo, "b", "2026-11-21T22:00:00Z");
+    session(&repo, "a", "2026-11-20T22:00:00Z");
+    let said = ar(&repo, ["log", "--format", "json"]).ok();
+    assert_eq!(said.json()["tag"], "b");
+    assert_eq!(said.stderr, "using session b, the newest of 2; pass --tag for another\n");
+    assert_eq!(ar(&repo, ["log", "-q"]).ok().stderr, "");
+    // What happened last counts, and not where a session began.
+    let mut note = ar_command(&repo, &repo.path(), ["resume", "a", "--max-experiments", "1"]);
+    assert!(note.env("AR_CLOCK", "2026-11-22T22:00:00Z").stdout(Stdio::null()).status().unwrap().success());
+    repo.git(["switch", "--quiet", "main"]);
+    assert_eq!(ar(&repo, ["log", "--format", "json"]).ok().json()["tag"], "a");
+    repo.git(["switch", "--quiet", "autoresearch/b"]);
+    let said = ar(&repo, ["log", "--format", "json"]).ok();
+    assert_eq!((&said.json()["tag"], said.stderr.as_str()), (&"b".into(), ""));
+}
+
+#[test]
+fn without_a_tag_the_active_session_comes_before_the_newest() {
+    let repo = training_repo();
+    session(&repo, "b", "2026-11-21T22:00:00Z");
+    session(&repo, "a", "2026-11-20T22:00:00Z");
+    let mut command = ar_command(&repo, &repo.path(), ["resume", "a", "--agent", "touch ../at-work; sleep 60"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the agent is called", || repo.outside().join("at-work").exists().then_some(()));
+    repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+    let said = ar(&repo, ["brief"]).ok();
+    repo.git(["symbolic-ref", "HEAD", "refs/heads/autoresearch/a"]);
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    child.wait().unwrap();
+    assert_eq!(said.stderr, "using session a, the active one of 2; pass --tag for another\n");
+}
+
+#[test]
+fn the_tag_is_an_option_wherever_a_session_is_meant() {
+    let repo = training_repo();
+    session(&repo, "a", "2026-11-20T22:00:00Z");
+    session(&repo, "b", "2026-11-21T22:00:00Z");
+    for args in [
+        &["status"][..],
+        &["report"],
+        &["log"],
+        &["show", "0"],
+        &["diff", "0", "0"],
+        &["brief"],
+        &["doctor"],
+        &["note", "0", "text"],
+        &["export", "--to", "jsonl"],
+        &["stop"],
+        &["restore", "0"],
+        &["resume"],
+    ] {
+        let said = ar(&repo, args.iter().copied().chain(["--tag", "a"])).ok();
+        assert!(!said.stderr.contains("using session"), "{args:?}: {said:?}");
+        repo.git(["switch", "--quiet", "main"]);
+    }
+    ar(&repo, ["report", "a", "--tag", "b"]).exits(2);
+    ar(&repo, ["report", "--ledger", "results.tsv", "--tag", "a"]).exits(2);
+    assert_eq!(ar(&repo, ["log", "--tag", "a", "--format", "json"]).ok().json()["tag"], "a");
+}
+
+#[test]
+fn extract_takes_the_metric_from_the_settings_and_else_from_the_session() {
+    let repo = training_repo();
+    repo.write("a.log", "val_bpb: 1.5\nother: 2.5\n");
+    let hint = ar(&repo, ["extract", "a.log"]).exits(2).stderr;
+    assert!(hint.contains("hint: pass --metric NAME"), "{hint}");
+    session(&repo, "a", "2026-11-20T22:00:00Z");
+    assert_eq!(ar(&repo, ["extract", "a.log", "--format", "json"]).ok().json()["value"], 1.5);
+    repo.write("ar.toml", "metric = \"other\"\n");
+    assert_eq!(ar(&repo, ["extract", "a.log", "--format", "json"]).ok().json()["value"], 2.5);
+}
