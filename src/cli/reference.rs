@@ -1,4 +1,4 @@
-//! The reference of the commands, which is made from their help: `docs/commands.md` is held against it.
+//! The reference of the commands, made from their help: `docs/commands.md` must match it.
 
 use std::env;
 use std::fs;
@@ -14,10 +14,8 @@ const WIDTH: usize = 100;
 fn reference() -> String {
     let mut program = with_groups(program().term_width(WIDTH));
     program.build();
-    let mut page =
-        "# Commands\n\nMade from what `ar --help` and `ar COMMAND --help` say; a test holds it against that.\n\n\
-                    The options that work everywhere can stand after any command.\n\n"
-            .to_owned();
+    let mut page = "# Commands\n\nThe output of `ar --help` and `ar COMMAND --help`. Global options may stand before or after any command.\n\n"
+        .to_owned();
     page += &section("ar", &program);
     append_below(&mut page, "ar", &program);
     page
