@@ -33,6 +33,10 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
             "\nThe last call made {commits}. They counted as one change: make one change, and do not commit.\n"
         );
     }
+    if last.reset {
+        text += "\nThe last call committed its change and reset it. The change was measured all the same: edit only, and leave \
+                 both to `ar`.\n";
+    }
     if last.rows > 0 {
         let rows = count_of(last.rows, "row");
         text +=

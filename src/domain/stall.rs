@@ -23,6 +23,9 @@ pub struct LastCall {
     /// Why its proposal, or a part of it, was ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
+    /// Whether it committed its change and reset it, and that was measured all the same.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reset: bool,
     /// How many commits it made, where more than one: they are one change.
     #[serde(skip_serializing_if = "is_zero")]
     pub commits: u32,

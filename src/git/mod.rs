@@ -15,6 +15,7 @@ mod diff;
 mod diff_text;
 mod error;
 mod head;
+mod head_log;
 mod identity;
 mod index;
 mod index_cache;

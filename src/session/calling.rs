@@ -79,6 +79,7 @@ impl Session<'_> {
     ) -> Result<Left, SessionError> {
         let (id, base) = (open.id, &open.base);
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
+        let commits_from = self.repo.head_log_size();
         self.recall()?;
         let called = self.call_agent(call, id, base, asked_again).await?;
         crash::point("proposing.agent_over");
@@ -116,14 +117,13 @@ impl Session<'_> {
             return Ok(Left::Nothing(Proposed::Outage));
         }
         self.end_outage(id)?;
-        if let Some(known) = &self.untracked {
-            self.repo.unstage(base, known)?;
-        }
+        let commits = self.look_after_commits(open, commits_from)?;
         let said = agent::last_line(&words);
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
             ended_after: (exit.timed_out && !cut_short).then_some(self.contract.agent_timeout.as_secs_f64()),
-            commits: self.commits_made(base)?,
+            commits: if commits.made > 1 { commits.made } else { 0 },
+            reset: commits.reset,
             rows,
             proposal_error: None,
         };
@@ -142,22 +142,6 @@ impl Session<'_> {
             self.journal.last_call.proposal_error = Some(error.clone());
         }
         Ok(proposal)
-    }
-
-    /// How many commits an agent made on the base, where they are more than the one that can become the experiment's.
-    fn commits_made(&mut self, base: &CommitId) -> Result<u32, SessionError> {
-        const MOST: u32 = 1000;
-        let mut commit = self.reclaim_branch(base)?;
-        let mut made = 0;
-        while commit != *base && made < MOST {
-            made += 1;
-            match self.repo.parents(&commit)?.into_iter().next() {
-                Some(parent) => commit = parent,
-                // It went elsewhere: nothing of that was made on the base.
-                None => return Ok(0),
-            }
-        }
-        Ok(if made > 1 { made } else { 0 })
     }
 
     /// Whether the working tree differs from the one that the agent was given.

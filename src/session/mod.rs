@@ -3,6 +3,7 @@
 //! Everything below is wired together here, and nothing here prints: what happens is told as
 //! [`Event`](crate::domain::Event)s to an [`Observer`].
 
+mod agent_commits;
 mod aside;
 mod attempt;
 mod baseline;

@@ -141,6 +141,34 @@ fn several_commits_of_one_call_are_one_change_and_the_next_prompt_says_so() {
 }
 
 #[test]
+fn a_change_that_the_agent_commits_and_resets_is_measured_and_others_are_kept() {
+    let repo = training_repo();
+    let commit = "git commit --quiet --all -m";
+    let reset = "git reset --quiet --hard HEAD~1";
+    let steps = [
+        format!("change; {commit} 'an idea'; {reset}"),
+        format!("echo '# first' >> train.sh; {commit} first; {reset}; change; {commit} second; {reset}"),
+        format!("echo '# third' >> train.sh; {commit} third; {reset}; change"),
+        "change".to_owned(),
+    ];
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let called = run(&repo, &steps, 4, &[]).ok();
+    for (n, subject) in [(1, "an idea"), (2, "second")] {
+        let record = format!("refs/autoresearch/t/{n:05}^{{commit}}");
+        assert_eq!(repo.git(["log", "-1", "--format=%s", &record]), subject, "{called:#?}");
+        assert!(repo.git(["show", &format!("{record}:train.sh")]).ends_with(&format!("# {n}")), "{called:#?}");
+    }
+    let saved = repo.git(["log", "--no-walk", "--format=%s", "--glob=refs/autoresearch/t/saved"]);
+    for subject in ["first", "third"] {
+        assert!(saved.contains(subject) && !saved.contains("second"), "{saved}");
+    }
+    assert!(told(&repo, 2).contains("The last call committed its change and reset it."), "{}", told(&repo, 2));
+    assert!(told(&repo, 3).contains("The last call made 2 commits."), "{}", told(&repo, 3));
+    assert!(!told(&repo, 4).contains("and reset it."), "{}", told(&repo, 4));
+    assert_eq!((repo.read("results.tsv").lines().count(), repo.status()), (6, String::new()));
+}
+
+#[test]
 fn an_agent_that_was_called_for_one_change_is_told_to_exit_and_not_to_drive() {
     let repo = training_repo();
     let ar_itself = env!("CARGO_BIN_EXE_ar");

@@ -45,7 +45,9 @@ one() {
     git add --all; git commit --quiet -m "idea $n"
     uv run train.py > run.log 2>&1
     loss=$(sed -n 's/^val_bpb: *//p' run.log)
+    best=$(cat ../best 2> /dev/null || echo 1.000000)
     printf '%s\t%s\t44.0\tkeep\tby the agent: idea %s\n' $(git rev-parse --short=7 HEAD) ${loss:-0.000000} $n >> results.tsv
+    if [ -n "$loss" ] && expr "$loss" \< "$best" > /dev/null; then echo $loss > ../best; else git reset --quiet --hard $from; fi
 }
 AR stop > /dev/null 2>> ../said
 if head -n 3 "$AR_PROMPT" | grep -q '^# Nightly tuning'; then

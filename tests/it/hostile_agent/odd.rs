@@ -48,7 +48,13 @@ fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
         }
     }
     pipe(&repo, "ar.toml");
-    assert!(ar_in_time(&repo, ["resume"]).exits(1).stderr.contains("ar.toml: it is no regular file\nhint: `ls -l "));
+    let called = ar_in_time(&repo, ["run", "--tag", "new"]).exits(1);
+    assert!(called.stderr.contains("ar.toml: it is no regular file\nhint: `ls -l "), "{called:?}");
+    let called = ar_in_time(&repo, ["resume"]);
+    assert!(
+        called.stderr.contains("contract.json") && !called.stderr.contains("error: cannot read ar.toml"),
+        "{called:?}"
+    );
     fs::remove_file(repo.file("ar.toml")).unwrap();
     let called = ar_in_time(&repo, ["resume"]);
     assert!(called.stderr.contains("contract.json\n  caused by: it is no regular file\nhint: `ls -l "), "{called:?}");
@@ -99,7 +105,7 @@ fn a_call_whose_folder_is_gone_or_whose_end_cannot_be_read_is_no_error() {
     let called = session(&repo, &attacks, &["--guard", "true"]).ok();
     assert_eq!(runs(&repo), attacks.len() + 1, "{called:#?}");
     assert_eq!(record(&repo, 5)["description"], "number 5");
-    assert!(said(&called).contains("runs/00003/proposal.json is passed over: it is no regular file"), "{called:?}");
+    assert!(said(&called).contains("runs/00003/proposal.json: cannot read it: it is no regular file"), "{called:?}");
 }
 
 #[test]
@@ -115,7 +121,7 @@ fn a_flood_in_the_place_of_a_file_is_not_read() {
         "true",
     ];
     let called = session(&repo, &attacks, &["--allow-repeats"]).exits(130);
-    let passed_over = "runs/00001/proposal.json is passed over: it has more than 1048576 bytes";
+    let passed_over = "runs/00001/proposal.json: cannot read it: it has more than 1048576 bytes";
     assert!(said(&called).contains(passed_over), "{called:#?}");
     assert!(said(&called).contains("results.tsv was no file any more, or far too large"), "{called:?}");
     assert_eq!(runs(&repo), 6, "{called:#?}");

@@ -1,0 +1,106 @@
+//! Commits that an agent made by itself during its call: one change, whatever it did with them afterwards.
+
+use super::error::SessionError;
+use super::open::Session;
+use crate::domain::{CommitId, Event, count_of};
+use crate::git::SaveAs;
+use crate::state::OpenExperiment;
+
+/// How many commits of one call are looked at.
+const MOST: usize = 100;
+
+/// What an agent did with commits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct AgentCommits {
+    /// How many it made.
+    pub(super) made: u32,
+    /// Whether it had reset its change, which is in the working tree again.
+    pub(super) reset: bool,
+}
+
+impl Session<'_> {
+    /// Looks for the commits that were made since the log of HEAD had `log_from` bytes. Where the agent has reset all of its
+    /// work, as it was told by others to do with what is not better, its last commit is brought back, to be measured. What
+    /// else it has reset is kept under saved refs.
+    pub(super) fn look_after_commits(
+        &mut self,
+        open: &OpenExperiment,
+        log_from: u64,
+    ) -> Result<AgentCommits, SessionError> {
+        let tip = self.reclaim_branch(&open.base)?;
+        self.unstage(open)?;
+        let standing = self.commits_between(&open.base, tip)?;
+        let mut left = self.repo.commits_logged(log_from);
+        left.drain(..left.len().saturating_sub(MOST));
+        let mut trees = vec![self.repo.tree_of(&open.base)?];
+        for commit in &standing {
+            trees.push(self.repo.tree_of(commit)?);
+        }
+        let mut reset = Vec::new();
+        for commit in left {
+            let tree = self.repo.tree_of(&commit)?;
+            if !trees.contains(&tree) {
+                trees.push(tree);
+                reset.push(commit);
+            }
+        }
+        let made = u32::try_from(standing.len() + reset.len()).unwrap_or(u32::MAX);
+        let back = if standing.is_empty() { self.bring_back(open, &reset)? } else { None };
+        reset.retain(|commit| Some(commit) != back.as_ref());
+        for commit in &reset {
+            let subject = format!("reset by the agent: {}", self.repo.subject(commit)?);
+            self.repo.save_commit(&SaveAs { subject, ..self.save_as(commit) }, commit)?;
+        }
+        if !reset.is_empty() {
+            let count = count_of(u32::try_from(reset.len()).unwrap_or(u32::MAX), "commit");
+            let detail =
+                format!("saved {count} that the agent made and reset, below {}/saved", self.contract.tag.ref_prefix());
+            self.emit(Event::Notice { detail })?;
+        }
+        Ok(AgentCommits { made, reset: back.is_some() })
+    }
+
+    /// Brings the last of the commits on the base back, where nothing else is left of the call; gives it.
+    fn bring_back(&mut self, open: &OpenExperiment, reset: &[CommitId]) -> Result<Option<CommitId>, SessionError> {
+        let mut last = None;
+        for commit in reset {
+            if self.repo.parents(commit)? == [open.base.clone()] {
+                last = Some(commit.clone());
+            }
+        }
+        let Some(commit) = last.filter(|_| open.draft.is_none()) else { return Ok(None) };
+        if self.has_worked(open)? {
+            return Ok(None);
+        }
+        self.repo.advance(&self.contract.tag.branch_ref(), &open.base, &commit, "autoresearch: reset by the agent")?;
+        self.put_back(&commit, &open.base)?;
+        self.unstage(open)?;
+        let detail = format!("restored commit {}, which the agent had reset, to measure it", commit.short(8));
+        self.emit(Event::Notice { detail })?;
+        Ok(Some(commit))
+    }
+
+    /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
+    fn unstage(&self, open: &OpenExperiment) -> Result<(), SessionError> {
+        match &self.untracked {
+            Some(known) => Ok(self.repo.unstage(&open.base, known)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The commits from the base to `tip`; none where `tip` was not made on it.
+    fn commits_between(&self, base: &CommitId, tip: CommitId) -> Result<Vec<CommitId>, SessionError> {
+        let (mut commit, mut between) = (tip, Vec::new());
+        while commit != *base && between.len() < MOST {
+            let parent = self.repo.parents(&commit)?.into_iter().next();
+            between.push(std::mem::replace(
+                &mut commit,
+                match parent {
+                    Some(parent) => parent,
+                    None => return Ok(Vec::new()),
+                },
+            ));
+        }
+        Ok(between)
+    }
+}
