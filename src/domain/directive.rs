@@ -103,6 +103,15 @@ pub struct TriedDirection {
     pub last: u32,
 }
 
+/// A step of the ladder, and after which experiment the agent was told so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldStep {
+    /// The experiment before it.
+    pub after: u32,
+    /// What it was told.
+    pub directive: Directive,
+}
+
 /// How far up its ladder a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rung {

@@ -9,8 +9,8 @@ use jiff::civil::Time;
 use serde::Serialize;
 
 use super::{
-    CommitId, Directive, EnvironmentChange, GuardRun, Number, Outage, OutageKind, Record, Tag, TriedDirection,
-    clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
+    CommitId, Directive, EnvironmentChange, GuardRun, Number, Outage, OutageKind, Record, Tag, ToldStep,
+    TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
 };
 
 /// Why the loop ended.
@@ -64,6 +64,8 @@ pub enum StopReason {
         after: u32,
         /// What was tried, the newest first; experiments that named no direction are not in it.
         tried: Vec<TriedDirection>,
+        /// What the agent was told at each step of the ladder since the last keep.
+        told: Vec<ToldStep>,
     },
     /// An outage of the agent lasted longer than it may, or will.
     Outage {
@@ -131,7 +133,7 @@ impl fmt::Display for StopReason {
             StopReason::NoChange { calls } => {
                 write!(f, "the agent changed nothing in {} in a row", count_of(*calls, "call"))
             }
-            StopReason::Flagged { after, tried } => {
+            StopReason::Flagged { after, tried, told } => {
                 let what = if tried.is_empty() { "" } else { "; tried, the newest first:" };
                 write!(f, "flagged for a person after {}{what}", experiment_name(*after))?;
                 for tried in tried.iter().take(TRIED) {
@@ -139,10 +141,17 @@ impl fmt::Display for StopReason {
                     let count = count_of(tried.experiments, "experiment");
                     write!(f, "\n      {}: {count}, {} kept, {best}", tried.direction, tried.kept)?;
                 }
-                match u32::try_from(tried.len().saturating_sub(TRIED)).unwrap_or(u32::MAX) {
-                    0 => Ok(()),
-                    left => write!(f, "\n      and {} more", count_of(left, "direction")),
+                let left = u32::try_from(tried.len().saturating_sub(TRIED)).unwrap_or(u32::MAX);
+                if left > 0 {
+                    write!(f, "\n      and {} more", count_of(left, "direction"))?;
                 }
+                if !told.is_empty() {
+                    f.write_str("\n   told the agent since the last keep:")?;
+                }
+                for ToldStep { after, directive } in told {
+                    write!(f, "\n      after {}: {directive}", experiment_name(*after))?;
+                }
+                Ok(())
             }
             StopReason::Outage { reason, said, until, seconds } => {
                 match until {

@@ -39,7 +39,7 @@ pub use contract::{
     Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
     LedgerDialect,
 };
-pub use directive::{Directive, Ladder, Perturbation, Rung, TriedDirection};
+pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use environment::{Environment, EnvironmentChange};
 pub use event::{Event, StopReason};
 pub use finding::{Area, Finding, Severity};

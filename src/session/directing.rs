@@ -7,11 +7,14 @@ use super::failed_log::last_failed_log;
 use super::open::Session;
 use super::reading::{SessionView, no_session, refuse_changed};
 use crate::agent::{self, AskedAgain, Briefing, Proposal};
-use crate::domain::{Contract, Directive, Event, Rung, StopReason};
+use crate::domain::{Contract, Directive, Event, Rung, StopReason, ToldStep};
 use crate::rules::{
     History, Turn, UNNAMED_LIMIT, climb, climb_all, directions_tried, same_direction, unnamed_in_a_row,
 };
 use crate::state::{Journal, OpenExperiment};
+
+/// How many steps of the ladder are remembered of a session that keeps nothing.
+const TOLD: usize = 50;
 
 impl Session<'_> {
     /// What the next experiment is told.
@@ -21,9 +24,17 @@ impl Session<'_> {
 
     /// Takes one iteration into account, in the journal that is written when its experiment is closed.
     pub(super) fn climb(&mut self, turn: Turn) {
-        let before = self.journal.rung.flags;
+        let Rung { flags, directive, .. } = self.journal.rung;
         self.journal.rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.research);
-        if self.journal.rung.flags > before {
+        let now = self.journal.rung.directive;
+        if turn == Turn::Kept {
+            self.journal.told.clear();
+        } else if now != directive && now != Directive::Free {
+            self.journal.told.push(ToldStep { after: self.last_id(), directive: now });
+            let surplus = self.journal.told.len().saturating_sub(TOLD);
+            self.journal.told.drain(..surplus);
+        }
+        if self.journal.rung.flags > flags {
             self.journal.flagged.push(self.last_id());
             self.journal.stops_for_flag = self.contract.stop_when_flagged;
         }
@@ -46,7 +57,11 @@ impl Session<'_> {
     /// seen that.
     pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
         let stops = std::mem::take(&mut self.journal.stops_for_flag);
-        stops.then(|| StopReason::Flagged { after: self.last_id(), tried: directions_tried(self.history.records()) })
+        stops.then(|| StopReason::Flagged {
+            after: self.last_id(),
+            tried: directions_tried(self.history.records()),
+            told: self.journal.told.clone(),
+        })
     }
 
     /// Why the agent is asked once more for the open experiment: a new direction was asked for, and its proposal names one

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use super::interrupts::Listener;
 use super::open::Session;
@@ -28,6 +28,11 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// How much of that is left to it after it was asked to end.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long the end of a loop waits for the command in all, and how much of that is kept for the last alert, which says that
+/// the loop ended.
+const END: Duration = Duration::from_secs(10);
+const LAST: Duration = Duration::from_secs(5);
+
 /// How many alerts may wait for their turn: at the pace of the quickest experiments more than come in one call's time.
 const QUEUE: usize = 32;
 
@@ -40,6 +45,8 @@ const OUTPUTS: u64 = 1024 * 1024;
 pub(super) struct Hooks {
     queue: Option<Sender<Alert>>,
     courier: Option<JoinHandle<()>>,
+    /// The last alert, which waits for no other and is told in any case.
+    last: Option<(Courier, Alert)>,
     /// What went wrong with the command, for the event log. Only the session writes there, since it takes what others do
     /// for somebody's change.
     trouble: Trouble,
@@ -75,6 +82,10 @@ impl Session<'_> {
                 clock: self.clock,
             };
             let kind = alert.event;
+            if kind == AlertKind::Stopped {
+                self.hooks.last = Some((courier(), alert));
+                continue;
+            }
             let queue = self.hooks.queue.get_or_insert_with(|| {
                 let (queue, alerts) = mpsc::channel(QUEUE);
                 self.hooks.courier = Some(tokio::spawn(courier().deliver(alerts)));
@@ -86,20 +97,38 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until the command of `--on-event` was told of all that happened, for as long as one call may take, or until a
-    /// signal comes. What is left then is not told.
+    /// Waits until the command of `--on-event` was told of all that happened, 10 s at most. A call that hangs is ended for the
+    /// last alert, and what waited behind it is not told. A signal ends each of the two waits.
     pub async fn finish_alerts(&mut self) {
         drop(self.hooks.queue.take());
-        let Some(mut courier) = self.hooks.courier.take() else { return };
+        let (courier, last) = (self.hooks.courier.take(), self.hooks.last.take());
+        let end = Instant::now() + END;
         let mut listener: Listener = self.interrupts.listen();
-        let is_done = tokio::select! {
-            _ = &mut courier => true,
-            () = sleep(LIMIT) => false,
-            () = listener.signal() => false,
-        };
-        if !is_done {
+        let mut is_done = true;
+        if let Some(mut courier) = courier {
+            is_done = tokio::select! {
+                _ = &mut courier => true,
+                () = sleep_until(end - LAST) => false,
+                () = listener.signal() => false,
+            };
             // Its job is tied to it.
             courier.abort();
+        }
+        if let Some((courier, alert)) = last {
+            let told = async {
+                exec::end_left_over(&courier.folder(), HOOK).await;
+                courier.call(&alert, end.saturating_duration_since(Instant::now()).saturating_sub(GRACE)).await
+            };
+            is_done &= tokio::select! {
+                told = told => {
+                    told.unwrap_or_else(|detail| courier.warn(alert.event, &detail));
+                    true
+                }
+                () = sleep_until(end) => false,
+                () = listener.signal() => false,
+            };
+        }
+        if !is_done {
             let detail = json!({"detail": "the command of --on-event was not waited for any longer"});
             note(&self.hooks.trouble, self.now(), detail);
         }
@@ -131,7 +160,7 @@ impl Courier {
         // What an `ar` that was killed had called may be about to end.
         exec::end_left_over(&self.folder(), HOOK).await;
         while let Some(alert) = alerts.recv().await {
-            if let Err(detail) = self.call(&alert).await {
+            if let Err(detail) = self.call(&alert, LIMIT).await {
                 self.warn(alert.event, &detail);
             }
         }
@@ -141,8 +170,8 @@ impl Courier {
         self.logs.join("on-event")
     }
 
-    /// Calls the command and waits until all of it is gone; why it came to nothing, if it did.
-    async fn call(&self, alert: &Alert) -> Result<(), String> {
+    /// Calls the command and waits until all of it is gone, `limit` at most; why it came to nothing, if it did.
+    async fn call(&self, alert: &Alert, limit: Duration) -> Result<(), String> {
         let (folder, log) = (self.folder(), self.logs.join("on-event.log"));
         let event = folder.join("event.json");
         fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -162,13 +191,15 @@ impl Courier {
                 ("AR_TAG".into(), alert.tag.clone()),
                 ("AR_ROOT".into(), self.root.to_string_lossy().into_owned()),
             ],
-            timeout: LIMIT - GRACE,
+            timeout: limit.saturating_sub(GRACE),
             grace: GRACE,
             tied: true,
         });
         let exit = job.map_err(|error| with_causes(&error))?.wait().await.map_err(|error| with_causes(&error))?;
         match exit {
-            Exit { timed_out: true, .. } => Err(format!("not done after {}", duration_text(LIMIT - GRACE))),
+            Exit { timed_out: true, .. } => {
+                Err(format!("not done after {}", duration_text(limit.saturating_sub(GRACE))))
+            }
             Exit { exit: Some(0), .. } => Ok(()),
             Exit { exit: Some(status), .. } => Err(format!("exit {status}")),
             _ => Err("ended by a signal".into()),

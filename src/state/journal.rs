@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::durable::{read_json, write_json_after};
 use super::{StateError, Unsynced};
 use crate::domain::{
-    AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Version,
+    AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, ToldStep, Version,
 };
 
 /// The journal's file.
@@ -159,6 +159,9 @@ pub struct Journal {
     /// The experiments after which the session was flagged for a person.
     #[serde(default)]
     pub flagged: Vec<u32>,
+    /// What the agent was told at each step of the ladder since the last keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<ToldStep>,
     /// Whether the loop is to stop because the session was flagged, and has not yet.
     #[serde(default)]
     pub stops_for_flag: bool,
@@ -211,6 +214,7 @@ impl Journal {
             stale_count: 0,
             rung: Rung::default(),
             flagged: Vec::new(),
+            told: Vec::new(),
             stops_for_flag: false,
             idle_calls: 0,
             refused_direction_of: None,

@@ -183,7 +183,8 @@ fn a_command_that_fails_floods_forks_or_is_not_there_leaves_a_line_and_nothing_e
 #[test]
 fn a_command_that_hangs_holds_nothing_up() {
     let repo = training_repo();
-    let hook = "trap '' TERM; echo $$ > \"$AR_ROOT/../hook\"; sleep 60; sleep 60";
+    let hook = "[ $AR_EVENT != stopped ] || exec cat > \"$AR_ROOT/../stopped\"; \
+                trap '' TERM; echo $$ > \"$AR_ROOT/../hook\"; sleep 60; sleep 60";
     let mut command = ar_command(&repo, &repo.path(), args("", "better worse", hook, &[]));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the end of the loop", || {
@@ -196,12 +197,14 @@ fn a_command_that_hangs_holds_nothing_up() {
     assert!(is_there(), "it still hangs, and both experiments are done");
     let job: Value = serde_json::from_str(&repo.read(".autoresearch/t/logs/on-event/hook.job.json")).unwrap();
     assert_eq!(job["timeout"]["secs"].as_u64().unwrap() + job["grace"]["secs"].as_u64().unwrap(), 30);
-    // At the end it is waited for, and a signal ends that.
+    // At the end it is waited for, and a signal ends that; that the loop ended is told all the same.
     let began = Instant::now();
     signal(&child, "-INT");
     let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert!(began.elapsed().as_secs() < 20, "{called:#?}");
     assert!(called.stdout.ends_with("stopped: the session has its 2 experiments\n"), "{called:#?}");
     assert_eq!(warnings(&repo), ["- the command of --on-event was not waited for any longer"]);
+    let stopped: Value = serde_json::from_slice(&fs::read(repo.outside().join("stopped")).unwrap()).unwrap();
+    assert_eq!((&stopped["event"], &stopped["experiment"]), (&"stopped".into(), &2.into()));
     until("the end of all that it started", || (!is_there()).then_some(()));
 }

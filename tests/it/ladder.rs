@@ -94,6 +94,10 @@ fn a_flag_stops_the_loop_once_where_that_is_asked_for_and_says_what_was_tried() 
                d15: 1 experiment, 0 kept, best 2.000000\n      d14: ";
     assert!(called.stdout.contains(end), "{called:#?}");
     assert!(called.stdout.contains("\n      warmup: 13 experiments, 0 kept, best 2.000000\n"), "{called:#?}");
+    let told = "\n   told the agent since the last keep:\n      after experiment 3: refine: one concrete change within the strategy\n      \
+                after experiment 5: pivot: another strategy, by the opposite hypothesis\n";
+    assert!(called.stdout.contains(told), "{called:#?}");
+    assert!(called.stdout.contains("\n      after experiment 15: fresh start: "), "{called:#?}");
     assert!(!prompts(&repo).iter().any(|prompt| prompt.contains("outside the repository")), "nobody allowed it");
     let called = ar(&repo, ["resume", "--max-experiments", "16"]).ok();
     assert!(called.stdout.contains("  16  discard"), "who starts it again has seen the flag: {called:#?}");

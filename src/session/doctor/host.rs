@@ -10,7 +10,7 @@ use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
-use crate::rules::judge_space;
+use crate::rules::{NamedFile, judge_space, named_files};
 use crate::session::conventions::{Conventions, installed_agents};
 use crate::session::plan::check_command;
 use crate::session::terms::Asked;
@@ -42,6 +42,9 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
     commands.dedup();
     for (area, what, line) in commands {
         let folder = if what == "command of --on-event" { Path::new("/") } else { repo.worktree() };
+        if area == Area::Command && folder == repo.worktree() {
+            found.extend(missing_files(what, &line, folder));
+        }
         found.push(match check_command(what, &line, folder) {
             Ok(()) => Finding::ok(area, line),
             Err(error) => finding_of(area, &error),
@@ -61,6 +64,18 @@ fn conventions(repo: &Repo, is_new: bool) -> Vec<Finding> {
         None => Finding::warning(Area::Ledger, text).hint("choose with --ledger ar or --ledger karpathy"),
     });
     program.into_iter().chain(ledger).collect()
+}
+
+/// The files that a command line names and that do not exist.
+fn missing_files(what: &str, line: &str, root: &Path) -> Vec<Finding> {
+    let missing = named_files(line).into_iter().filter(|file| !root.join(&file.path).exists());
+    let finding = |file: NamedFile| {
+        let level = if file.is_script { Severity::Error } else { Severity::Warning };
+        let path = shell_word(&file.path);
+        Finding::new(Area::Command, level, format!("the {what} names {path}, which does not exist"))
+            .hint(format!("create {path}, or correct the {what}"))
+    };
+    missing.map(finding).collect()
 }
 
 /// Which of the agents that are known by name are installed.

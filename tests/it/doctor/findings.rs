@@ -440,3 +440,25 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
     repo.git(["switch", "--quiet", "--create", "autoresearch/mine"]);
     finds(&repo, 6, "damaged", "the branch autoresearch/mine has neither terms nor records", "git branch -m ");
 }
+
+#[test]
+fn files_that_command_and_guards_name_and_that_do_not_exist_are_found() {
+    let repo = training_repo();
+    repo.write(
+        "ar.toml",
+        "metric = \"m\"\ncmd = \"sh train.sh --config conf/a.yaml --out new.json > b.txt\"\n\
+         guard = [\"python3 tests/check.py\", \"sh tool.sh\"]\n",
+    );
+    let found = ar(&repo, ["doctor"]).exits(1).stdout;
+    for line in [
+        "warning  command     the command names conf/a.yaml, which does not exist",
+        "error    command     the guard names tests/check.py, which does not exist",
+        "create tests/check.py, or correct the guard",
+    ] {
+        assert!(found.contains(line), "{line}: {found}");
+    }
+    assert_eq!(found.matches("which does not exist").count(), 2, "{found}");
+    repo.write("conf/a.yaml", "");
+    repo.write("tests/check.py", "");
+    ar(&repo, ["doctor"]).ok();
+}

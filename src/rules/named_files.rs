@@ -1,0 +1,91 @@
+//! The files that a command line names. Pure.
+
+use std::path::PathBuf;
+
+/// A file that a command line names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Its path, relative to where the command runs.
+    pub path: PathBuf,
+    /// Whether it is the script that runs, without which nothing does.
+    pub is_script: bool,
+}
+
+/// What scripts are called, and what other files are that a command reads.
+const SCRIPTS: [&str; 12] = ["py", "sh", "bash", "js", "mjs", "cjs", "ts", "rb", "pl", "R", "jl", "lua"];
+const INPUTS: [&str; 9] = ["json", "jsonl", "yaml", "yml", "toml", "txt", "csv", "cfg", "ini"];
+
+/// Parts of the options whose value is a file that the command writes.
+const OUTPUTS: [&str; 6] = ["out", "save", "log", "write", "dump", "report"];
+
+/// The relative paths in a command line that must be files for it to work, as far as that can be told from its words. Nothing
+/// where it changes folder: then they are relative to another one.
+pub fn named_files(line: &str) -> Vec<NamedFile> {
+    let spaced: String = line.chars().flat_map(spaced).collect();
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    if words.iter().any(|word| ["cd", "pushd", "-C", "--directory", "--chdir"].contains(word)) {
+        return Vec::new();
+    }
+    let mut found: Vec<NamedFile> = Vec::new();
+    let mut has_script = false;
+    for (place, word) in words.iter().enumerate() {
+        let before = place.checked_sub(1).map_or("", |place| words[place]);
+        if [";", "|", "&", "(", ")"].contains(word) {
+            has_script = false;
+            continue;
+        }
+        let is_value = before.starts_with('-') && OUTPUTS.iter().any(|part| before.contains(part)) || before == "-o";
+        if before == ">" || is_value || !is_plain(word) {
+            continue;
+        }
+        let path = PathBuf::from(word.trim_start_matches("./"));
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let is_script = SCRIPTS.contains(&extension) && !has_script && !before.starts_with("--");
+        has_script |= is_script;
+        if (is_script || INPUTS.contains(&extension)) && found.iter().all(|known| known.path != path) {
+            found.push(NamedFile { path, is_script });
+        }
+    }
+    found
+}
+
+/// A character of a command line, with what ends a word or a command standing alone.
+fn spaced(c: char) -> Vec<char> {
+    match c {
+        ';' | '|' | '&' | '(' | ')' | '<' | '>' => vec![' ', c, ' '],
+        '\n' => vec![' ', ';', ' '],
+        '"' | '\'' => vec![' '],
+        c => vec![c],
+    }
+}
+
+/// Whether a word is a relative path that the shell leaves as it is.
+fn is_plain(word: &str) -> bool {
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | ',' | '@');
+    !word.starts_with(['-', '/']) && word.chars().all(is_path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_and_inputs_are_found_and_outputs_and_expansions_are_not() {
+        for (line, scripts, others) in [
+            ("uv run train.py > run.log 2>&1", "train.py", ""),
+            ("sh ./train.sh --config conf/a.yaml", "train.sh", "conf/a.yaml"),
+            ("A=1.py python -u a.py b.py --out c.json --log-file d.txt -o e.csv > f.txt", "a.py", ""),
+            ("sh a.sh; bash b.sh && node sub/c.js | tee d.txt", "a.sh b.sh sub/c.js", "d.txt"),
+            ("cd src && python a.py", "", ""),
+            ("python $HOME/a.py *.py /opt/b.py ~/c.py --file=d.py -m pytest", "", ""),
+            ("sh -c 'python a.py'", "a.py", ""),
+            ("make test", "", ""),
+        ] {
+            let of = |is_script: bool| {
+                let files = named_files(line).into_iter().filter(|file| file.is_script == is_script);
+                files.map(|file| file.path.display().to_string()).collect::<Vec<_>>().join(" ")
+            };
+            assert_eq!((of(true).as_str(), of(false).as_str()), (scripts, others), "{line}");
+        }
+    }
+}
