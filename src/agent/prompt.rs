@@ -9,14 +9,13 @@ use super::stall::last_call_text;
 use crate::domain::{
     Contract, Direction, Directive, LastCall, MetricSource, Outcome, Record, count_of, cut, duration_text, one_line,
 };
-use crate::rules::{History, directions_tried};
+use crate::rules::{History, directions_tried, why_not_kept};
 
 /// The protocol for an agent. It comes first in every prompt; `ar init` also writes it as a new `program.md`.
 pub const BUILT_IN_PROGRAM: &str = include_str!("../../program.md");
 
-/// How many of the newest experiments the prompt lists, and how many bytes the list may have.
+/// How many of the newest experiments the prompt lists.
 const RECENT: usize = 20;
-const RECENT_BYTES: usize = 2300;
 
 /// How many characters of a description the prompt shows.
 const DESCRIPTION: usize = 120;
@@ -25,9 +24,10 @@ const DESCRIPTION: usize = 120;
 const DIRECTIONS_BYTES: usize = 900;
 const DIRECTION: usize = 60;
 
-/// How many bytes of the contract, and of the end of a failed log, [`brief`] shows: with the lists above it stays below
+/// How many bytes of the goal, of the contract, and of the end of a failed log, [`brief`] shows: with the lists above it stays below
 /// 8 KB.
-const BRIEF_CONTRACT: usize = 1100;
+const BRIEF_GOAL: usize = 400;
+const BRIEF_CONTRACT: usize = 1000;
 const BRIEF_EXCERPT: usize = 600;
 
 /// What one prompt is made of.
@@ -90,7 +90,8 @@ fn goals_text(program: &str) -> String {
 /// What the prompt has to say beside the protocol, for an agent that drives by itself, or `is_called` for one change; below 8
 /// KB, however long the session.
 pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
-    let mut text = head(&task_spec(briefing.contract), BRIEF_CONTRACT);
+    let mut text = head(&goal_spec(briefing.contract), BRIEF_GOAL);
+    text += &head(&contract_spec(briefing.contract), BRIEF_CONTRACT);
     text += &standing(briefing, BRIEF_EXCERPT, IN_BRIEF);
     let (experiment, made) = (briefing.experiment, briefing.history.experiments());
     let now = match briefing.contract.max_experiments {
@@ -131,10 +132,10 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
         history.experiments(),
         history.since_keep()
     );
-    let rows = recent_rows(history);
+    let rows = recent_rows(history, room);
     if !rows.is_empty() {
         let name = cut(&contract.metric.name, DIRECTION);
-        let _ = write!(text, "\n| # | outcome | {name} | what |\n|---|---|---|---|\n{rows}");
+        let _ = write!(text, "\n| # | outcome | {name} | what | why not kept |\n|---|---|---|---|---|\n{rows}");
     }
     if let Some(record) = history.records().last()
         && briefing.reworked.is_none()
@@ -154,7 +155,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
 }
 
 /// The newest experiments as rows of a table, the oldest of them first.
-fn recent_rows(history: &History) -> String {
+fn recent_rows(history: &History, room: Room) -> String {
     let mut rows: Vec<String> = Vec::new();
     let mut bytes = 0;
     for record in history.records().iter().rev().take(RECENT) {
@@ -162,10 +163,12 @@ fn recent_rows(history: &History) -> String {
             Some(failure) if record.outcome == Outcome::Crash => failure.class.to_string(),
             _ => record.outcome.to_string(),
         };
-        let what = cut(&record.description, DESCRIPTION).replace('|', "\\|");
-        let row = format!("| {} | {outcome} | {} | {what} |\n", record.id, value(record));
+        let cell = |text: &str, chars| cut(text, chars).replace('|', "\\|");
+        let what = cell(&record.description, DESCRIPTION);
+        let why = cell(&why_not_kept(record).unwrap_or_default(), room.why);
+        let row = format!("| {} | {outcome} | {} | {what} | {why} |\n", record.id, value(record));
         bytes += row.len();
-        if bytes > RECENT_BYTES && !rows.is_empty() {
+        if bytes > room.recent && !rows.is_empty() {
             break;
         }
         rows.push(row);
@@ -208,8 +211,31 @@ fn directions(history: &History, all: bool) -> String {
     text
 }
 
-/// The session's terms in prose; also `state/task_spec.md`.
+/// The session's goal and terms in prose; also `state/task_spec.md`.
 pub fn task_spec(contract: &Contract) -> String {
+    goal_spec(contract) + &contract_spec(contract)
+}
+
+/// The goal in the user's words, else as the metric has it.
+fn goal_spec(contract: &Contract) -> String {
+    let verb = match contract.metric.direction {
+        Direction::Lower => "Lower",
+        Direction::Higher => "Raise",
+    };
+    let goal = contract.goal_text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    let goal = goal.map_or_else(|| format!("{verb} {}.", contract.metric.name), str::to_owned);
+    let mut text = format!("## The goal\n\n{goal}\n");
+    for (what, items) in [("Milestones", &contract.milestones), ("Success criteria", &contract.success)] {
+        if !items.is_empty() {
+            let items: String = items.iter().map(|item| format!("- {}\n", one_line(item))).collect();
+            let _ = write!(text, "\n{what}:\n\n{items}");
+        }
+    }
+    text + "\n"
+}
+
+/// The session's terms in prose.
+fn contract_spec(contract: &Contract) -> String {
     let mut text = String::from("## The contract\n\n");
     let better = match contract.metric.direction {
         Direction::Lower => "lower is better",

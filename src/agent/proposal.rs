@@ -39,6 +39,8 @@ pub struct Proposal {
     pub lesson: Option<String>,
     /// Ideas for later experiments.
     pub ideas: Vec<NewIdea>,
+    /// The number of the backlog's idea that the change is made of.
+    pub idea: Option<u32>,
     /// Why the file, or a part of it, was ignored.
     pub error: Option<String>,
 }
@@ -83,7 +85,15 @@ impl Proposal {
         if !self.ideas.is_empty() {
             fields.insert("ideas".into(), json!(self.ideas));
         }
+        if let Some(idea) = self.idea {
+            fields.insert("idea".into(), idea.into());
+        }
         fields
+    }
+
+    /// What later calls of the agent are told, where the call made no experiment.
+    pub fn learned(&self) -> Vec<String> {
+        self.findings.iter().chain(&self.lesson).cloned().collect()
     }
 
     /// Takes the known fields of a JSON object.
@@ -112,6 +122,7 @@ impl Proposal {
                 Some(other) => idea(other).into_iter().collect(),
                 None => Vec::new(),
             },
+            idea: value.get("idea").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok()),
             error: (!wrong.is_empty()).then(|| format!("not a text: {}", wrong.join(", "))),
         }
     }

@@ -147,6 +147,20 @@ fn settings_text(asked: &Asked) -> String {
         Some(Direction::Higher) => set("More of it is better.", "higher", yes, ""),
         None => set("More of it is better; without this, less is.", "higher", None, "true"),
     }
+    let list = |values: Option<Vec<String>>| {
+        values.map(|values| toml::Value::Array(values.into_iter().map(toml::Value::String).collect()).to_string())
+    };
+    let example = "\"Lower val_bpb without using more memory.\"";
+    set(
+        "The goal in words. The agent reads it in every prompt.",
+        "goal-text",
+        asked.goal_text.clone().map(quoted),
+        example,
+    );
+    let comment = "Milestones on the way to the goal.";
+    set(comment, "milestone", list(asked.milestones.clone()), "[\"val_bpb below 1.0\"]");
+    let comment = "What counts as success.";
+    set(comment, "success", list(asked.success.clone()), "[\"val_bpb below 0.95 within the same time\"]");
     set("The command that trains and measures.", "cmd", asked.command.clone().map(quoted), "\"uv run train.py\"");
     let mut comment =
         "The command that changes the code once and exits, its standard input the prompt; or the name of a preset."
@@ -155,9 +169,6 @@ fn settings_text(asked: &Asked) -> String {
         comment += &format!("\n# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
     }
     set(&comment, "agent", asked.agent.clone().map(quoted), "\"claude\"");
-    let list = |values: Option<Vec<String>>| {
-        values.map(|values| toml::Value::Array(values.into_iter().map(toml::Value::String).collect()).to_string())
-    };
     set(
         "The files that an experiment may change; all but those that measure, unless said.",
         "scope",

@@ -57,6 +57,15 @@ pub(super) struct SettingsArgs {
     /// Directives to the agent after several experiments without a keep [default: refine]
     #[arg(long, value_name = "LADDER", help_heading = AGENT)]
     pub(super) ladder: Option<LadderName>,
+    /// Goal in words, for the prompt
+    #[arg(long, value_name = "TEXT", help_heading = AGENT)]
+    pub(super) goal_text: Option<String>,
+    /// Milestone on the way to the goal, for the prompt; repeatable
+    #[arg(long, value_name = "TEXT", help_heading = AGENT)]
+    pub(super) milestone: Vec<String>,
+    /// Success criterion, for the prompt; repeatable
+    #[arg(long, value_name = "TEXT", help_heading = AGENT)]
+    pub(super) success: Vec<String>,
     /// Let the agent look for ideas outside the repository at the second pivot in a row, on the ladder `refine`
     #[arg(long, help_heading = AGENT)]
     pub(super) research: bool,
@@ -198,6 +207,9 @@ impl From<SettingsArgs> for Asked {
             guards: several(settings.guard),
             limits: several(settings.limit),
             goal: settings.goal,
+            goal_text: settings.goal_text,
+            milestones: several(settings.milestone),
+            success: several(settings.success),
             timeout: settings.timeout.map(Duration::from),
             grace: settings.grace.map(Duration::from),
             agent_timeout: settings.agent_timeout.map(Duration::from),

@@ -85,6 +85,15 @@ pub struct Contract {
     pub limits: Vec<Limit>,
     /// The value at which the session has reached its goal.
     pub goal: Option<f64>,
+    /// What the session is for, in the user's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal_text: Option<String>,
+    /// Steps on the way to the goal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub milestones: Vec<String>,
+    /// What counts as success.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub success: Vec<String>,
     /// A run's deadline.
     #[serde(with = "seconds")]
     pub timeout: Duration,
@@ -177,6 +186,9 @@ impl Contract {
             guards: Vec::new(),
             limits: Vec::new(),
             goal: None,
+            goal_text: None,
+            milestones: Vec::new(),
+            success: Vec::new(),
             timeout: DEFAULT_TIMEOUT,
             grace: DEFAULT_GRACE,
             agent_timeout: DEFAULT_AGENT_TIMEOUT,

@@ -97,7 +97,7 @@ pub struct TriedDirection {
     pub experiments: u32,
     /// How many of them were kept.
     pub kept: u32,
-    /// The best number of them, kept or not.
+    /// The best number of them, kept or not; none that broke a limit or failed a guard.
     pub best: Option<Number>,
     /// The last of them.
     pub last: u32,

@@ -62,4 +62,7 @@ pub struct Idea {
     pub time: Timestamp,
     /// How far it has come.
     pub state: IdeaState,
+    /// Whether it was drawn, and the experiment was made of something else: then it is offered again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unused: bool,
 }

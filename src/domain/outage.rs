@@ -29,7 +29,10 @@ impl OutageKind {
     /// What a person can do about it.
     pub fn remedy(self) -> &'static str {
         match self {
-            OutageKind::NotStarted => "see to it that its command line works",
+            OutageKind::NotStarted => {
+                "install what its command line needs, or name another agent with --agent; agent.log in the newest folder of the \
+                 session's runs has all its output"
+            }
             OutageKind::RateLimit => "wait for the limit to be lifted, or name another agent with --agent",
             OutageKind::Credit => "buy credit, or name another agent with --agent",
             OutageKind::Login => "log it in",

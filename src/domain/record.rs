@@ -158,6 +158,12 @@ pub struct Record {
     pub failure: Option<Failure>,
     /// One sentence that says why the outcome is what it is, with the numbers in it.
     pub reason: String,
+    /// The limits that its numbers broke, a few words each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_limits: Vec<String>,
+    /// What outside of the change may have made it fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_cause: Option<String>,
     /// The metric.
     pub metric: MetricValue,
     /// Every number that the log's summary gives, by name.
@@ -220,6 +226,16 @@ impl Record {
     /// The ideas for later experiments that came with the proposal.
     pub fn ideas(&self) -> Vec<NewIdea> {
         self.said("ideas")
+    }
+
+    /// The number of the backlog's idea that the change is made of, as the agent said with its proposal.
+    pub fn used_idea(&self) -> Option<u32> {
+        self.proposal.as_ref()?.field("idea")
+    }
+
+    /// Why the change should work, as the agent said with its proposal.
+    pub fn hypothesis(&self) -> Option<String> {
+        self.proposal.as_ref()?.field("hypothesis")
     }
 
     /// The text of the idea that the agent was offered.

@@ -63,20 +63,23 @@ fn model_list(names: &[String]) -> String {
 pub(super) struct GpuWatch {
     trees: SyncSender<Vec<Pid>>,
     peak: Arc<AtomicU64>,
+    others: Arc<AtomicU64>,
 }
 
 impl GpuWatch {
     pub(super) fn start() -> GpuWatch {
         let (trees, requests) = sync_channel::<Vec<Pid>>(1);
-        let peak = Arc::new(AtomicU64::new(0));
-        let watched = Arc::clone(&peak);
+        let (peak, others) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let watched = (Arc::clone(&peak), Arc::clone(&others));
         thread::spawn(move || {
             let Some(library) = library() else { return };
             for pids in requests {
-                watched.fetch_max(used_by(library, &pids), Ordering::Relaxed);
+                let used = used_by(&processes(library), &pids);
+                watched.0.fetch_max(used.tree, Ordering::Relaxed);
+                watched.1.fetch_max(used.others, Ordering::Relaxed);
             }
         });
-        GpuWatch { trees, peak }
+        GpuWatch { trees, peak, others }
     }
 
     /// Asks for a sample of these processes, unless the last one is not done or there is no GPU.
@@ -87,6 +90,11 @@ impl GpuWatch {
     /// The largest sample, in bytes; `None` when no process used a GPU.
     pub(super) fn peak(&self) -> Option<u64> {
         Some(self.peak.load(Ordering::Relaxed)).filter(|peak| *peak > 0)
+    }
+
+    /// The most that other processes used of the same GPUs, in bytes; `None` when there were none.
+    pub(super) fn others(&self) -> Option<u64> {
+        Some(self.others.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 }
 
@@ -132,24 +140,54 @@ fn load(device: &Device) -> Option<GpuLoad> {
     })
 }
 
-fn used_by(library: &'static Nvml, pids: &[Pid]) -> u64 {
-    let processes = devices(library).flat_map(|device| device.running_compute_processes().unwrap_or_default());
-    processes
-        .filter(|process| Pid::try_from(process.pid).is_ok_and(|pid| pids.contains(&pid)))
-        .map(|process| match process.used_gpu_memory {
-            UsedGpuMemory::Used(bytes) => bytes,
-            UsedGpuMemory::Unavailable => 0,
-        })
-        .sum()
+/// The processes that compute on each GPU, with the memory that each of them uses, in bytes.
+fn processes(library: &'static Nvml) -> Vec<Vec<(Pid, u64)>> {
+    let bytes = |memory| match memory {
+        UsedGpuMemory::Used(bytes) => bytes,
+        UsedGpuMemory::Unavailable => 0,
+    };
+    let of = |device: Device| {
+        let running = device.running_compute_processes().unwrap_or_default();
+        running.into_iter().filter_map(|it| Some((Pid::try_from(it.pid).ok()?, bytes(it.used_gpu_memory)))).collect()
+    };
+    devices(library).map(of).collect()
+}
+
+/// How much memory a process tree and others use, in bytes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Used {
+    tree: u64,
+    others: u64,
+}
+
+/// What the tree of `pids` uses, and what others use of the GPUs that it is on, or of the only one.
+fn used_by(devices: &[Vec<(Pid, u64)>], pids: &[Pid]) -> Used {
+    let mut used = Used::default();
+    for device in devices {
+        let (tree, others): (Vec<_>, Vec<_>) = device.iter().partition(|(pid, _)| pids.contains(pid));
+        used.tree += tree.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        if !tree.is_empty() || devices.len() == 1 {
+            used.others += others.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        }
+    }
+    used
 }
 
 #[cfg(test)]
 mod tests {
-    use super::model_list;
+    use super::{Used, model_list, used_by};
 
     #[test]
     fn models_are_counted() {
         let names = ["NVIDIA H100", "NVIDIA A100", "NVIDIA H100"].map(str::to_owned);
         assert_eq!(model_list(&names), "NVIDIA A100, 2 x NVIDIA H100");
+    }
+
+    #[test]
+    fn others_are_counted_on_the_gpus_of_the_tree() {
+        let devices = [vec![(7, 10), (8, 20)], vec![(9, 40)]];
+        assert_eq!(used_by(&devices, &[7]), Used { tree: 10, others: 20 });
+        assert_eq!(used_by(&devices, &[1]), Used { tree: 0, others: 0 });
+        assert_eq!(used_by(&devices[..1], &[1]), Used { tree: 0, others: 30 }, "it may have found no room");
     }
 }

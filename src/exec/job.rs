@@ -95,6 +95,9 @@ pub struct Exit {
     pub peak_rss_bytes: u64,
     /// The most GPU memory that the process tree had in use, in bytes; absent when it used none or none can be told.
     pub gpu_peak_bytes: Option<u64>,
+    /// The most memory that other processes had in use meanwhile on the GPUs of the tree, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_other_bytes: Option<u64>,
     /// Processes that not even KILL ended, stuck in the kernel; normally 0.
     pub survivors: u32,
     /// Why the command could not be started.
@@ -116,6 +119,7 @@ impl Exit {
             seconds: 0.0,
             peak_rss_bytes: 0,
             gpu_peak_bytes: None,
+            gpu_other_bytes: None,
             survivors: 0,
             error: None,
         }

@@ -165,6 +165,7 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>, owner: Unix
     exit.oom_killed = killed && !exit.timed_out && !exit.stopped && oom_kills() > oom_before;
     exit.peak_rss_bytes = sampler.peak_rss();
     exit.gpu_peak_bytes = sampler.gpu_peak();
+    exit.gpu_other_bytes = sampler.gpu_others();
     Ok(exit)
 }
 

@@ -72,6 +72,11 @@ impl Sampler {
     pub(super) fn gpu_peak(&self) -> Option<u64> {
         self.gpu.as_ref().and_then(GpuWatch::peak)
     }
+
+    /// The most memory that other processes had in use on the same GPUs, in bytes.
+    pub(super) fn gpu_others(&self) -> Option<u64> {
+        self.gpu.as_ref().and_then(GpuWatch::others)
+    }
 }
 
 fn resident_pages(pid: Pid) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Which strategies were tried, and what came of them.
 
-use super::History;
+use super::{History, is_sound};
 use crate::domain::{Outcome, Record, TriedDirection};
 
 /// How many experiments in a row may name no direction before the agent is asked for one.
@@ -40,7 +40,7 @@ pub fn directions_tried<'a>(records: impl IntoIterator<Item = &'a Record>) -> Ve
         known.experiments += 1;
         known.kept += u32::from(record.outcome == Outcome::Keep);
         known.last = record.id;
-        if let Some(number) = record.metric.number()
+        if let Some(number) = record.metric.number().filter(|_| is_sound(record))
             && known.best.as_ref().is_none_or(|best| record.metric.direction.better(number.value, best.value))
         {
             known.best = Some(number);
@@ -50,12 +50,13 @@ pub fn directions_tried<'a>(records: impl IntoIterator<Item = &'a Record>) -> Ve
     tried
 }
 
-/// The `count` experiments that came nearest to being kept, the best first: those whose number is best among the discarded.
+/// The `count` experiments that came nearest to being kept, the best first: those whose number is best among the
+/// discarded, and was not bought with a limit or a guard.
 pub fn near_misses(history: &History, count: usize) -> Vec<&Record> {
     let mut missed: Vec<(f64, &Record)> = history
         .records()
         .iter()
-        .filter(|record| record.outcome == Outcome::Discard)
+        .filter(|record| record.outcome == Outcome::Discard && is_sound(record))
         .filter_map(|record| Some((record.metric.value?, record)))
         .collect();
     missed.sort_by(|(one, record), (other, _)| record.metric.direction.gain(*other, *one).total_cmp(&0.0));

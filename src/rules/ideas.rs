@@ -3,14 +3,15 @@
 use sha2::{Digest, Sha256};
 
 use super::same_direction;
-use crate::domain::{Idea, IdeaState, TriedDirection, USER};
+use crate::domain::{Idea, IdeaState, Record, TriedDirection, USER};
 
 /// Among how many of the best ideas one is drawn. Always the best one would be a greedy choice, which confirms itself: what
 /// whoever scores believes in is tried, and nothing else ever shows that he is wrong.
 const AMONG: usize = 50;
 
 /// Draws an open idea among the best fifty, each with the same chance. The same `seed` draws the same one, unless that is
-/// gone or a new one has the luck. Ideas whose direction is among `tried` are passed over.
+/// gone or a new one has the luck. Ideas whose direction is among `tried` are passed over. Where no idea is open, those
+/// come again that were drawn and not used.
 ///
 /// What a person added without a score comes before what has one, the higher the better, and that before all else; of equal
 /// ones the oldest is the best.
@@ -19,7 +20,13 @@ pub fn draw<'a>(ideas: &'a [Idea], seed: &str, tried: &[TriedDirection]) -> Opti
         let direction = idea.idea.direction.as_ref();
         direction.is_some_and(|direction| tried.iter().any(|known| same_direction(&known.direction, direction)))
     };
-    let mut open: Vec<&Idea> = ideas.iter().filter(|idea| idea.state == IdeaState::Open && !was_tried(idea)).collect();
+    let pool = |is_meant: fn(&Idea) -> bool| {
+        ideas.iter().filter(|idea| is_meant(idea) && !was_tried(idea)).collect::<Vec<&Idea>>()
+    };
+    let mut open = pool(|idea| idea.state == IdeaState::Open);
+    if open.is_empty() {
+        open = pool(|idea| idea.state == IdeaState::Drawn && idea.unused);
+    }
     open.sort_by(|one, other| rank(other).total_cmp(&rank(one)).then_with(|| one.id.cmp(&other.id)));
     open.truncate(AMONG);
     open.into_iter().min_by_key(|idea| Sha256::digest(format!("{seed} {}", idea.id)).to_vec())
@@ -33,6 +40,31 @@ fn rank(idea: &Idea) -> f64 {
     }
 }
 
+/// Whether an experiment was made of the idea that its agent was offered: the agent says so, or names the idea's
+/// direction, or describes the change with most of the idea's words.
+pub fn is_used(record: &Record, idea: &Idea) -> bool {
+    if let Some(used) = record.used_idea() {
+        return used == idea.id;
+    }
+    let direction = idea.idea.direction.as_ref().zip(record.direction.as_ref());
+    if direction.is_some_and(|(one, other)| same_direction(one, other)) {
+        return true;
+    }
+    let said = [Some(record.description.clone()), record.direction.clone(), record.hypothesis()];
+    let said: Vec<String> = said.iter().flatten().flat_map(|text| words(text)).collect();
+    let wanted = words(&idea.idea.text);
+    let found = wanted.iter().filter(|word| said.contains(word)).count();
+    !wanted.is_empty() && 2 * found >= wanted.len()
+}
+
+/// The words of a text that say something, in lower case.
+fn words(text: &str) -> Vec<String> {
+    const FILLERS: [&str; 16] =
+        ["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "use", "try"];
+    let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+    words.filter(|word| !word.is_empty() && !FILLERS.contains(&word.as_str())).collect()
+}
+
 /// Whether two texts are the same idea: case and white space do not matter.
 pub fn same_idea(one: &str, other: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>();
@@ -44,9 +76,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use jiff::Timestamp;
+    use serde_json::json;
 
     use super::*;
     use crate::domain::NewIdea;
+    use crate::rules::sample::record;
 
     fn idea(id: u32, score: Option<f64>, by: &str) -> Idea {
         let direction = Some(format!("d{}", id % 10));
@@ -56,6 +90,7 @@ mod tests {
             by: by.into(),
             time: Timestamp::UNIX_EPOCH,
             state: IdeaState::Open,
+            unused: false,
         }
     }
 
@@ -83,6 +118,21 @@ mod tests {
         let tried = |direction: String| TriedDirection { direction, experiments: 1, kept: 0, best: None, last: 1 };
         let all: Vec<_> = ideas.iter().map(|idea| tried(format!("D {}", idea.id))).collect();
         assert_eq!(draw(&ideas, "t/7", &all), None);
+    }
+
+    #[test]
+    fn an_idea_is_used_where_the_agent_says_so_or_its_words_do() {
+        let idea =
+            |text: &str| Idea { idea: NewIdea { text: text.into(), ..NewIdea::default() }, ..idea(3, None, USER) };
+        let is_used = |text: &str, fields: serde_json::Value| is_used(&record(fields), &idea(text));
+        assert!(is_used("warm restarts", json!({"description": "raise lr", "proposal": {"idea": 3}})));
+        assert!(!is_used("warm restarts", json!({"description": "warm restarts", "proposal": {"idea": 4}})));
+        assert!(is_used("half the rate at the end", json!({"description": "lower the rate at the end"})));
+        assert!(!is_used("half the rate at the end", json!({"description": "a deeper model at the end"})));
+        let mut unused = Idea { state: IdeaState::Drawn, unused: true, ..idea("x") };
+        assert_eq!(draw(std::slice::from_ref(&unused), "t/7", &[]).map(|idea| idea.id), Some(3));
+        unused.unused = false;
+        assert_eq!(draw(std::slice::from_ref(&unused), "t/7", &[]), None);
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{History, directions_tried, same_direction};
+use super::{History, directions_tried, is_sound, same_direction};
 use crate::domain::{KEPT, Lesson, LessonId, Outcome, Record, Tag, count_of};
+
+/// How many lessons of experiments that were not kept a summary quotes.
+const QUOTED: usize = 3;
 
 /// What is said where an agent names no direction.
 const NO_DIRECTION: &str = "no direction named";
@@ -36,7 +39,7 @@ pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
     };
     let members: Vec<&Record> = history.records().iter().filter(is_member).collect();
     let kept = members.iter().filter(|record| record.outcome == Outcome::Keep).count();
-    let best = best_of(members.iter().copied());
+    let best = best_of(members.iter().copied().filter(|record| is_sound(record)));
     let number = |record: &Record| record.metric.number().map_or("-".into(), |number| number.raw);
     let made_of_numbers = || {
         let best = best.map_or("none with a number".into(), |best| {
@@ -56,8 +59,9 @@ pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
     })
 }
 
-/// What the experiments behind that of number `after` came to; nothing where there are none.
-pub fn summary_lesson(history: &History, after: u32) -> Option<Lesson> {
+/// What the experiments behind that of number `after` came to; nothing where there are none. The newest lessons of those
+/// that were not kept are quoted, unless they are among `lessons`.
+pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Option<Lesson> {
     let new: Vec<&Record> = history.records().iter().filter(|record| record.id > after).collect();
     let last = new.last()?;
     let kept = new.iter().filter(|record| record.outcome == Outcome::Keep).count();
@@ -73,9 +77,14 @@ pub fn summary_lesson(history: &History, after: u32) -> Option<Lesson> {
         *failures.entry(failure.class.to_string()).or_default() += 1;
     }
     let failures = failures.iter().map(|(class, count)| format!("{class} {count}"));
-    for (what, names) in
-        [("in vain", vain.collect::<Vec<_>>().join(", ")), ("failed", failures.collect::<Vec<_>>().join(", "))]
-    {
+    let is_known = |text: &String| lessons.iter().any(|lesson| lesson.insight == *text);
+    let said = new.iter().rev().filter(|record| record.outcome != Outcome::Keep).filter_map(|record| record.lesson());
+    let said = said.filter(|text| !is_known(text)).take(QUOTED);
+    for (what, names) in [
+        ("in vain", vain.collect::<Vec<_>>().join(", ")),
+        ("failed", failures.collect::<Vec<_>>().join(", ")),
+        ("learned", said.collect::<Vec<_>>().join("; ")),
+    ] {
         if !names.is_empty() {
             insight += &format!("; {what}: {names}");
         }

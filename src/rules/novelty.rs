@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::History;
-use crate::domain::{FailureClass, Fingerprint, Record};
+use crate::domain::{CommitId, FailureClass, Fingerprint, Record, bytes_text};
 
 /// The fingerprint of a change from its tree and its unified diff, without what depends on where in a file it stands and
 /// on the rest of the file, like `git patch-id --verbatim`.
@@ -18,9 +18,21 @@ pub fn fingerprint(tree: String, diff: &[u8]) -> Fingerprint {
     Fingerprint { tree, patch }
 }
 
-/// The first experiment that measured the same tree, or else the same change. One that never ran, or whose end says
-/// nothing about its idea, does not count.
-pub fn measured_before<'a>(history: &'a History, change: &Fingerprint) -> Option<&'a Record> {
+/// How much of a GPU another process must hold, in bytes, before a run can have failed because of it: more than a driver
+/// or a desktop takes.
+const HELD: u64 = 256 << 20;
+
+/// What outside of the change may have made a run fail for want of memory or time; `others` is the most GPU memory, in
+/// bytes, that other processes held while it ran.
+pub fn outside_cause(class: FailureClass, others: Option<u64>) -> Option<String> {
+    let is_possible = matches!(class, FailureClass::Oom | FailureClass::Timeout);
+    let held = others.filter(|bytes| is_possible && *bytes >= HELD)?;
+    Some(format!("another process held {} of the GPU", bytes_text(held)))
+}
+
+/// The first experiment that measured the same tree, or else the same change of the same base: of another base it may come
+/// to something else. One that never ran, or whose end says nothing about its idea, does not count.
+pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &CommitId) -> Option<&'a Record> {
     let measured = |record: &&Record| match record.failure.as_ref().map(|failure| failure.class) {
         Some(
             FailureClass::Scope
@@ -31,18 +43,52 @@ pub fn measured_before<'a>(history: &'a History, change: &Fingerprint) -> Option
             | FailureClass::Killed
             | FailureClass::Lost,
         ) => false,
-        Some(_) | None => true,
+        Some(_) | None => record.outside_cause.is_none(),
     };
-    let find = |is_same: &dyn Fn(&Fingerprint) -> bool| {
+    let find = |is_same: &dyn Fn(&Record, &Fingerprint) -> bool| {
         let mut records = history.records().iter().filter(measured);
-        records.find(|record| record.fingerprint.as_ref().is_some_and(is_same))
+        records.find(|record| record.fingerprint.as_ref().is_some_and(|known| is_same(record, known)))
     };
-    find(&|known| known.tree == change.tree).or_else(|| find(&|known| known.patch == change.patch))
+    find(&|_, known| known.tree == change.tree)
+        .or_else(|| find(&|record, known| known.patch == change.patch && record.base == *base))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn a_change_counts_as_measured_on_its_own_base_and_where_nothing_outside_of_it_failed() {
+        let known = |fields: serde_json::Value| {
+            let mut all =
+                json!({"id": 1, "base": "b1", "outcome": "discard", "fingerprint": {"tree": "t1", "patch": "p"}});
+            all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            History::new(vec![record(all)])
+        };
+        let is_known = |history: &History, tree: &str, base: &str| {
+            let change = Fingerprint { tree: tree.into(), patch: "p".into() };
+            measured_before(history, &change, &CommitId::new(base)).is_some()
+        };
+        let discard = known(json!({}));
+        assert_eq!(
+            [("t2", "b1"), ("t2", "b2"), ("t1", "b2")].map(|(tree, base)| is_known(&discard, tree, base)),
+            [true, false, true]
+        );
+        let oom = |cause: Option<String>| {
+            known(json!({"outcome": "crash", "failure": {"class": "oom"}, "outside_cause": cause}))
+        };
+        assert!(is_known(&oom(None), "t1", "b1"));
+        let cause = outside_cause(FailureClass::Oom, Some(12 << 30));
+        assert_eq!(cause.as_deref(), Some("another process held 13 GB of the GPU"));
+        assert!(!is_known(&oom(cause), "t1", "b1"));
+        assert!(!is_known(&known(json!({"outcome": "crash", "failure": {"class": "lost"}})), "t1", "b1"));
+        assert_eq!(outside_cause(FailureClass::Timeout, Some(1 << 20)), None);
+        assert_eq!(outside_cause(FailureClass::Crash, Some(12 << 30)), None);
+        assert_eq!(outside_cause(FailureClass::Oom, None), None);
+    }
 
     #[test]
     fn the_same_edit_of_another_version_is_the_same_change() {

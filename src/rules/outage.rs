@@ -24,6 +24,12 @@ const SAID: usize = 300;
 /// Exit statuses of a shell that may not execute a program, or finds none.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
+/// How often in a row an agent may fail to start: a program that is missing will not appear by waiting.
+const TRIES_TO_START: u32 = 3;
+
+/// How many of its last lines tell why it does not start.
+const LAST_LINES: usize = 5;
+
 /// The first pause, and the longest one: an hourly limit is noticed soon after it is lifted, and nobody is pestered.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
@@ -66,7 +72,10 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let last = lines.first().copied().unwrap_or_default();
     let (kind, line) = match told {
         Some(told) => told,
-        None if not_started => (OutageKind::NotStarted, last),
+        None if not_started => {
+            let last: Vec<&str> = lines.iter().take(LAST_LINES).rev().copied().collect();
+            return Some(Outage { kind: OutageKind::NotStarted, said: said(&last.join(" | ")), until: None });
+        }
         None if !end.changed && !ended_well && !end.timed_out => {
             let how = end.exit.map_or("ended by a signal".to_owned(), |status| format!("exit {status}"));
             let said = if last.is_empty() { how } else { format!("{how}: {}", said(last)) };
@@ -87,6 +96,8 @@ pub struct SoFar {
     pub lasted: Duration,
     /// How long of that the agent has failed for reasons that are not known, without a break.
     pub failed: Duration,
+    /// How often in a row it did not start.
+    pub not_started: u32,
 }
 
 /// How an outage goes on.
@@ -101,14 +112,15 @@ pub enum Patience {
 /// How long to wait in an outage that may last for `limit`. Until the time that the agent names, else for a pause that
 /// doubles. An agent that names a time that is soon, again and again, is not called more often than one that names none.
 pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp) -> Patience {
-    let SoFar { waits, lasted, failed } = so_far;
+    let SoFar { waits, lasted, failed, not_started } = so_far;
     let (first, left) = match outage.kind {
         OutageKind::Failed => {
             (FIRST_PAUSE_OF_FAILED, limit.saturating_sub(lasted).min(FAILED_LIMIT.saturating_sub(failed)))
         }
         _ => (FIRST_PAUSE, limit.saturating_sub(lasted)),
     };
-    if left.is_zero() {
+    let is_missing = outage.kind == OutageKind::NotStarted && not_started >= TRIES_TO_START;
+    if left.is_zero() || is_missing {
         return Patience::GiveUp;
     }
     let pause = |step: u32| first.saturating_mul(1 << step.min(13)).min(LONGEST_PAUSE);

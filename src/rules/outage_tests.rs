@@ -147,6 +147,8 @@ fn an_agent_that_cannot_be_executed_is_one_unless_it_changed_something() {
         let found = outage("sh: 1: claude: not found\n", end, &now()).unwrap();
         assert_eq!((found.kind, found.said.as_str()), (OutageKind::NotStarted, "sh: 1: claude: not found"));
         assert_eq!(outage("", end, &now()).unwrap().said, "");
+        let said = outage("reading the prompt\n./agent.sh: 16: sed: not found\n", end, &now()).unwrap().said;
+        assert_eq!(said, "reading the prompt | ./agent.sh: 16: sed: not found", "its last lines");
         assert_eq!(outage("sh: 1: notify: not found\n", CallEnd { changed: true, ..end }, &now()), None);
     }
 }
@@ -226,7 +228,7 @@ fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
     let limit = Duration::from_secs(8 * 3600);
     let of = |kind, until| Outage { kind, said: String::new(), until };
     let wait = |until, waits, lasted| {
-        let so_far = SoFar { waits, lasted: Duration::from_secs(lasted), failed: Duration::ZERO };
+        let so_far = SoFar { waits, lasted: Duration::from_secs(lasted), ..SoFar::default() };
         patience(&of(OutageKind::Offline, until), so_far, limit, now)
     };
     let secs = |seconds| Patience::Wait(Duration::from_secs(seconds));
@@ -245,7 +247,7 @@ fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
 
     let failing = |waits, lasted, failed, limit| {
         let [lasted, failed, limit] = [lasted, failed, limit].map(Duration::from_secs);
-        patience(&of(OutageKind::Failed, None), SoFar { waits, lasted, failed }, limit, now)
+        patience(&of(OutageKind::Failed, None), SoFar { waits, lasted, failed, not_started: 0 }, limit, now)
     };
     let pauses: Vec<_> = (0..15).map(|waits| failing(waits, 0, 0, 28800)).collect();
     let millis = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6000, 6000].map(|tenths| tenths * 100);
@@ -253,6 +255,12 @@ fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
     assert_eq!([failing(20, 3595, 3595, 28800), failing(20, 3600, 3600, 28800)], [secs(5), Patience::GiveUp]);
     assert_eq!(failing(20, 7200, 60, 28800), secs(600), "what was known before is not held against it");
     assert_eq!([failing(20, 50, 50, 60), failing(20, 60, 10, 60)], [secs(10), Patience::GiveUp]);
+
+    let missing = |waits, not_started| {
+        patience(&of(OutageKind::NotStarted, None), SoFar { waits, not_started, ..SoFar::default() }, limit, now)
+    };
+    assert_eq!([missing(0, 1), missing(1, 2), missing(2, 3)], [secs(1), secs(2), Patience::GiveUp]);
+    assert_eq!(missing(5, 1), secs(32), "what kept it before was something else");
 }
 
 proptest! {

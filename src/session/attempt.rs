@@ -154,6 +154,9 @@ impl Session<'_> {
             outcome = Outcome::Discard;
             reason = format!("{reason}, but {}", unmet.join(", "));
         }
+        if let Some(cause) = &measured.outside_cause {
+            reason = format!("{reason}; {cause}");
+        }
         let mut more = Map::new();
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
@@ -171,8 +174,10 @@ impl Session<'_> {
             description: open.description.clone(),
             direction: open.direction.clone(),
             outcome,
-            failure: measured.failure,
+            failure: measured.failure.clone(),
             reason,
+            unmet_limits: if open.id == 0 || measured.failure.is_some() { Vec::new() } else { unmet },
+            outside_cause: measured.outside_cause,
             metric: MetricValue {
                 name: metric.name.clone(),
                 direction: metric.direction,

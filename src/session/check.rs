@@ -26,10 +26,12 @@ impl Session<'_> {
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
                 Some(Failure { class: FailureClass::TooLarge, excerpt: lines.collect::<Vec<_>>().join("\n") })
             }
-            None if !self.contract.allow_repeats => measured_before(&self.history, &change).map(|record| Failure {
-                class: FailureClass::Duplicate,
-                excerpt: format!("experiment {}, {}: {}", record.id, record.outcome, record.reason),
-            }),
+            None if !self.contract.allow_repeats => {
+                measured_before(&self.history, &change, &open.base).map(|record| Failure {
+                    class: FailureClass::Duplicate,
+                    excerpt: format!("experiment {}, {}: {}", record.id, record.outcome, record.reason),
+                })
+            }
             refused => refused,
         };
         open.fingerprint = Some(change);

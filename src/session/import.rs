@@ -176,6 +176,8 @@ impl Maker<'_> {
             }),
             proposal: None,
             proposal_error: None,
+            unmet_limits: Vec::new(),
+            outside_cause: None,
             more: Map::new(),
         })
     }

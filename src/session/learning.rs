@@ -10,14 +10,15 @@ use super::plan::OWN_FILES;
 use super::reading::{SessionView, session_tags};
 use crate::agent::Memories;
 use crate::crash;
-use crate::domain::{
-    Event, Idea, IdeaState, Lesson, NewIdea, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes,
-};
+use crate::domain::{Event, Idea, Lesson, NewIdea, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes};
 use crate::git::Repo;
 use crate::rules::{
-    History, directions_tried, draw, heaviest_first, keep_lesson, pivot_lesson, same_idea, summary_lesson, summed_up,
+    History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
+    summary_lesson, summed_up,
 };
-use crate::state::{IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError};
+use crate::state::{
+    IdeaFile, Journal, LESSONS, LessonFile, LessonsError, Memory, OpenExperiment, SessionFolder, StateError,
+};
 
 /// What the files held before an agent or a run began.
 #[derive(Debug)]
@@ -50,7 +51,9 @@ impl Session<'_> {
             }
         };
         let new_direction = self.directive().wants_new_direction();
-        self.memories = memories(&self.contract.tag, &self.history, new_direction, (lessons, &backlog), self.now());
+        let noted = self.memory.findings().unwrap_or_default();
+        let files = Files { lessons, ideas: &backlog, noted: &noted };
+        self.memories = memories(&self.contract.tag, &self.history, new_direction, files, self.now());
         Ok(())
     }
 
@@ -106,7 +109,7 @@ impl Session<'_> {
             let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
             let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
             let file = IdeaFile::new(&self.repo.main_worktree());
-            let marked = file.mark(offered, IdeaState::Drawn, &by, self.now());
+            let marked = file.mark_drawn(offered, |idea| is_used(record, idea), &by, self.now());
             self.or_told(marked)?;
         }
         Ok(())
@@ -146,7 +149,7 @@ impl Session<'_> {
         // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
         let lessons = LessonFile::new(&self.repo.main_worktree()).read().unwrap_or_default();
         let after = summed_up(&self.history, &lessons, self.journal.summed_up);
-        if let Some(lesson) = summary_lesson(&self.history, after) {
+        if let Some(lesson) = summary_lesson(&self.history, after, &lessons) {
             self.add_lesson(lesson)?;
             crash::point("stop.lesson_added");
         }
@@ -222,24 +225,35 @@ impl SessionView {
         let root = self.repo.main_worktree();
         let lessons = LessonFile::new(&root).read().unwrap_or_default();
         let ideas = IdeaFile::new(&root).read().unwrap_or_default().ideas;
-        memories(&self.tag, &self.history, new_direction, (lessons, &ideas), now)
+        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
+        memories(&self.tag, &self.history, new_direction, Files { lessons, ideas: &ideas, noted: &noted }, now)
     }
 }
 
-/// What is told of the lessons and the ideas that there are. The idea is the same one when the agent of an experiment is
+/// What the files hold that outlive a call.
+struct Files<'a> {
+    lessons: Vec<Lesson>,
+    ideas: &'a [Idea],
+    /// The findings of the session, with the experiments of their calls.
+    noted: &'a [(u32, String)],
+}
+
+/// What is told of the lessons, the findings and the ideas that there are. The idea is the same one when the agent of an experiment is
 /// called again, and none that it had itself in a call that was cut short.
 fn memories(
     tag: &Tag,
     history: &History,
     new_direction: bool,
-    (lessons, ideas): (Vec<Lesson>, &[Idea]),
+    Files { lessons, ideas, noted }: Files<'_>,
     now: Timestamp,
 ) -> Memories {
     let tried = if new_direction { directions_tried(history.records()) } else { Vec::new() };
     let seed = format!("{tag}/{}", history.next_id());
     let own = agent_name(tag.as_str(), &history.next_id().to_string());
     let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();
-    Memories { lessons: heaviest_first(lessons, now), idea: draw(&others, &seed, &tried).cloned() }
+    let mut learned = learned(history.records(), noted);
+    learned.retain(|note| !lessons.iter().any(|lesson| lesson.insight == note.text));
+    Memories { lessons: heaviest_first(lessons, now), learned, idea: draw(&others, &seed, &tried).cloned() }
 }
 
 /// The backlog of the repository that `dir` is in, kept out of git.

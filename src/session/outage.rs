@@ -59,11 +59,13 @@ impl Session<'_> {
             seconds: 0.0,
             failed_seconds: 0.0,
             waits: 0,
+            not_started: 0,
             outage: outage.clone(),
             until: None,
         };
         let before = self.journal.outage.take().unwrap_or(begins);
-        self.journal.outage = Some(OpenOutage { outage, until: None, ..before });
+        let not_started = if outage.kind == OutageKind::NotStarted { before.not_started + 1 } else { 0 };
+        self.journal.outage = Some(OpenOutage { outage, not_started, until: None, ..before });
         self.note_lasted(seconds);
         self.put_unfinished_away(open)
     }
@@ -82,7 +84,12 @@ impl Session<'_> {
         let Some(open) = self.journal.outage.clone() else { return Ok(Waited::Over) };
         self.forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        let so_far = SoFar { waits: open.waits, lasted: duration(open.seconds), failed: duration(open.failed_seconds) };
+        let so_far = SoFar {
+            waits: open.waits,
+            lasted: duration(open.seconds),
+            failed: duration(open.failed_seconds),
+            not_started: open.not_started,
+        };
         let now = Timestamp::now();
         let pause = match patience(&open.outage, so_far, self.contract.outage_limit, now) {
             Patience::Wait(pause) => pause,

@@ -86,7 +86,7 @@ impl Session<'_> {
                 } else {
                     self.note_idle_call(&said)?;
                 }
-                self.note_findings(id, &proposal.findings)?;
+                self.note_findings(id, &proposal.learned())?;
                 self.learn_from_pivot(before)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;

@@ -21,7 +21,7 @@ use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, MetricSource, Metrics, Number, Phase, Run, Tag, ended_text};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::measure::{Ending, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::RunFound;
+use crate::rules::{RunFound, outside_cause};
 use crate::state::{OpenExperiment, read_at_most, read_json, remove_left_over};
 
 /// How often the log of a run is looked at, each second: often enough for the live line, seldom enough to cost nothing.
@@ -71,6 +71,8 @@ pub(super) struct Measured {
     pub(super) ended: String,
     /// The tracked files that were changed while it went on, by whomever.
     pub(super) changed: Vec<PathBuf>,
+    /// What outside of the change may have made it fail.
+    pub(super) outside_cause: Option<String>,
 }
 
 impl Measured {
@@ -94,6 +96,7 @@ impl Measured {
             run: None,
             ended,
             changed: Vec::new(),
+            outside_cause: None,
         }
     }
 }
@@ -324,6 +327,7 @@ impl Session<'_> {
         let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
+            outside_cause: verdict.failure.as_ref().and_then(|it| outside_cause(it.class, exit.gpu_other_bytes)),
             value: verdict.value,
             failure: verdict.failure,
             metrics,

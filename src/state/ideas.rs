@@ -28,6 +28,8 @@ struct Line {
     ts: Timestamp,
     by: String,
     state: IdeaState,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unused: bool,
     #[serde(flatten)]
     idea: Option<NewIdea>,
 }
@@ -50,10 +52,15 @@ impl Backlog {
                 continue;
             };
             match (backlog.ideas.iter_mut().find(|idea| idea.id == line.id), line.idea) {
-                (Some(known), _) => known.state = line.state,
-                (None, Some(idea)) => {
-                    backlog.ideas.push(Idea { id: line.id, idea, by: line.by, time: line.ts, state: line.state });
-                }
+                (Some(known), _) => (known.state, known.unused) = (line.state, line.unused),
+                (None, Some(idea)) => backlog.ideas.push(Idea {
+                    id: line.id,
+                    idea,
+                    by: line.by,
+                    time: line.ts,
+                    state: line.state,
+                    unused: line.unused,
+                }),
                 (None, None) => backlog.damaged += 1,
             }
         }
@@ -164,7 +171,15 @@ impl IdeaFile {
                 return Ok(Added::Known(known.clone()));
             }
             let id = backlog.ideas.last().map_or(1, |last| last.id.saturating_add(1));
-            self.append(id, IdeaState::Open, by, now, Some(idea.clone()))?;
+            self.append(Line {
+                version: FORMAT_VERSION,
+                id,
+                ts: now,
+                by: by.into(),
+                state: IdeaState::Open,
+                unused: false,
+                idea: Some(idea.clone()),
+            })?;
             Ok(Added::New(id))
         })
     }
@@ -181,11 +196,46 @@ impl IdeaFile {
         by: &str,
         now: Timestamp,
     ) -> Result<Option<Idea>, StateError> {
+        self.note(meant, |_| (state, false), by, now)
+    }
+
+    /// Notes that the first idea that is `meant` was drawn, and whether it was used; one that was stays used.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn mark_drawn(
+        &self,
+        meant: impl Fn(&Idea) -> bool,
+        is_used: impl Fn(&Idea) -> bool,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Idea>, StateError> {
+        let was_used = |idea: &Idea| idea.state == IdeaState::Drawn && !idea.unused;
+        self.note(meant, |idea| (IdeaState::Drawn, !was_used(idea) && !is_used(idea)), by, now)
+    }
+
+    fn note(
+        &self,
+        meant: impl Fn(&Idea) -> bool,
+        becomes: impl Fn(&Idea) -> (IdeaState, bool),
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Idea>, StateError> {
         self.locked(|backlog| {
             let Some(idea) = backlog.ideas.iter().find(|idea| meant(idea)) else { return Ok(None) };
+            let (state, unused) = becomes(idea);
             // What somebody dropped stays dropped, although it was offered before.
-            if idea.state != state && idea.state != IdeaState::Dropped {
-                self.append(idea.id, state, by, now, None)?;
+            if (idea.state, idea.unused) != (state, unused) && idea.state != IdeaState::Dropped {
+                self.append(Line {
+                    version: FORMAT_VERSION,
+                    id: idea.id,
+                    ts: now,
+                    by: by.into(),
+                    state,
+                    unused,
+                    idea: None,
+                })?;
             }
             Ok(Some(idea.clone()))
         })
@@ -240,15 +290,7 @@ impl IdeaFile {
         act(&self.read()?)
     }
 
-    fn append(
-        &self,
-        id: u32,
-        state: IdeaState,
-        by: &str,
-        ts: Timestamp,
-        idea: Option<NewIdea>,
-    ) -> Result<(), StateError> {
-        let line = Line { version: FORMAT_VERSION, id, ts, by: by.to_owned(), state, idea };
+    fn append(&self, line: Line) -> Result<(), StateError> {
         let text =
             serde_json::to_string(&line).map_err(|source| StateError::Json { path: self.path.clone(), source })?;
         append_line(&self.path, &text)?;

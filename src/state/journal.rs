@@ -134,6 +134,9 @@ pub struct OpenOutage {
     pub failed_seconds: f64,
     /// How often it was waited out.
     pub waits: u32,
+    /// How often in a row the agent did not start.
+    #[serde(default)]
+    pub not_started: u32,
     /// What the last call came to.
     pub outage: Outage,
     /// Until when it is waited out; absent while the agent is called.

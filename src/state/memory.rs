@@ -172,6 +172,21 @@ impl Memory {
         Ok(())
     }
 
+    /// The newest findings, with the experiments that they were made for, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The file is there and cannot be read.
+    pub fn findings(&self) -> Result<Vec<(u32, String)>, StateError> {
+        let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
+        let lines = tail.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let finding = |line: Value| {
+            let experiment = u32::try_from(line["experiment"].as_u64()?).ok()?;
+            Some((experiment, line["finding"].as_str()?.to_owned()))
+        };
+        Ok(lines.filter_map(finding).collect())
+    }
+
     /// Notes that an experiment belongs to a direction.
     pub fn add_direction(&self, direction: &str, experiment: u32) -> Result<(), StateError> {
         let path = self.directions_path();

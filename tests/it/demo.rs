@@ -79,3 +79,19 @@ fn the_demo_reads_well() {
     let shown = shown.replace("exit 2 after", "exit 1 after");
     insta::assert_snapshot!(shown);
 }
+
+#[test]
+fn the_demo_needs_only_sh_and_awk() {
+    let home = TestRepo::empty();
+    let bin = home.outside().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for program in ["sh", "awk"] {
+        let found = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|dir| dir.join(program));
+        let found = found.into_iter().find(|path| path.is_file()).unwrap();
+        std::os::unix::fs::symlink(found.canonicalize().unwrap(), bin.join(program)).unwrap();
+    }
+    let dir = home.outside().join("demo");
+    let mut command = ar_command(&home, home.outside(), ["demo", dir.to_str().unwrap()]);
+    let shown = Called::from(command.env("PATH", &bin).output().unwrap()).ok().stdout;
+    assert!(shown.contains("best         2.220630  experiment 10"), "{shown}");
+}

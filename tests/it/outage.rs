@@ -198,3 +198,16 @@ fn an_experiment_that_is_worked_on_again_waits_out_an_outage_too() {
     assert_eq!(halves.count(), 1, "{saved}");
     assert_eq!(journal(&repo)["outage"], Value::Null);
 }
+
+#[test]
+fn a_program_that_the_agents_script_misses_ends_the_loop_after_three_calls() {
+    let repo = training_repo();
+    let first = "echo 'reading the prompt'; nosuchprogram --version";
+    let called = run(&repo, &format!("{first} || exit"), &["--max-experiments", "1"]).exits(4);
+    assert_eq!(calls(&repo), 3, "{called:#?}");
+    assert!(
+        called.stdout.contains("reading the prompt | sh: ") && called.stdout.contains("nosuchprogram"),
+        "{called:#?}"
+    );
+    assert!(called.stdout.contains("install what its command line needs"), "{called:#?}");
+}

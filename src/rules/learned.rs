@@ -1,0 +1,81 @@
+//! What earlier calls of the agent found out, and which of it is worth reading first.
+
+use crate::domain::{Outcome, Record};
+
+/// How much more a lesson weighs than a finding: it is a conclusion.
+const LESSON: f64 = 2.0;
+
+/// After how many further experiments a note weighs half.
+const FADES_AFTER: u32 = 10;
+
+/// A note that an agent handed in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learned {
+    /// The experiment that it came with, or that the call was made for.
+    pub experiment: u32,
+    /// What became of that experiment; absent where the call made none.
+    pub outcome: Option<Outcome>,
+    /// What was found.
+    pub text: String,
+    /// Whether it was handed in as a lesson.
+    pub is_lesson: bool,
+}
+
+/// The findings and lessons of a session, the heaviest first, of those that weigh the same the newest, each text once.
+/// `noted` are findings with the experiment of their call, also those of calls that made no experiment.
+pub fn learned(records: &[Record], noted: &[(u32, String)]) -> Vec<Learned> {
+    let last = records.iter().map(|record| record.id).max().unwrap_or(0);
+    let outcome = |id: u32| records.iter().find(|record| record.id == id).map(|record| record.outcome);
+    let finding = |experiment, text| Learned { experiment, outcome: outcome(experiment), text, is_lesson: false };
+    let mut all: Vec<Learned> = Vec::new();
+    for record in records.iter().filter(|record| record.proposal.is_some()) {
+        let lesson = record.lesson().into_iter();
+        all.extend(lesson.map(|text| Learned { is_lesson: true, ..finding(record.id, text) }));
+        all.extend(record.findings().into_iter().map(|text| finding(record.id, text)));
+    }
+    all.extend(noted.iter().map(|(id, text)| finding(*id, text.clone())));
+    let weight = |note: &Learned| {
+        let age = f64::from(last.saturating_sub(note.experiment)) / f64::from(FADES_AFTER);
+        if note.is_lesson { LESSON * 0.5_f64.powf(age) } else { 0.5_f64.powf(age) }
+    };
+    all.sort_by(|one, other| weight(other).total_cmp(&weight(one)).then(other.experiment.cmp(&one.experiment)));
+    let mut kept: Vec<Learned> = Vec::new();
+    for note in all {
+        if !kept.iter().any(|known| known.text == note.text) {
+            kept.push(note);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn what_is_new_and_what_is_a_lesson_comes_first_and_nothing_twice() {
+        let records = [
+            record(json!({"id": 1, "outcome": "crash", "proposal": {"findings": ["oldest", "twice"]}})),
+            record(json!({"id": 2, "outcome": "discard", "proposal": {"lesson": "old lesson"}})),
+            record(json!({"id": 9, "outcome": "discard", "proposal": {"findings": ["twice"], "lesson": "lesson"}})),
+            record(json!({"id": 11})),
+        ];
+        let noted = [(9, "twice".to_owned()), (12, "of an idle call".to_owned())];
+        let texts: Vec<_> = learned(&records, &noted)
+            .into_iter()
+            .map(|note| format!("{} {:?} {}", note.experiment, note.outcome.map(Outcome::name), note.text))
+            .collect();
+        let expected = [
+            "9 Some(\"discard\") lesson",
+            "2 Some(\"discard\") old lesson",
+            "12 None of an idle call",
+            "9 Some(\"discard\") twice",
+            "1 Some(\"crash\") oldest",
+        ];
+        assert_eq!(texts, expected);
+        assert!(learned(&[], &[]).is_empty());
+    }
+}
