@@ -86,8 +86,8 @@ fn the_demo_needs_only_sh_and_awk() {
     let bin = home.outside().join("bin");
     std::fs::create_dir(&bin).unwrap();
     for program in ["sh", "awk"] {
-        let found = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|dir| dir.join(program));
-        let found = found.into_iter().find(|path| path.is_file()).unwrap();
+        let path = std::env::var_os("PATH").unwrap();
+        let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()).unwrap();
         std::os::unix::fs::symlink(found.canonicalize().unwrap(), bin.join(program)).unwrap();
     }
     let dir = home.outside().join("demo");

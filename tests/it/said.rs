@@ -165,12 +165,12 @@ fn the_prompt_says_why_an_experiment_was_not_kept_and_praises_no_number_that_was
         value("1.2", "echo broken > broken"),
     ];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-    let terms = ["--limit", "memory_gb<=60", "--guard", "test ! -e broken", "--min-delta", "0.6"];
+    let terms = ["--limit", "memory_gb<=60", "--guard", "test -z \"$(ls | grep brok)\"", "--min-delta", "0.6"];
     run(&repo, &steps, &[&terms[..], &["--max-experiments", "6"]].concat()).ok();
     let prompt = told(&repo, 8);
     for words in [
         "| broke a limit: memory_gb is ",
-        " | guard failed: `test ! -e broken` |",
+        " | guard failed: `test -z \"$(ls \\| grep brok)\"` |",
         "which is not more than the minimum of 0.6",
     ] {
         assert!(prompt.contains(words), "{words}: {prompt}");
