@@ -114,8 +114,9 @@ fn is_own(word: &str) -> bool {
 
 /// Whether a command line, the program's name first, is meant for the archiver: operation letters with modifiers, a response
 /// file, or an option that only archivers have. A line whose first word after options of this program is one of its commands
-/// never is; `names_command` says whether it is such a line, and is asked only where both could be meant.
-pub(crate) fn is_archiver_call(args: &[OsString], names_command: impl Fn(&[OsString]) -> bool) -> bool {
+/// never is, nor one that ends with a misspelt command; `means_command` says whether it is such a line, and is asked only
+/// where both could be meant.
+pub(crate) fn is_archiver_call(args: &[OsString], means_command: impl Fn(&[OsString]) -> bool) -> bool {
     let Some((first, others)) = args.get(1..).and_then(<[OsString]>::split_first) else { return false };
     // A response file may be named in any encoding; the rest is ASCII.
     if first.as_encoded_bytes().first() == Some(&b'@') {
@@ -127,7 +128,11 @@ pub(crate) fn is_archiver_call(args: &[OsString], names_command: impl Fn(&[OsStr
         return others.first().is_some_and(is_word);
     }
     let is_command = |arg: &OsString| arg.to_str().is_some_and(|word| OWN_COMMANDS.contains(&word));
-    reads_as_archivers(first) && !(first.starts_with('-') && others.iter().any(is_command) && names_command(args))
+    // An archive has an extension, and files to be put into it.
+    let is_bare =
+        |arg: &OsString| is_word(arg) && !arg.as_encoded_bytes().iter().any(|byte| matches!(byte, b'.' | b'/'));
+    let may_be_ours = || others.iter().any(is_command) || others.iter().filter(|arg| is_word(arg)).all(is_bare);
+    reads_as_archivers(first) && !(first.starts_with('-') && may_be_ours() && means_command(args))
 }
 
 fn reads_as_archivers(first: &str) -> bool {
@@ -236,7 +241,7 @@ mod tests {
 
     fn goes_to_archiver(line: &str) -> bool {
         let args: Vec<OsString> = ["ar"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
-        is_archiver_call(&args, crate::cli::names_command)
+        is_archiver_call(&args, crate::cli::means_command)
     }
 
     #[test]
@@ -277,6 +282,9 @@ mod tests {
             "-X32_64",
             "-q lib.a x.o",
             "-q log.a status.o",
+            "-q statsu.a",
+            "-q archive",
+            "-q statsu member",
             "-qv lib.a x.o",
             "-m lib.a x.o",
             "-rcs status x.o",
@@ -327,6 +335,7 @@ mod tests {
             "./t",
             "T",
             "-q status",
+            "-q statsu",
             "-q --color never log t",
             "-qv report",
             "-m text try",

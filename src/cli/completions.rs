@@ -1,14 +1,16 @@
 //! `ar completions`: what a shell needs to complete commands, options, names of sessions and experiments.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use autoresearch::domain::one_line;
+use autoresearch::agent::PRESETS;
+use autoresearch::domain::{Tag, one_line};
 use autoresearch::git::Repo;
+use autoresearch::report::Column;
 use autoresearch::session::{SessionView, session_tags};
 use clap::Command;
-use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, EnvCompleter, Shells};
 
 use super::args::{CompletionsArgs, Shell, program};
@@ -62,7 +64,9 @@ fn command() -> Command {
         command.mut_args(|arg| match arg.get_id().as_str() {
             "tag" | "session" => arg.add(ArgValueCandidates::new(tags)),
             "command" => arg.add(ArgValueCandidates::new(commands)),
-            "experiment" | "other" => arg.add(ArgValueCandidates::new(experiments)),
+            "agent" => arg.add(ArgValueCandidates::new(agents)),
+            "columns" => arg.add(ArgValueCandidates::new(columns)),
+            "experiment" | "other" => arg.add(ArgValueCompleter::new(experiments)),
             _ => arg,
         })
     })
@@ -79,18 +83,53 @@ fn tags() -> Vec<CompletionCandidate> {
     tags.into_iter().flatten().map(|tag| CompletionCandidate::new(tag.to_string())).collect()
 }
 
-/// The newest experiments of the session that a command without a name means, and the names that some have.
-fn experiments() -> Vec<CompletionCandidate> {
-    let Some(view) = current_dir().ok().and_then(|here| SessionView::open(&here, None).ok()) else { return Vec::new() };
+/// The agents that are known by name.
+fn agents() -> Vec<CompletionCandidate> {
+    PRESETS.iter().map(|preset| CompletionCandidate::new(preset.name).help(Some(preset.install.into()))).collect()
+}
+
+/// The columns of every session, and the numbers that the logs of the one that is meant have.
+fn columns() -> Vec<CompletionCandidate> {
+    let numbers = view(None).map(|view| view.history.records().last().map(|last| last.metrics.names().to_vec()));
+    let numbers = numbers.flatten().unwrap_or_default();
+    Column::names().map(str::to_owned).chain(numbers).map(CompletionCandidate::new).collect()
+}
+
+/// The session of that name, else the one that a command without a name means. Nobody reads an error here.
+fn view(tag: Option<Tag>) -> Option<SessionView> {
+    SessionView::open(&current_dir().ok()?, tag).ok()
+}
+
+/// The newest experiments of the session that is meant, the names that some have, and the other sessions; behind the name of
+/// a session and a slash its own.
+fn experiments(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let (prefix, tag) = match typed.rsplit_once('/') {
+        Some((tag, _)) => match tag.parse() {
+            Ok(name) => (format!("{tag}/"), Some(name)),
+            Err(_) => return Vec::new(),
+        },
+        None => (String::new(), None),
+    };
+    let others = if prefix.is_empty() { tags() } else { Vec::new() };
+    let others = others.into_iter().map(|tag| {
+        let mut name = tag.get_value().to_owned();
+        name.push("/");
+        CompletionCandidate::new(name).display_order(Some(EXPERIMENTS + 1))
+    });
+    let Some(view) = view(tag) else { return Vec::new() };
     let newest = view.history.records().iter().rev().take(EXPERIMENTS);
-    let named =
-        ["best", "baseline", "last"].map(|name| CompletionCandidate::new(name).display_order(Some(EXPERIMENTS)));
+    let named = ["best", "baseline", "last"]
+        .map(|name| CompletionCandidate::new(format!("{prefix}{name}")).display_order(Some(EXPERIMENTS)));
     newest
         .enumerate()
         .map(|(place, record)| {
             let help = format!("{}: {}", record.outcome, one_line(&record.description));
-            CompletionCandidate::new(record.id.to_string()).help(Some(help.into())).display_order(Some(place))
+            let name = format!("{prefix}{}", record.id);
+            CompletionCandidate::new(name).help(Some(help.into())).display_order(Some(place))
         })
         .chain(named)
+        .chain(others)
+        .filter(|candidate| candidate.get_value().as_encoded_bytes().starts_with(typed.as_bytes()))
         .collect()
 }

@@ -61,7 +61,7 @@ impl CliError {
             output::complaint(&format!("  | {line}"));
         }
         if let Some(hint) = self.hint {
-            output::complaint(&format!("{cyan}hint:{cyan:#} {hint}"));
+            output::complaint(&format!("{cyan}hint:{cyan:#} {}", on_two_lines(&hint)));
         }
         ExitCode::from(self.code)
     }
@@ -92,5 +92,36 @@ impl From<GitError> for CliError {
 impl From<PatternError> for CliError {
     fn from(error: PatternError) -> Self {
         SessionError::from(error).into()
+    }
+}
+
+/// A long hint on two lines, parted nearest to its middle where a clause ends outside of a command.
+fn on_two_lines(hint: &str) -> String {
+    const LONGEST: usize = 100;
+    const INDENT: &str = "\n      ";
+    let ends = ["; ", "? ", ", or ", ", and "].iter().flat_map(|end| hint.match_indices(end));
+    // A comma and the sign before it stay on the first line.
+    let places = ends.map(|(at, _)| at + 1).filter(|at| hint[..*at].matches(['`', '"']).count() % 2 == 0);
+    match places.min_by_key(|at| at.abs_diff(hint.len() / 2)) {
+        Some(at) if hint.chars().count() > LONGEST && !hint.contains('\n') => {
+            format!("{}{INDENT}{}", &hint[..at], &hint[at + 1..])
+        }
+        _ => hint.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_hint_is_parted_where_a_clause_ends() {
+        let short = "commit or stash them, or make them the first experiment with --adopt";
+        assert_eq!(on_two_lines(short), short);
+        let first = "move what stands there to a place where it is in nobody's way;";
+        let second = "then call `df -h .; df -i .` and see how much room is left on the disk";
+        assert_eq!(on_two_lines(&format!("{first} {second}")), format!("{first}\n      {second}"));
+        let one = "x".repeat(200);
+        assert_eq!(on_two_lines(&one), one);
     }
 }

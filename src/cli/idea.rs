@@ -25,14 +25,17 @@ pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
             let added = backlog.add(&idea, &who(), now).map_err(SessionError::from)?;
             output::line(&match added {
                 Added::New(id) => format!("added idea {id}"),
-                Added::Known(known) => format!("there already: idea {} ({})", known.id, known.state),
+                Added::Known(known) => format!("already listed: idea {} ({})", known.id, known.state),
             });
         }
         IdeaCommand::List { format } => list(&backlog.read().map_err(SessionError::from)?.ideas, format),
         IdeaCommand::Drop { idea } => {
             let found = backlog.mark(|known| known.id == idea, IdeaState::Dropped, &who(), now);
             let found = found.map_err(SessionError::from)?.ok_or(SessionError::NoIdea(idea))?;
-            output::line(&format!("dropped idea {idea}: {}", found.idea.text));
+            output::line(&match found.state {
+                IdeaState::Dropped => format!("already dropped: idea {idea}: {}", found.idea.text),
+                _ => format!("dropped idea {idea}: {}", found.idea.text),
+            });
         }
     }
     Ok(ExitCode::SUCCESS)

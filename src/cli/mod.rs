@@ -60,11 +60,13 @@ use error::CliError;
 #[cfg(test)]
 pub(crate) use words::is_alias;
 
-/// Whether the first word of a call after its options is a command.
-pub(crate) fn names_command(args: &[OsString]) -> bool {
+/// Whether the first word of a call after its options is a command, or the last word and a misspelt one.
+pub(crate) fn means_command(args: &[OsString]) -> bool {
     let mut program = program();
     program.build();
-    words::command_place(&program, args).is_some_and(|place| program.find_subcommand(&args[place]).is_some())
+    let Some(place) = words::command_place(&program, args) else { return false };
+    let is_misspelt = || args[place].to_str().is_some_and(|word| words::nearest_command(word, &program).is_some());
+    program.find_subcommand(&args[place]).is_some() || (place + 1 == args.len() && is_misspelt())
 }
 
 /// Parses the arguments, runs the command, prints what went wrong, and gives the exit code.

@@ -103,6 +103,10 @@ impl Progress {
     }
 
     fn show_line(&mut self, event: &Event) {
+        let is_answer = matches!(event, Event::ExperimentFinished { .. } | Event::SessionStopped { .. });
+        if output::manners().quiet && !is_answer {
+            return;
+        }
         match event {
             Event::SessionStarted { tag, experiments, continued, .. } => {
                 let what = if *continued { "continuing" } else { "starting" };

@@ -8,7 +8,7 @@ use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, cha
 use autoresearch::session::{SessionError, SessionView, no_session};
 use autoresearch::state;
 
-use super::args::ReportArgs;
+use super::args::{ReportArgs, ReportFormat};
 use super::error::CliError;
 use super::run::current_dir;
 use super::values::ChartFile;
@@ -27,18 +27,23 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
             (of_session(&view, &notes)?, Some((view, notes)))
         }
     };
-    match args.format.as_text() {
-        Some(format) => {
-            let _pager = pager::start();
-            print(&report, format)?;
+    if let Some(file) = &args.chart {
+        write_chart(&report, file)?;
+        let where_it_is = format!("the chart is in {}", file.path.display());
+        match args.format {
+            Some(_) => output::note(&where_it_is),
+            None => output::line(&where_it_is),
         }
-        None => {
+    }
+    match args.format.map(ReportFormat::as_text) {
+        // The chart is all that was asked for.
+        None if args.chart.is_some() => {}
+        None => print_paged(&report, Format::Table)?,
+        Some(Some(format)) => print_paged(&report, format)?,
+        Some(None) => {
             let details = session.as_ref().map(|(view, notes)| details(view, notes)).unwrap_or_default();
             output::bytes(html_report(&report, &details, settings::clock()?).as_bytes());
         }
-    }
-    if let Some(file) = args.chart {
-        write_chart(&report, &file)?;
     }
     exit::leave((report, session));
     Ok(ExitCode::SUCCESS)
@@ -57,6 +62,11 @@ fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
     Ok(report.with_course(&view.history, view.course()).with_notes(notes))
+}
+
+fn print_paged(report: &Report, format: Format) -> Result<(), CliError> {
+    let _pager = pager::start();
+    print(report, format)
 }
 
 fn print(report: &Report, format: Format) -> Result<(), CliError> {
@@ -90,7 +100,7 @@ fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
     details
 }
 
-/// Draws the chart of a report into a file, which appears whole or not at all, and says where it is.
+/// Draws the chart of a report into a file, which appears whole or not at all.
 fn write_chart(report: &Report, file: &ChartFile) -> Result<(), CliError> {
     let svg = chart_svg(&report.series(), &report.chart_title());
     let content = if file.is_png {
@@ -100,6 +110,5 @@ fn write_chart(report: &Report, file: &ChartFile) -> Result<(), CliError> {
     };
     // The folder of a bare name is the current one.
     state::write_atomic(&current_dir()?.join(&file.path), &content).map_err(SessionError::from)?;
-    output::note(&format!("the chart is in {}", file.path.display()));
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
-    if reason == StopReason::NoAgent && args.format == StreamFormat::Table {
+    if reason == StopReason::NoAgent && args.format == StreamFormat::Table && !output::manners().quiet {
         output::line(
             "go on with `ar run --agent COMMAND`, or from inside an agent: edit, then `ar try -m \"what it changes\"`",
         );

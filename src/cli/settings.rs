@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use autoresearch::domain::{Clock, Tag, shell_word};
+use autoresearch::domain::{Clock, Tag, nearest, shell_word};
 use autoresearch::git::Repo;
 use autoresearch::session::{Asked, Drive, Plan, SessionError, Wanted};
 use autoresearch::state::read_regular;
@@ -139,7 +139,8 @@ fn from_file(path: &Path) -> Result<SettingsArgs, CliError> {
         if !flags().get_arguments().any(|argument| argument.get_long() == Some(&long)) {
             let known: Vec<_> =
                 flags().get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect();
-            let hint = format!("the settings are {}", known.join(", "));
+            let meant = nearest(&long, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+            let hint = format!("the settings are {}{meant}", known.join(", "));
             return Err(CliError::new(format!("{}: there is no setting `{key}`", path.display()), Some(hint)));
         }
         let several =

@@ -10,6 +10,7 @@ use clap::{Arg, Command};
 const ALIASES: [(&str, &str); 3] = [("history", "log"), ("list", "log"), ("ls", "log")];
 
 /// Whether a word stands for a command that has another name here.
+#[cfg(test)]
 pub(crate) fn is_alias(word: &str) -> bool {
     ALIASES.iter().any(|(alias, _)| *alias == word)
 }
@@ -75,15 +76,19 @@ pub(super) fn asks_for_overview(args: &[OsString]) -> bool {
     args.len() < 2 || args.iter().any(is_help)
 }
 
+/// The command that a word which is none may stand for.
+pub(super) fn nearest_command<'a>(word: &str, program: &'a Command) -> Option<&'a str> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == word).map(|(_, command)| *command);
+    alias.or_else(|| nearest(word, program.get_subcommands().map(Command::get_name)))
+}
+
 /// The error for a word that is no command, with the nearest one.
 pub(super) fn with_nearest_command(mut error: clap::Error, program: &Command) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
-    let alias = ALIASES.iter().find(|(alias, _)| alias == word).map(|(_, command)| *command);
-    let names = program.get_subcommands().map(Command::get_name);
-    if let Some(command) = alias.or_else(|| nearest(word, names)) {
+    if let Some(command) = nearest_command(word, program) {
         let command = command.to_owned();
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![command]));
     }

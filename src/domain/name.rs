@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Tag;
+use super::{Tag, nearest};
 
 /// The fewest digits by which a commit is named: what git asks for.
 pub const FEWEST_DIGITS: usize = 4;
@@ -33,10 +33,20 @@ pub struct ExperimentName {
 /// Why a text is no [`ExperimentName`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no experiment: write its number, at least {FEWEST_DIGITS} digits of its commit, best, baseline or last, \
-     as in 7, or nov20/7 for one of another session"
+    "`{text}` names no experiment{meant}: write its number, at least {FEWEST_DIGITS} digits of its commit, best, baseline or \
+     last, as in 7, or nov20/7 for one of another session",
+    text = .0,
+    meant = meant(.0)
 )]
 pub struct ExperimentNameError(String);
+
+/// The experiments that have a name.
+const NAMED: [&str; 3] = ["best", "baseline", "last"];
+
+fn meant(text: &str) -> String {
+    let name = text.rsplit('/').next().unwrap_or(text);
+    nearest(name, NAMED).map(|name| format!(", did you mean {name}?")).unwrap_or_default()
+}
 
 impl FromStr for ExperimentName {
     type Err = ExperimentNameError;

@@ -160,14 +160,29 @@ impl Repo {
         self.gix.git_dir()
     }
 
+    /// Whether `.git/info/exclude` has all of these patterns.
+    pub fn excludes(&self, patterns: &[&str]) -> Result<bool> {
+        let there = self.excluded(&self.exclude_file())?;
+        Ok(patterns.iter().all(|pattern| there.lines().any(|line| line == pattern.as_bytes())))
+    }
+
+    fn exclude_file(&self) -> PathBuf {
+        self.common_dir().join("info").join("exclude")
+    }
+
+    /// What the file at `path` excludes; nothing where it is missing.
+    fn excluded(&self, path: &Path) -> Result<Vec<u8>> {
+        match read_regular(path) {
+            Ok(there) => Ok(there),
+            Err(err) if err.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(err) => Err(err).at("reading", path),
+        }
+    }
+
     /// Adds those of `patterns` that are not there yet to `info/exclude`, below `# ar`, and keeps what is there.
     pub fn exclude(&self, patterns: &[&str]) -> Result<()> {
-        let path = self.common_dir().join("info").join("exclude");
-        let old = match read_regular(&path) {
-            Ok(old) => old,
-            Err(err) if err.kind() == ErrorKind::NotFound => Vec::new(),
-            Err(err) => return Err(err).at("reading", &path),
-        };
+        let path = self.exclude_file();
+        let old = self.excluded(&path)?;
         let missing: Vec<_> =
             patterns.iter().filter(|pattern| !old.lines().any(|line| line == pattern.as_bytes())).collect();
         if missing.is_empty() {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::experiments::signed_gain;
 use super::grid::Align;
-use crate::domain::{Clock, Note, Number, Outcome, Record};
+use crate::domain::{Clock, Note, Number, Outcome, Record, nearest};
 use crate::rules::History;
 
 /// What a column of the table shows. A text is the name of a number in the logs where it is none of the others.
@@ -87,13 +87,19 @@ pub struct ColumnError {
 }
 
 impl ColumnError {
-    /// The columns that there are.
+    /// The columns that there are, and the one that may be meant.
     pub fn known(&self) -> String {
-        self.known.join(", ")
+        let meant = nearest(&self.name, &self.known).map(|meant| format!("; did you mean `{meant}`?"));
+        self.known.join(", ") + &meant.unwrap_or_default()
     }
 }
 
 impl Column {
+    /// The names of the columns that every session has.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.iter().map(|(name, _)| *name)
+    }
+
     /// The column of that name: one of the table's own, the metric, or another number that any of the logs has.
     pub fn named(name: &str, history: &History) -> Result<Column, ColumnError> {
         if let Some((_, column)) = NAMED.iter().find(|(known, _)| *known == name) {

@@ -29,6 +29,8 @@ pub struct SessionStatus {
     pub worktree: Option<PathBuf>,
     /// What is happening.
     pub activity: Activity,
+    /// Whether only its refs are here, as a clone that fetched them has them.
+    pub is_fetched: bool,
     /// Why the last loop ended, when none is at work.
     pub ended: Option<String>,
     /// The outage of the agent that is waited out.
@@ -148,6 +150,7 @@ impl SessionStatus {
             Activity::RunningAlone => format!("nobody is at work; the run of {name} goes on by itself"),
             Activity::RunOver => format!("nobody is at work; the run of {name} is over and not recorded yet"),
             Activity::Left => format!("nobody is at work; {name} was left unfinished"),
+            Activity::Idle if self.is_fetched => "fetched; nobody has worked on it in this repository".into(),
             Activity::Idle => "nobody is at work".into(),
         };
         let Some(open) = &self.open else { return what };
@@ -241,6 +244,9 @@ impl SessionStatus {
             Activity::Idle if self.is_imported() => {
                 next.push((format!("ar restore best --tag {tag}"), "puts its best code on a branch"));
             }
+            Activity::Idle if self.is_fetched && !at_cap => {
+                next.push((format!("ar resume {tag}"), "continues it here, by the contract in its baseline's record"));
+            }
             Activity::Idle if at_cap => {
                 next.push((format!("ar resume {tag} --max-experiments N"), "goes on to a higher number"));
             }
@@ -277,6 +283,7 @@ impl SessionStatus {
             "branch": self.tag.branch(),
             "worktree": self.worktree,
             "activity": self.activity,
+            "fetched": self.is_fetched,
             "doing": self.doing(),
             "ended": self.ended,
             "outage": self.outage.as_ref().map(|outage| json!({

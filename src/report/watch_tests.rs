@@ -30,6 +30,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         tag: "nov20".parse().unwrap(),
         worktree: None,
         activity: Activity::Running,
+        is_fetched: false,
         ended: None,
         outage: None,
         open: Some(OpenStatus {

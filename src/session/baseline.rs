@@ -55,6 +55,7 @@ impl Session<'_> {
             let refused = record.guards.last().filter(|guard| !guard.passed);
             return Err(SessionError::BaselineFailed {
                 class: Some(failure.class),
+                metric: self.contract.metric.name.clone(),
                 reason: match refused {
                     Some(guard) => format!("the guard `{}` does not pass ({})", guard.command, guard.ended()),
                     None => record.reason.clone(),
@@ -104,6 +105,7 @@ impl Session<'_> {
             self.take_back()?;
             return Err(SessionError::BaselineFailed {
                 class: record.failure.as_ref().map(|failure| failure.class),
+                metric: self.contract.metric.name.clone(),
                 reason: record.reason,
                 printed,
                 log: self.folder.run(0).join("run.log"),

@@ -1,6 +1,6 @@
 //! What can stop a session from starting or going on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
@@ -121,7 +121,14 @@ pub enum SessionError {
     #[error("session {tag} has records after experiment {id}, and none of it")]
     LostRecord { tag: String, id: u32 },
     #[error("the baseline failed: {reason}")]
-    BaselineFailed { class: Option<FailureClass>, reason: String, printed: Vec<String>, log: PathBuf, excerpt: String },
+    BaselineFailed {
+        class: Option<FailureClass>,
+        metric: String,
+        reason: String,
+        printed: Vec<String>,
+        log: PathBuf,
+        excerpt: String,
+    },
     #[error("nothing to try: the working tree is the same as the incumbent")]
     NothingToTry,
     #[error("the direction \"{direction}\" was tried before, and a new one is wanted; tried: {}", cut(tried).join(", "))]
@@ -170,9 +177,27 @@ fn missing_command(what: &str, word: &str) -> String {
     }
     let mut hint = format!("`command -v {word}` must find it in the repository's root; or name another {what}");
     if what == "agent" {
-        hint += &format!(", or one of {}", PRESETS.map(|preset| preset.name).join(", "));
+        let names = PRESETS.map(|preset| preset.name);
+        hint += &format!(", or one of {}", names.join(", "));
+        if let Some(meant) = nearest(word, names) {
+            hint = format!("did you mean --agent {meant}? {hint}");
+        }
     }
     hint
+}
+
+/// What to do about a module that the command does not find.
+fn import_hint(excerpt: &str, log: &Path) -> String {
+    let module = excerpt.rsplit_once("No module named '").and_then(|(_, rest)| rest.split(['\'', '.']).next());
+    match module.filter(|module| !module.is_empty()) {
+        Some(module) => format!(
+            "the command's Python has no module `{module}`: install it there (`uv add {module}` or `pip install {module}`), or \
+             run the command where it is installed, as in --cmd \"uv run train.py\""
+        ),
+        None => {
+            format!("an import of the command fails: mend it or the installed versions; the log is {}", shell_word(log))
+        }
+    }
 }
 
 /// Terms that differ, as the end of a sentence about what was approved.
@@ -325,11 +350,19 @@ impl SessionError {
                  it said is in {}",
                 shell_word(log)
             ),
+            SessionError::BaselineFailed { class: Some(FailureClass::ImportError), log, excerpt, .. } => {
+                import_hint(excerpt, log)
+            }
             SessionError::BaselineFailed { printed, log, .. } if printed.is_empty() => {
                 format!("look at {0}; `ar extract --metric NAME {0}` tries a metric on it", shell_word(log))
             }
-            SessionError::BaselineFailed { printed, .. } => {
-                format!("name one of the numbers that the log has with --metric: {}", cut(printed).join(", "))
+            SessionError::BaselineFailed { metric, printed, .. } => {
+                let meant = nearest(metric, printed).map(|meant| format!("did you mean --metric {meant}? "));
+                format!(
+                    "{}name one of the numbers that the log has with --metric: {}",
+                    meant.unwrap_or_default(),
+                    cut(printed).join(", ")
+                )
             }
             SessionError::ImportedSession(tag) => format!(
                 "`ar restore best --tag {tag}` puts its best code on a branch; from there `ar run --tag NEW --metric NAME \

@@ -164,9 +164,12 @@ impl Session<'_> {
     }
 
     /// Says what was made again of a session whose journal was gone when it was opened.
-    pub(super) fn tell_rebuilt(&mut self) -> Result<(), SessionError> {
+    pub(super) fn tell_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
         self.remember_untracked()?;
-        let mut detail = format!("the journal in {} was gone; {REBUILT}", self.folder.root().display());
+        let mut detail = match is_fetched {
+            true => format!("continued the fetched session {} from its records", self.contract.tag),
+            false => format!("the journal in {} was gone; {REBUILT}", self.folder.root().display()),
+        };
         let saved = self.repo.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
         if let (None, Some((name, _))) = (self.history.baseline(), saved.last()) {
             detail = format!("{detail}; a change that was set aside may be in {name}");

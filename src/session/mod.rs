@@ -19,6 +19,7 @@ mod directing;
 mod doctor;
 mod error;
 mod failed_log;
+mod fetched;
 mod finished_log;
 mod follow;
 mod guarding;

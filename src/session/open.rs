@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::aside::INDEX_BEFORE;
 use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
+use super::fetched::is_fetched;
 use super::heal::rebuilt_journal;
 use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
@@ -98,6 +99,7 @@ impl<'a> Session<'a> {
     pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out } = plan;
         repo.defer_syncs();
+        let is_fetched = continued && is_fetched(&repo, &contract.tag)?;
         repo.exclude(OWN_FILES)?;
         let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
         repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -197,7 +199,7 @@ impl<'a> Session<'a> {
         })?;
         session.tell_changed_environment()?;
         if lost {
-            session.tell_rebuilt()?;
+            session.tell_rebuilt(is_fetched)?;
         } else if session.journal.open.is_none() && session.ledger.is_torn()? {
             session.put_rows_back()?;
         }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::calling::AGENT;
 use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
+use super::fetched::is_fetched;
 use super::guarding::guard_name;
 use super::known::{Damage, LogTail, Records, Terms};
 use super::reading::{is_session, recorded_terms, session_tags};
@@ -89,7 +90,8 @@ impl<'a> Lookout<'a> {
         let contract =
             contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
         let is_imported = contract.as_ref().is_some_and(|contract| contract.imported);
-        if !is_whole && !is_new && !is_imported {
+        let is_fetched = !is_whole && !is_imported && damage.unless(is_fetched(repo, tag)).unwrap_or(false);
+        if !is_whole && !is_new && !is_imported && !is_fetched {
             let state = folder.state();
             damage
                 .0
@@ -115,6 +117,7 @@ impl<'a> Lookout<'a> {
         let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
         Ok(SessionStatus {
             tag: tag.clone(),
+            is_fetched,
             // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
             worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
             ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),

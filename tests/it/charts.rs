@@ -35,7 +35,8 @@ fn a_chart_is_written_as_its_name_says_and_the_report_is_printed_as_ever() {
     for text in ["3 experiments, 1 kept, val_bpb from 1.8342 to 1.8113", "<b>wider</b> & deeper", "1 crashed"] {
         assert!(texts.contains(&text), "{text} in {texts:?}");
     }
-    report(&home, &["--chart", "progress.PNG"]).ok();
+    let alone = report(&home, &["--chart", "progress.PNG"]).ok();
+    assert_eq!((alone.stdout.as_str(), alone.stderr.as_str()), ("the chart is in progress.PNG\n", ""));
     assert!(fs::read(home.outside().join("progress.PNG")).unwrap().starts_with(b"\x89PNG\r\n"));
 }
 

@@ -136,6 +136,55 @@ fn a_word_that_is_no_command_gets_the_nearest_one() {
 }
 
 #[test]
+fn near_misses_are_suggested() {
+    let repo = training_repo();
+    let hint = |args: &[&str]| {
+        let called = ar(&repo, args);
+        assert_ne!(called.code, Some(0), "{called:?}");
+        called.stderr
+    };
+    let run = |metric: &'static str, more: &[&'static str]| {
+        [&["run", "--yes", "--lower", "--metric", metric, "--cmd", "sh train.sh", "--tag", "t"], more].concat()
+    };
+    let said = hint(&run("val_bpb", &["--agent", "claud"]));
+    assert!(said.contains("hint: did you mean --agent claude?"), "{said}");
+    let said = hint(&run("val_bbp", &[]));
+    assert!(said.contains("hint: did you mean --metric val_bpb?"), "{said}");
+    repo.write("ar.toml", "metrik = \"val_bpb\"\n");
+    let said = hint(&["init"]);
+    assert!(said.contains("did you mean `metric`?"), "{said}");
+    repo.rm("ar.toml");
+    ar(&repo, run("val_bpb", &[])).ok();
+    let said = hint(&["show", "bset"]);
+    assert!(said.contains("did you mean best?"), "{said}");
+    let said = hint(&["log", "--columns", "valeu"]);
+    assert!(said.contains("did you mean `value`?"), "{said}");
+}
+
+#[test]
+fn an_import_error_of_the_baseline_is_called_that() {
+    let repo = training_repo();
+    let traceback = "Traceback (most recent call last):\n  File \"train.py\", line 1, in <module>\n    import torch\n\
+                     ModuleNotFoundError: No module named 'torch.nn'\n";
+    repo.write("traceback", traceback);
+    repo.write("train.sh", "cat traceback; exit 1\n");
+    repo.commit_all("needs torch");
+    let said = ar(&repo, ["run", "--metric", "val_bpb", "--cmd", "sh train.sh"]).exits(3).stderr;
+    assert!(said.contains("hint: the command's Python has no module `torch`: install it there"), "{said}");
+    assert!(said.contains("uv run train.py"), "{said}");
+}
+
+#[test]
+fn a_quiet_loop_prints_its_experiments_alone() {
+    let repo = training_repo();
+    let agent = "echo echo val_bpb: 0.5 > train.sh; echo halve it";
+    let args = ["-q", "run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", agent, "--max-experiments", "1"];
+    let said = ar(&repo, args).ok();
+    let words: Vec<_> = said.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!((words, said.stderr.as_str()), (vec!["0", "1", "stopped:"], ""), "{}", said.stdout);
+}
+
+#[test]
 fn the_help_of_try_speaks_of_one_experiment() {
     let repo = training_repo();
     let help = ar(&repo, ["try", "--help"]).ok().stdout;

@@ -49,8 +49,9 @@ fn a_backlog_belongs_to_the_repository_and_needs_no_session() {
     let added = ar(&repo, ["idea", "add", "half the  rate\nat the end", "--direction", "schedule"]).ok();
     assert_eq!(added.stdout, "added idea 1\n");
     ar(&repo, ["idea", "add", "deeper"]).ok();
-    assert_eq!(ar(&repo, ["idea", "add", " Deeper "]).ok().stdout, "there already: idea 2 (open)\n");
+    assert_eq!(ar(&repo, ["idea", "add", " Deeper "]).ok().stdout, "already listed: idea 2 (open)\n");
     assert_eq!(ar(&repo, ["idea", "drop", "2"]).ok().stdout, "dropped idea 2: deeper\n");
+    assert_eq!(ar(&repo, ["idea", "drop", "2"]).ok().stdout, "already dropped: idea 2: deeper\n");
     assert_eq!(states(&repo), ["half the  rate at the end open", "deeper dropped"]);
     assert!(ar(&repo, ["idea", "drop", "7"]).exits(1).stderr.contains("hint: `ar idea list` lists them"));
     ar(&repo, ["idea", "add", " \n "]).exits(2);

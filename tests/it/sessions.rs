@@ -87,3 +87,62 @@ fn extract_takes_the_metric_from_the_settings_and_else_from_the_session() {
     repo.write("ar.toml", "metric = \"other\"\n");
     assert_eq!(ar(&repo, ["extract", "a.log", "--format", "json"]).ok().json()["value"], 2.5);
 }
+
+/// A clone of a repository with a session `t` of one kept experiment, with the refs of the session.
+fn cloned_session(with_branch: bool) -> (TestRepo, TestRepo) {
+    let origin = training_repo();
+    let agent = "echo echo val_bpb: 0.5 > train.sh; echo halve it";
+    let args = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    ar(&origin, [&args[..], &["--max-experiments", "1"]].concat()).ok();
+    let clone = TestRepo::empty();
+    let from = origin.path().display().to_string();
+    clone.git(["fetch", "--quiet", &from, "main", "refs/autoresearch/*:refs/autoresearch/*"]);
+    clone.git(["reset", "--quiet", "--hard", "FETCH_HEAD"]);
+    if with_branch {
+        clone.git(["fetch", "--quiet", &from, "autoresearch/t:autoresearch/t"]);
+    }
+    (origin, clone)
+}
+
+#[test]
+fn a_fetched_session_is_not_damaged_and_is_continued() {
+    for with_branch in [false, true] {
+        let (origin, clone) = cloned_session(with_branch);
+        let status = ar(&clone, ["status", "--format", "json"]).ok().json();
+        let session = &status["sessions"][0];
+        assert_eq!((&session["fetched"], &session["damage"]), (&true.into(), &serde_json::json!([])), "{status}");
+        let words = ar(&clone, ["status", "t"]).ok().stdout;
+        assert!(words.contains("fetched") && words.contains("ar resume t"), "{words}");
+        let doctor = ar(&clone, ["doctor"]).ok().stdout;
+        assert!(doctor.contains("fetched: ") && doctor.contains("hint: ar resume t"), "{doctor}");
+        assert!(doctor.contains("all is in order") || doctor.contains("no problems found"), "{doctor}");
+        ar(&clone, ["doctor", "--repair"]).ok();
+        assert!(!clone.exists(".autoresearch") && !clone.exists("results.tsv"), "nothing to repair");
+
+        let agent = "echo echo val_bpb: 0.25 > train.sh; echo halve it again";
+        let resumed = ar(&clone, ["resume", "--agent", agent, "--max-experiments", "2"]).ok();
+        assert!(resumed.stderr.contains("continued the fetched session t from its records"), "{resumed:?}");
+        let outcomes = |repo: &TestRepo| -> Vec<(u64, f64)> {
+            let log = ar(repo, ["log", "t", "--format", "json"]).ok().json();
+            let each = log["experiments"].as_array().unwrap().iter();
+            each.map(|one| (one["id"].as_u64().unwrap(), one["metric"]["value"].as_f64().unwrap())).collect()
+        };
+        assert_eq!(outcomes(&origin), [(0, 2.0), (1, 0.5)]);
+        assert_eq!(outcomes(&clone), [(0, 2.0), (1, 0.5), (2, 0.25)]);
+        assert_eq!(clone.read("results.tsv").lines().count(), 4, "a row for each experiment");
+        assert_eq!(clone.read("train.sh"), "echo val_bpb: 0.25\n");
+        let status = ar(&clone, ["status", "--format", "json"]).ok().json();
+        assert_eq!(status["sessions"][0]["fetched"], false);
+        ar(&clone, ["doctor"]).ok();
+    }
+}
+
+#[test]
+fn a_session_whose_folder_was_deleted_is_not_taken_for_a_fetched_one() {
+    let repo = training_repo();
+    session(&repo, "t", "2026-11-20T22:00:00Z");
+    std::fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    let status = ar(&repo, ["status", "t", "--format", "json"]).ok().json();
+    assert_eq!(status["sessions"][0]["fetched"], false);
+    assert_ne!(status["sessions"][0]["damage"], serde_json::json!([]));
+}

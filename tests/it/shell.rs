@@ -66,6 +66,17 @@ fn shells_complete_commands_sessions_and_experiments() {
     asked.envs([("AR_COMPLETE", "zsh"), ("_CLAP_COMPLETE_INDEX", "2"), ("_CLAP_IFS", "\n")]);
     let said = Called::from(asked.output().unwrap()).ok().stdout;
     assert!(said.starts_with("1:keep") && said.contains("\n0:keep"), "{said}");
+    let completed = |words: &[&str]| {
+        let mut asked = ar_command(&repo, &repo.path(), ["--", "ar"].iter().chain(words));
+        asked.env("AR_COMPLETE", "zsh").env("_CLAP_COMPLETE_INDEX", words.len().to_string()).env("_CLAP_IFS", "\n");
+        Called::from(asked.output().unwrap()).ok().stdout
+    };
+    assert_eq!(completed(&["diff", "0", "t/"]).lines().next(), Some("t/1:keep: halve it"));
+    assert_eq!(completed(&["show", "t"]).trim_end(), "t/");
+    assert!(completed(&["run", "--agent", "cl"]).starts_with("claude"), "{}", completed(&["run", "--agent", "cl"]));
+    assert_eq!(completed(&["log", "--columns", "id,valu"]).trim_end(), "id,value");
+    // What the answer has in the order of the numbers stays so.
+    assert!(fs::read_to_string(script("zsh")).unwrap().contains("_describe -V 'values' other"));
     // Outside of a repository there are commands still.
     asked.current_dir(repo.outside());
     assert!(Called::from(asked.output().unwrap()).ok().stdout.contains("--tag"));

@@ -19,9 +19,9 @@ pub(in crate::cli) struct ReportArgs {
     /// File for a chart of the experiments, .svg or .png; without --format only the chart is written
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) chart: Option<ChartFile>,
-    /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: ReportFormat,
+    /// Output format [default: table]
+    #[arg(long, value_name = "FORMAT")]
+    pub(in crate::cli) format: Option<ReportFormat>,
 }
 
 /// A ledger in place of a session.

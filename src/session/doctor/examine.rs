@@ -70,8 +70,11 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         findings.extend(refs::look(&repo, facts, sessions.len() == 1));
         findings.extend(records::look(&repo, facts));
         // Where the folder should be stands something else, and that was said.
-        if repository::in_the_way(&repo).is_none() && !facts.is_imported() {
+        if repository::in_the_way(&repo).is_none() && facts.has_files() {
             findings.extend(state::look(&repo, facts));
+        }
+        if facts.is_fetched && !facts.is_imported() {
+            findings.push(state::fetched(facts));
         }
     }
     findings.extend(ledger::look(&repo, &patients));
@@ -125,10 +128,11 @@ impl Patients {
         Ok(patients)
     }
 
-    /// The same without what is only left of sessions, and those that were imported: they have no files to be mended.
+    /// The same without what is only left of sessions, and those that were imported or fetched: they have no files to be
+    /// mended.
     pub(super) fn sessions(mut self) -> Patients {
-        self.meant.retain(|facts| !facts.is_remains() && !facts.is_imported());
-        self.others.retain(|facts| !facts.is_remains() && !facts.is_imported());
+        self.meant.retain(|facts| !facts.is_remains() && facts.has_files());
+        self.others.retain(|facts| !facts.is_remains() && facts.has_files());
         self
     }
 

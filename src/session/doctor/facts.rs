@@ -8,6 +8,7 @@ use crate::domain::{CommitId, Contract, Record, Tag, with_causes};
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
+use crate::session::fetched::is_fetched;
 use crate::session::plan::expected_tip;
 use crate::session::reading::{parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
@@ -43,6 +44,8 @@ pub(super) struct Facts {
     pub(super) broken: Vec<BrokenRef>,
     /// The contract of its folder.
     pub(super) contract: Result<Option<Contract>, StateError>,
+    /// Whether only its refs are here, as a clone that fetched them has them.
+    pub(super) is_fetched: bool,
     /// Whether it was changed after it was approved, as its hash tells.
     pub(super) is_changed: bool,
     pub(super) journal: Result<Option<Journal>, StateError>,
@@ -99,6 +102,8 @@ impl Facts {
             tag_objects,
             broken,
             contract,
+            // A record that cannot be read is told of as such.
+            is_fetched: is_fetched(repo, tag).unwrap_or(false),
             is_changed,
             journal,
             holder,
@@ -114,6 +119,11 @@ impl Facts {
     /// Whether it was made of another tool's ledger: it has records, and nothing else.
     pub(super) fn is_imported(&self) -> bool {
         self.terms().is_some_and(|terms| terms.imported)
+    }
+
+    /// Whether it has files of its own beside its records.
+    pub(super) fn has_files(&self) -> bool {
+        !self.is_imported() && !self.is_fetched
     }
 
     /// A record that can be read and is that of its ref.
@@ -172,6 +182,9 @@ impl Facts {
         }
         let Some(expected) = self.expected_tip() else { return Ok(None) };
         let (found, history) = (repo.branch(&branch)?, self.history());
+        if self.is_fetched && found.is_none() {
+            return Ok(None);
+        }
         let last = history.records().last().map(|record| &record.commit);
         Ok(Some(judge_tip(found.as_ref(), &expected, last, self.is_open())))
     }

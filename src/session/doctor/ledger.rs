@@ -22,7 +22,7 @@ impl Books {
     pub(super) fn of(repo: &Repo, patients: &Patients) -> Option<Books> {
         let path = repo.main_worktree().join("results.tsv");
         // Rows of others stay with others.
-        let own = || patients.all().filter(|facts| !facts.is_imported());
+        let own = || patients.all().filter(|facts| facts.has_files());
         let terms: Vec<(String, LedgerDialect)> =
             own().filter_map(|facts| facts.terms()).map(|terms| (one_line(&terms.metric.name), terms.ledger)).collect();
         let fits =

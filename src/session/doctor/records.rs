@@ -11,7 +11,7 @@ use crate::state::StateError;
 /// Looks at the terms and the records of a session.
 pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(facts, found)).collect();
-    if repository::in_the_way(repo).is_none() && !facts.is_imported() {
+    if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
     }
     if found.is_empty() {

@@ -37,9 +37,10 @@ pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
     if found.is_empty() {
         found.push(Finding::ok(
             Area::Refs,
-            match facts.is_imported() {
-                true => "imported; it has records and no branch".to_owned(),
-                false => {
+            match (facts.is_imported(), facts.has_files()) {
+                (true, _) => "imported; it has records and no branch".to_owned(),
+                (false, false) => "fetched; it has records".to_owned(),
+                (false, true) => {
                     let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
                     format!("{}{tip}", facts.tag.branch())
                 }
@@ -162,7 +163,10 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
         let error = SessionError::CheckedOutElsewhere { branch: name, worktree };
         let finding = finding_of(Area::Refs, &error);
         found.push(Finding { level: Severity::Warning, ..finding });
-    } else if is_only && let Some(elsewhere) = elsewhere(&repo.head()?, &branch) {
+    } else if is_only
+        && !facts.is_fetched
+        && let Some(elsewhere) = elsewhere(&repo.head()?, &branch)
+    {
         let what = format!("HEAD is {elsewhere}, not on the session's branch");
         found.push(Finding::warning(Area::Refs, what).hint(resume));
     }

@@ -38,7 +38,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
         return examine(dir, tag, asked);
     }
     let found = Patients::find(&repo, tag)?;
-    let imported: Vec<Facts> = found.meant.into_iter().filter(|facts| facts.is_imported()).collect();
+    let imported: Vec<Facts> = found.meant.into_iter().filter(|facts| !facts.has_files()).collect();
     let patients = Patients::find(&repo, tag)?.sessions();
     let folders: Vec<&SessionFolder> = patients.all().map(|facts| &facts.folder).collect();
     // Nothing is made before it is known that nobody is at work.

@@ -37,6 +37,12 @@ pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
 }
 
+/// What is to be said of a session whose refs alone are here.
+pub(super) fn fetched(facts: &Facts) -> Finding {
+    let what = "fetched: its records are here, and nobody has worked on it in this repository";
+    Finding::ok(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).of(&facts.tag)
+}
+
 fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     let path = facts.folder.state().join("progress.json");
     let mut found = Vec::new();
