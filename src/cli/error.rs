@@ -97,7 +97,7 @@ impl From<PatternError> for CliError {
 
 /// A long hint on two lines, parted nearest to its middle where a clause ends outside of a command.
 fn on_two_lines(hint: &str) -> String {
-    const LONGEST: usize = 100;
+    const LONGEST: usize = 120;
     const INDENT: &str = "\n      ";
     let ends = ["; ", "? ", ", or ", ", and "].iter().flat_map(|end| hint.match_indices(end));
     // A comma and the sign before it stay on the first line.
