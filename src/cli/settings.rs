@@ -28,7 +28,7 @@ pub(super) struct Settings {
 impl Settings {
     /// Reads them; the settings file is that of the working tree at `root`.
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
-        let variables = from_variables(|name| std::env::var_os(name))?;
+        let variables = from_variables(variable)?;
         let file = from_file(&root.join(SETTINGS_FILE)).map(Asked::from);
         Ok(Settings { given: Asked::from(flags).or(variables.into()), file })
     }
@@ -52,6 +52,14 @@ impl Settings {
             (Err(error), Some(_)) => Err(error.into()),
         }
     }
+}
+
+/// A variable that is a setting. Within a call of a loop the names of its session and its metric are no settings: commands
+/// that act are for other repositories there.
+fn variable(name: &str) -> Option<OsString> {
+    let is_told = matches!(name, "AR_TAG" | "AR_METRIC");
+    let is_within_call = || ["AR_EXPERIMENT", "AR_STATE_DIR"].iter().all(|name| std::env::var_os(name).is_some());
+    std::env::var_os(name).filter(|_| !(is_told && is_within_call()))
 }
 
 /// Puts flags, the environment's variables and the settings file of the working tree at `root` together.

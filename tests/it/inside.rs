@@ -49,8 +49,8 @@ fn in_a_call_of_the_agent_only_what_reads_works_and_other_repositories_are_free(
         "{}{}mkdir sub; cd sub; {AR} stop 2>> ../../codes; cd ..; rmdir sub; echo '# 1' >> train.sh; {elsewhere}{}{}",
         call_all(&acting),
         call_all(&reading),
-        call_all(&["run --yes --metric loss --cmd 'sh t.sh' --tag other"]),
-        call_all(&["stop other"]),
+        call_all(&["run --yes --metric loss --cmd 'sh t.sh'"]),
+        call_all(&["stop nov20"]),
     );
     let called = run(&repo, "sh train.sh", &["--agent", &agent, "--max-experiments", "1"]).ok();
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
@@ -62,8 +62,8 @@ fn in_a_call_of_the_agent_only_what_reads_works_and_other_repositories_are_free(
         assert!(codes.contains(&format!("0 {command}: 0")), "{command}: {codes:#?}");
     }
     assert!(codes.contains(&"error: cannot call `ar stop` inside experiment 1 of the loop".to_owned()), "{codes:#?}");
-    assert!(codes.contains(&"0 run --yes --metric loss --cmd 'sh t.sh' --tag other: 0".to_owned()), "{codes:#?}");
-    assert!(codes.contains(&"0 stop other: 0".to_owned()), "{codes:#?}");
+    assert!(codes.contains(&"0 run --yes --metric loss --cmd 'sh t.sh': 0".to_owned()), "{codes:#?}");
+    assert!(codes.contains(&"0 stop nov20: 0".to_owned()), "{codes:#?}");
 }
 
 #[test]
