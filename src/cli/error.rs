@@ -76,7 +76,7 @@ impl fmt::Display for CliError {
 impl From<SessionError> for CliError {
     fn from(error: SessionError) -> Self {
         let excerpt = match &error {
-            SessionError::BaselineFailed { excerpt, .. } => excerpt.clone(),
+            SessionError::BaselineFailed { excerpt, .. } => excerpt.to_string(),
             _ => String::new(),
         };
         CliError { code: exit::of_error(error.kind()), hint: error.hint(), excerpt, source: Box::new(error) }
@@ -101,7 +101,7 @@ fn on_two_lines(hint: &str) -> String {
     const INDENT: &str = "\n      ";
     let ends = ["; ", "? ", ", or ", ", and "].iter().flat_map(|end| hint.match_indices(end));
     // A comma and the sign before it stay on the first line.
-    let places = ends.map(|(at, _)| at + 1).filter(|at| hint[..*at].matches(['`', '"']).count() % 2 == 0);
+    let places = ends.map(|(at, _)| at + 1).filter(|at| hint[..*at].matches(['`', '"']).count().is_multiple_of(2));
     match places.min_by_key(|at| at.abs_diff(hint.len() / 2)) {
         Some(at) if hint.chars().count() > LONGEST && !hint.contains('\n') => {
             format!("{}{INDENT}{}", &hint[..at], &hint[at + 1..])

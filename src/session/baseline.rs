@@ -55,14 +55,14 @@ impl Session<'_> {
             let refused = record.guards.last().filter(|guard| !guard.passed);
             return Err(SessionError::BaselineFailed {
                 class: Some(failure.class),
-                metric: self.contract.metric.name.clone(),
+                metric: self.contract.metric.name.as_str().into(),
                 reason: match refused {
-                    Some(guard) => format!("the guard `{}` does not pass ({})", guard.command, guard.ended()),
-                    None => record.reason.clone(),
+                    Some(guard) => format!("the guard `{}` does not pass ({})", guard.command, guard.ended()).into(),
+                    None => record.reason.as_str().into(),
                 },
                 printed: Vec::new(),
                 log: self.folder.run(0).join(format!("{}.log", guard_name(record.guards.len().max(1)))),
-                excerpt: failure.excerpt.clone(),
+                excerpt: failure.excerpt.as_str().into(),
             });
         }
         // Whoever has the refs has the terms.
@@ -105,11 +105,11 @@ impl Session<'_> {
             self.take_back()?;
             return Err(SessionError::BaselineFailed {
                 class: record.failure.as_ref().map(|failure| failure.class),
-                metric: self.contract.metric.name.clone(),
-                reason: record.reason,
+                metric: self.contract.metric.name.as_str().into(),
+                reason: record.reason.into(),
                 printed,
                 log: self.folder.run(0).join("run.log"),
-                excerpt: record.failure.map(|failure| failure.excerpt).unwrap_or_default(),
+                excerpt: record.failure.map(|failure| failure.excerpt.into()).unwrap_or_default(),
             });
         }
         if !unmet.is_empty() {

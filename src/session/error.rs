@@ -123,11 +123,11 @@ pub enum SessionError {
     #[error("the baseline failed: {reason}")]
     BaselineFailed {
         class: Option<FailureClass>,
-        metric: String,
-        reason: String,
+        metric: Box<str>,
+        reason: Box<str>,
         printed: Vec<String>,
         log: PathBuf,
-        excerpt: String,
+        excerpt: Box<str>,
     },
     #[error("nothing to try: the working tree is the same as the incumbent")]
     NothingToTry,
