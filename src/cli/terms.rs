@@ -135,7 +135,7 @@ pub(super) struct SettingsArgs {
     /// Session name; the branch is autoresearch/TAG [default: month and day]
     #[arg(long, help_heading = SESSION)]
     pub(super) tag: Option<Tag>,
-    /// Dialect of a new results.tsv
+    /// Dialect of a new results.tsv [default: the one that program.md or a notebook uses, else ar]
     #[arg(long, value_name = "DIALECT", help_heading = SESSION)]
     pub(super) ledger: Option<Dialect>,
     /// Command that receives events as JSON on standard input: keep, best, pivot, outage, stopped and more
