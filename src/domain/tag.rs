@@ -22,6 +22,21 @@ pub enum TagError {
     /// It is well-formed, but git refuses it as a part of a ref's name.
     #[error("`{0}` is not a tag: git refuses names that hold `..`, or end in `.` or `.lock`")]
     RefFormat(String),
+    /// Windows takes it for a device, whatever follows a dot.
+    #[error("`{0}` is not a tag: Windows reserves the name `{1}`, so nobody could check its branch out there")]
+    Reserved(String, String),
+}
+
+/// The names of devices that Windows has in every folder.
+const RESERVED: [&str; 4] = ["con", "prn", "aux", "nul"];
+
+/// The name of a device of Windows's that a text is taken for, if so.
+fn reserved(text: &str) -> Option<&str> {
+    let stem = text.split('.').next().unwrap_or(text);
+    let is_numbered = |device: &str| {
+        stem.strip_prefix(device).is_some_and(|number| number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    (RESERVED.contains(&stem) || is_numbered("com") || is_numbered("lpt")).then_some(stem)
 }
 
 impl Tag {
@@ -64,6 +79,16 @@ impl FromStr for Tag {
     type Err = TagError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match reserved(text) {
+            Some(device) => Err(TagError::Reserved(text.to_owned(), device.to_owned())),
+            None => Tag::stored(text),
+        }
+    }
+}
+
+impl Tag {
+    /// A tag that a session has already.
+    fn stored(text: &str) -> Result<Self, TagError> {
         let mut chars = text.chars();
         let first = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         let rest = chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'));
@@ -81,7 +106,7 @@ impl TryFrom<String> for Tag {
     type Error = TagError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
+        Tag::stored(&text)
     }
 }
 
@@ -109,6 +134,18 @@ mod tests {
         for bad in ["", "Nov20", "-a", ".a", "a/b", "a b", "a..b", "a.", "a.lock", "ä", "a~1", "a@{b"] {
             assert!(bad.parse::<Tag>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn names_what_windows_reserves() {
+        for reserved in ["con", "aux", "nul.2", "com1", "lpt9"] {
+            let error = reserved.parse::<Tag>().unwrap_err().to_string();
+            assert!(error.contains("Windows reserves"), "{error}");
+        }
+        for free in ["console", "com", "com10", "aux-2", "null"] {
+            assert!(free.parse::<Tag>().is_ok(), "{free}");
+        }
+        assert!(serde_json::from_str::<Tag>("\"aux\"").is_ok(), "a session that is there can be read");
     }
 
     #[test]

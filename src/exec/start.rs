@@ -132,7 +132,11 @@ impl Running {
         let exit = match read_json::<Exit>(&self.files.exit) {
             // Whoever put it there, it does not tell how the command ended.
             Err(StateError::Json { .. }) => None,
-            Err(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => None,
+            Err(StateError::Io { source, .. })
+                if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory) =>
+            {
+                None
+            }
             exit => exit?,
         };
         match exit {

@@ -29,6 +29,9 @@ pub enum GitError {
     /// It belongs to another user, and `safe.directory` does not name it.
     #[error("the repository at {} belongs to another user", .0.display())]
     ForeignOwner(PathBuf),
+    /// Its path is not text.
+    #[error("the repository's path is not UTF-8: {}", .0.display())]
+    PathEncoding(PathBuf),
     /// Its refs are stored in a way that is not supported.
     #[error("the repository stores its refs as `{0}`, which is not supported")]
     RefStorage(String),
@@ -52,8 +55,8 @@ pub enum GitError {
     /// A merge, rebase or the like is half done.
     #[error("a {0} is in progress")]
     InProgress(&'static str),
-    /// Another process has locked the index, or left its lock behind.
-    #[error("the index is locked by {}{}", lock.display(), age.map(|age| format!(", {} s old", age.as_secs())).unwrap_or_default())]
+    /// Another process has locked the index, or something else of git's, or left its lock behind.
+    #[error("{} is locked by {}{}", locked_thing(lock), lock.display(), age.map(|age| format!(", {} s old", age.as_secs())).unwrap_or_default())]
     IndexLocked {
         /// The lock file.
         lock: PathBuf,
@@ -127,6 +130,13 @@ pub enum GitError {
     Damaged(String),
 }
 
+fn locked_thing(lock: &Path) -> String {
+    match lock.file_stem().and_then(|name| name.to_str()) {
+        Some("index") | None => "the index".to_owned(),
+        Some(name) => name.to_owned(),
+    }
+}
+
 fn show(id: Option<&CommitId>) -> &str {
     id.map_or("nothing", CommitId::as_str)
 }
@@ -139,6 +149,12 @@ impl GitError {
             GitError::Bare(_) => "git worktree add ../experiments, and start there".to_owned(),
             GitError::ForeignOwner(dir) => {
                 format!("if you trust it: git config --global --add safe.directory {}", shell_word(dir))
+            }
+            GitError::PathEncoding(_) => "move the repository to a folder whose path is UTF-8".to_owned(),
+            GitError::Extension(name) if name.to_lowercase().starts_with("objectformat") => {
+                "ar works with SHA-1; convert a copy: git init --object-format=sha1 ../copy && git fast-export --all | git -C \
+                 ../copy fast-import"
+                    .to_owned()
             }
             GitError::RefStorage(_) => "git refs migrate --ref-format=files".to_owned(),
             GitError::SparseIndex => "git sparse-checkout reapply --no-sparse-index".to_owned(),

@@ -1,6 +1,7 @@
 //! Who commits, and when.
 
 use gix::actor::Signature;
+use gix::bstr::{BStr, BString};
 use gix::date::Time;
 
 use super::error::During;
@@ -40,6 +41,15 @@ impl Repo {
     }
 }
 
+/// A name or an address as git writes it: without the characters that separate them in a commit, and without punctuation at
+/// either end.
+fn cleaned(text: &BStr) -> BString {
+    let is_crud = |byte: u8| byte <= b' ' || b".,:;<>\"\\'".contains(&byte);
+    let start = text.iter().position(|byte| !is_crud(*byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_crud(*byte)).map_or(start, |last| last + 1);
+    text[start..end].iter().copied().filter(|byte| !b"<>\n".contains(byte)).collect::<Vec<u8>>().into()
+}
+
 /// gix takes the time once, when the repository is opened; that is right only where the environment sets it.
 fn signature(configured: Option<gix::Result<gix::actor::SignatureRef<'_>>>, date: &str) -> Result<Option<Signature>> {
     let Some(configured) = configured else { return Ok(None) };
@@ -48,5 +58,5 @@ fn signature(configured: Option<gix::Result<gix::actor::SignatureRef<'_>>>, date
         Some(_) => configured.time().during("reading the identity")?,
         None => Time::now_local_or_utc(),
     };
-    Ok(Some(Signature { name: configured.name.into(), email: configured.email.into(), time }))
+    Ok(Some(Signature { name: cleaned(configured.name), email: cleaned(configured.email), time }))
 }

@@ -81,34 +81,42 @@ pub(super) fn owner(lock: &Path) -> Result<LockOwner> {
     })
 }
 
-/// Removes locks that a program made which is known to be dead: of `locks` those that were made after `since` and that
-/// nobody takes away within two seconds. Gives how many were removed.
-pub(super) fn remove_left_behind(locks: impl Fn() -> Result<Vec<PathBuf>>, since: SystemTime) -> Result<usize> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let mut left = Vec::new();
-        for lock in locks()? {
-            match fs::symlink_metadata(&lock).and_then(|meta| meta.modified()) {
-                Ok(made) if made >= since => left.push(lock),
-                Ok(_) => {}
-                Err(err) if err.kind() == ErrorKind::NotFound => {}
-                Err(err) => return Err(err).at("reading", &lock),
-            }
+/// Locks that were found after the program had ended that made them.
+#[derive(Debug, Default)]
+pub struct LeftLocks {
+    /// Those that are removed now.
+    pub removed: Vec<PathBuf>,
+    /// Those that are too young to tell, or that somebody may hold.
+    pub held: Vec<PathBuf>,
+}
+
+/// Removes those of `locks` that were made from `since` to `until`, are two seconds old and that nobody can hold.
+pub(super) fn remove_left_behind(
+    locks: Vec<PathBuf>,
+    since: SystemTime,
+    until: Option<SystemTime>,
+    may_be_held: impl Fn(&[PathBuf]) -> bool,
+) -> Result<LeftLocks> {
+    let mut left = LeftLocks::default();
+    for lock in locks {
+        let made = match fs::symlink_metadata(&lock).and_then(|meta| meta.modified()) {
+            Err(err) if err.kind() == ErrorKind::NotFound => continue,
+            made => made.at("reading", &lock)?,
+        };
+        if made < since || until.is_some_and(|until| made > until) {
+            continue;
         }
-        if left.is_empty() {
-            return Ok(0);
+        let is_old = SystemTime::now().duration_since(made).is_ok_and(|age| age >= PATIENCE);
+        if !is_old || owner(&lock)? == LockOwner::Alive || may_be_held(std::slice::from_ref(&lock)) {
+            left.held.push(lock);
+            continue;
         }
-        if Instant::now() >= deadline {
-            for lock in &left {
-                match fs::remove_file(lock) {
-                    Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", lock),
-                    _ => {}
-                }
-            }
-            return Ok(left.len());
+        match fs::remove_file(&lock) {
+            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", &lock),
+            _ => left.removed.push(lock),
         }
-        std::thread::sleep(Duration::from_millis(20));
     }
+    Ok(left)
 }
 
 /// The lock file of the index at `index`.
@@ -118,7 +126,8 @@ pub(super) fn lock_path(index: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-fn locked(lock: &Path) -> GitError {
+/// What to say of a lock that does not go.
+pub(super) fn locked(lock: &Path) -> GitError {
     let age = fs::symlink_metadata(lock).ok().as_ref().and_then(open::age);
     GitError::IndexLocked { lock: lock.to_owned(), age }
 }

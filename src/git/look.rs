@@ -30,7 +30,7 @@ impl Repo {
     /// `before` that are there, unless the index has them by now.
     pub fn untracked_seen(&self, before: &Untracked, look: &Look) -> Result<Untracked> {
         let index = self.index()?;
-        let mut paths = look.scan.untracked.clone();
+        let mut paths = [&look.scan.untracked[..], &look.scan.nested].concat();
         for path in before.paths() {
             paths.push(super::path::to_git(path)?);
         }

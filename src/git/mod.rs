@@ -51,16 +51,17 @@ mod worktree;
 pub use check::{BrokenRef, LockFile, LockOwner};
 pub use error::{Cause, GitError};
 pub use head::{Head, HeadTarget};
+pub use lock::LeftLocks;
 pub use look::Look;
 pub use notes::NOTES;
 pub use open::Repo;
 pub use operation::Operation;
-pub use propose::{ChangeKind, ChangedPath, Proposal, TooLarge};
+pub use propose::{ChangeKind, ChangedPath, EntryKind, LeftOut, Proposal, TooLarge, WhyLeftOut};
 pub use records::{PreparedRecord, TagObject};
 pub use restore::Restored;
 pub use save::{SaveAs, Saved};
 pub use scan::Changes;
-pub use untracked::{Stamp, Untracked};
+pub use untracked::{PutBack, Stamp, Untracked};
 
 /// The result of everything here.
 pub type Result<T, E = GitError> = std::result::Result<T, E>;

@@ -17,7 +17,7 @@ use super::ref_guard::RefGuard;
 use super::sync::Synced;
 use super::tree_diff::LastTreeDiff;
 use super::whole_folders::WholeFolders;
-use super::{GitError, Head, Result, lock, sync};
+use super::{GitError, Head, LeftLocks, Result, lock, sync};
 use crate::state::read_regular;
 
 /// An open repository with a working tree.
@@ -66,8 +66,11 @@ impl Repo {
         let opened = gix::ThreadSafeRepository::discover_with_environment_overrides(dir);
         let mut gix = opened.map(|gix| gix.to_thread_local()).map_err(|source| {
             let missing = std::env::var_os("GIT_DIR").is_none() && !has_repository(dir);
+            let text = crate::domain::with_causes(&source);
             if missing {
                 GitError::NoRepository(dir.to_owned())
+            } else if text.contains("extensions.objectFormat") {
+                GitError::Extension(format!("objectFormat={}", text.split('"').nth(1).unwrap_or("sha256")))
             } else {
                 GitError::Open { dir: dir.to_owned(), source: source.into() }
             }
@@ -76,6 +79,9 @@ impl Repo {
         let Some(worktree) = gix.workdir().map(Path::to_owned) else {
             return Err(GitError::Bare(gix.git_dir().to_owned()));
         };
+        if worktree.to_str().is_none() || gix.git_dir().to_str().is_none() {
+            return Err(GitError::PathEncoding(worktree));
+        }
         if gix.git_dir_trust() != gix::sec::Trust::Full {
             return Err(GitError::ForeignOwner(worktree));
         }
@@ -113,10 +119,20 @@ impl Repo {
         RefGuard::clear_abandoned(self.git_dir())
     }
 
-    /// Removes the locks that a git process left behind which was killed, where that is known: they must have been made
-    /// after `since`, and nobody may take them away within two seconds. Gives how many were removed.
-    pub fn remove_left_locks(&self, since: SystemTime) -> Result<usize> {
-        lock::remove_left_behind(|| self.git_locks(), since)
+    /// Removes the locks that git processes left behind which were killed: those that were made from `since` to `until`, are
+    /// two seconds old, and of which it is said that they cannot be held.
+    pub fn remove_left_locks(
+        &self,
+        since: SystemTime,
+        until: Option<SystemTime>,
+        may_be_held: impl Fn(&[PathBuf]) -> bool,
+    ) -> Result<LeftLocks> {
+        lock::remove_left_behind(self.git_locks()?, since, until, may_be_held)
+    }
+
+    /// What to say of a lock that somebody may hold and that does not go.
+    pub fn locked(&self, lock: &Path) -> GitError {
+        lock::locked(lock)
     }
 
     /// The lock files of git: of the index, of `HEAD` and its like, of the packed refs, and of refs.
@@ -177,6 +193,13 @@ impl Repo {
             Err(err) if err.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(err) => Err(err).at("reading", path),
         }
+    }
+
+    /// The folders in which somebody is at work who is at work in the repository, without links in their paths.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let main = self.main_worktree();
+        let folders = [self.worktree(), self.common_dir(), &main];
+        folders.into_iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned())).collect()
     }
 
     /// Adds those of `patterns` that are not there yet to `info/exclude`, below `# ar`, and keeps what is there.

@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
+use gix::validate::path::{
+    self as valid,
+    component::{Mode, Options},
+};
 
 use super::error::During;
 use super::{GitError, Result};
@@ -17,6 +21,22 @@ pub(super) fn to_path(path: &BStr) -> PathBuf {
 /// A path of the file system, relative to the working tree, as git has it.
 pub(super) fn to_git(path: &Path) -> Result<BString> {
     Ok(gix::path::into_bstr(path).during("reading a file name")?.into_owned())
+}
+
+/// The shortest part of a path, from its start, that git refuses to check out, on whatever system: `.GIT`, `git~1`, or a link
+/// called `.gitmodules`.
+pub(super) fn refused_part(path: &BStr, is_link: bool) -> Option<&BStr> {
+    let options = Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+    let ends = path.find_iter("/").chain([path.len()]);
+    let mut start = 0;
+    for end in ends {
+        let mode = (is_link && end == path.len()).then_some(Mode::Symlink);
+        if valid::component(path[start..end].as_bstr(), mode, options).is_err() {
+            return Some(path[..end].as_bstr());
+        }
+        start = end + 1;
+    }
+    None
 }
 
 /// A commit's name as gix has it.
@@ -106,6 +126,20 @@ mod tests {
         }
         assert_eq!(unquote("\"torn"), None);
         assert_eq!(unquote("\"\\9\""), None);
+    }
+
+    #[test]
+    fn knows_the_part_that_git_refuses() {
+        let part = |path: &str, is_link| refused_part(path.into(), is_link).map(ToString::to_string);
+        for (path, refused) in
+            [("a/.Git/config", "a/.Git"), (".git", ".git"), ("git~1", "git~1"), ("x/.git /y", "x/.git ")]
+        {
+            assert_eq!(part(path, false).as_deref(), Some(refused), "{path}");
+        }
+        assert_eq!(part("a/.gitmodules", true).as_deref(), Some("a/.gitmodules"));
+        for path in ["a/.gitmodules", "a/.gitignore", "git", "con", "a b", "aux.py"] {
+            assert_eq!(part(path, false), None, "{path}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::tree_diff::TreeChange;
 use super::untracked::Since;
 use super::worktree::{self, Files, Large, OnDisk, lstat};
 use super::{GitError, Look, Repo, Result, Untracked};
+use crate::state::in_writable_folder;
 
 /// All that is to be done to get from what is there to a tree.
 #[derive(Debug, Default)]
@@ -289,7 +290,7 @@ pub(super) fn remove_file(root: &Path, path: &BString) -> Result<()> {
     let native = to_path(path.as_ref());
     let full = root.join(&native);
     if lstat(root, path.as_ref())?.is_some_and(|meta| !meta.is_dir()) {
-        match fs::remove_file(&full) {
+        match in_writable_folder(&full, || fs::remove_file(&full)) {
             Err(err) if worktree::absent(&err) => {}
             removed => removed.at("removing", &full)?,
         }
@@ -302,7 +303,8 @@ pub(super) fn remove_file(root: &Path, path: &BString) -> Result<()> {
             Some(_) => break,
             None => continue,
         }
-        if fs::remove_dir(root.join(dir)).is_err() {
+        let full = root.join(dir);
+        if in_writable_folder(&full, || fs::remove_dir(&full)).is_err() {
             break;
         }
     }
@@ -317,5 +319,5 @@ pub(super) fn remove_empty(folder: &Path) -> Result<()> {
             remove_empty(&entry.path())?;
         }
     }
-    fs::remove_dir(folder).at("removing", folder)
+    in_writable_folder(folder, || fs::remove_dir(folder)).at("removing", folder)
 }

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use gix::ObjectId;
-use gix::bstr::{BString, ByteSlice};
+use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::State;
 use gix::index::entry::Mode;
 
 use super::error::During;
 use super::index::{Edits, apply, version_at};
 use super::lock::IndexLock;
-use super::path::{to_git, to_path};
+use super::path::{refused_part, to_git, to_path};
 use super::tree_diff::TreeChange;
 use super::untracked::Since;
 use super::worktree::{MAX_FILE_SIZE, OnDisk};
-use super::{Repo, Result, Untracked, attributes, scan};
+use super::{Repo, Result, Untracked, attributes, cache_tree, scan};
 use crate::domain::CommitId;
 
 /// How a file differs from what it was.
@@ -30,6 +30,27 @@ pub enum ChangeKind {
     TypeChanged,
 }
 
+/// What a tree has at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// The commit of a repository of its own: a submodule.
+    Repository,
+}
+
+impl EntryKind {
+    fn of(mode: Mode) -> EntryKind {
+        match mode {
+            Mode::SYMLINK => EntryKind::Link,
+            Mode::COMMIT => EntryKind::Repository,
+            _ => EntryKind::File,
+        }
+    }
+}
+
 /// One file that differs from the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedPath {
@@ -37,6 +58,8 @@ pub struct ChangedPath {
     pub path: PathBuf,
     /// How it differs.
     pub kind: ChangeKind,
+    /// What it is now; what it was, when it is deleted.
+    pub entry: EntryKind,
     /// The size of its new content in git, in bytes; 0 when it is deleted.
     pub size: u64,
 }
@@ -50,6 +73,24 @@ pub struct TooLarge {
     pub size: u64,
 }
 
+/// Something in the working tree that no commit can hold.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeftOut {
+    /// What it is: a folder with all in it, or one file, relative to the working tree.
+    pub path: PathBuf,
+    /// Why.
+    pub why: WhyLeftOut,
+}
+
+/// Why no commit can hold something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WhyLeftOut {
+    /// It is a repository of its own: a commit would name one of its commits and hold none of its files.
+    Repository,
+    /// Git refuses to check out a path of that name.
+    Path,
+}
+
 /// What a commit of the working tree would hold.
 pub struct Proposal {
     pub(super) tree: ObjectId,
@@ -59,6 +100,7 @@ pub struct Proposal {
     base_tree: ObjectId,
     paths: Vec<ChangedPath>,
     too_large: Vec<TooLarge>,
+    left_out: Vec<LeftOut>,
 }
 
 impl std::fmt::Debug for Proposal {
@@ -88,6 +130,11 @@ impl Proposal {
     pub fn too_large(&self) -> &[TooLarge] {
         &self.too_large
     }
+
+    /// What is new and no commit can hold, sorted by path; the tree has nothing of it.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
 }
 
 /// What the index has to become, as far as the working tree has been looked at.
@@ -101,7 +148,7 @@ struct Taken {
 impl Repo {
     /// Takes the working tree as `git add -A` would, whatever `HEAD` and the index say now, and compares it to `base`.
     ///
-    /// Ignored files stay out, and so do nested repositories, and unless `base` tracks them, untracked files that `known`
+    /// Ignored files stay out, and so does what no commit can hold ([`Proposal::left_out`]), and unless `base` tracks them, untracked files that `known`
     /// has: all whose content is not kept, and those that hold what they held. One that changed and whose content is
     /// kept is part of the change; [`Repo::restore`] puts it back as it was. What is staged is part of it. Submodules stay as the index has them. Objects are written, nothing else is: index and
     /// refs are as before. Changed files of more than 100 MiB are left out, also where somebody staged or committed them:
@@ -114,9 +161,26 @@ impl Repo {
         let mut index = self.own_index()?;
         let scan = self.scan(&index, true)?;
         let mut files = self.files(&index)?;
-        let mut taken = Taken::default();
+        let (mut taken, mut left_out) = (Taken::default(), Vec::new());
+        if cache_tree::root(&index) != Some(base_tree) {
+            for entry in index.entries() {
+                let path = entry.path(&index);
+                if let Some(part) = refused_part(path, entry.mode == Mode::SYMLINK)
+                    && self.version_in(base_tree, path)?.is_none()
+                {
+                    taken.edits.remove.insert(path.to_owned());
+                    left_out.push(LeftOut { path: to_path(part), why: WhyLeftOut::Path });
+                }
+            }
+        }
         for path in &scan.untracked {
             let native = to_path(path.as_ref());
+            if let Some(part) = self.refused_on_disk(path.as_ref()) {
+                if known.get(&native).is_none() {
+                    left_out.push(LeftOut { path: to_path(part), why: WhyLeftOut::Path });
+                }
+                continue;
+            }
             let part = match self.since(known, &native)? {
                 Since::New => true,
                 Since::Changed(original) => {
@@ -140,23 +204,35 @@ impl Repo {
         let mut fresh: Vec<BString> = edits.set.keys().cloned().collect();
         apply(&mut index, edits);
         let mut tree = self.write_tree(&mut index, &mut written)?;
-        let mut paths = self.changed_paths(base_tree, tree)?;
-        let (committed, fitting) = paths.into_iter().partition(|change| change.size > MAX_FILE_SIZE);
-        paths = fitting;
-        if !committed.is_empty() {
-            let mut edits = Edits::default();
-            for ChangedPath { path, size, .. } in committed {
-                self.leave_out(to_git(&path)?, base_tree, &mut edits)?;
-                too_large.push(TooLarge { path, size });
+        let is_new = |path: &&BString| known.get(&to_path(path.as_bstr())).is_none();
+        let nested = scan.nested.iter().filter(is_new).map(|path| (to_path(path.as_bstr()), WhyLeftOut::Repository));
+        left_out.extend(nested.map(|(path, why)| LeftOut { path, why }));
+        let (mut edits, mut paths) = (Edits::default(), Vec::new());
+        for change in self.changed_paths(base_tree, tree)? {
+            let path = to_git(&change.path)?;
+            let unfit = unfit(&change, path.as_bstr());
+            if unfit.is_none() && change.size <= MAX_FILE_SIZE {
+                paths.push(change);
+                continue;
             }
+            self.leave_out(path, base_tree, &mut edits)?;
+            match unfit {
+                // To stage everything makes nobody's repository part of a change.
+                Some(unfit) => left_out.extend(Some(unfit).filter(|unfit| known.get(&unfit.path).is_none())),
+                None => too_large.push(TooLarge { path: change.path, size: change.size }),
+            }
+        }
+        if !(edits.set.is_empty() && edits.remove.is_empty()) {
             fresh.retain(|path| !edits.set.contains_key(path));
             apply(&mut index, edits);
             tree = self.write_tree(&mut index, &mut written)?;
         }
         too_large.sort();
+        left_out.sort();
+        left_out.dedup();
         // Somebody may have staged or committed some of it, and git syncs no such object by itself.
         written.extend(self.new_objects(base_tree, tree)?);
-        Ok(Proposal { tree, written, index, fresh, base_tree, paths, too_large })
+        Ok(Proposal { tree, written, index, fresh, base_tree, paths, too_large, left_out })
     }
 
     /// Brings the index to the proposal's tree, so that `git status` has no change of a tracked file to show.
@@ -201,6 +277,12 @@ impl Repo {
         Ok(())
     }
 
+    /// The part of an untracked path that git refuses to check out; a link counts by its name too.
+    fn refused_on_disk<'a>(&self, path: &'a BStr) -> Option<&'a BStr> {
+        let is_link = || self.worktree().join(to_path(path)).is_symlink();
+        refused_part(path, false).or_else(|| refused_part(path, true).filter(|_| is_link()))
+    }
+
     /// Has the index have what the base has at a path.
     fn leave_out(&self, path: BString, base_tree: ObjectId, edits: &mut Edits) -> Result<()> {
         match self.version_in(base_tree, path.as_ref())? {
@@ -227,8 +309,21 @@ impl Repo {
                 Some((mode, id)) if mode != Mode::COMMIT => self.gix.find_header(id).during("reading a file")?.size(),
                 _ => 0,
             };
-            paths.push(ChangedPath { path: to_path(path.as_ref()), kind: scan::kind(old, new), size });
+            let entry = new.or(old).map_or(EntryKind::File, |(mode, _)| EntryKind::of(mode));
+            paths.push(ChangedPath { path: to_path(path.as_ref()), kind: scan::kind(old, new), entry, size });
         }
         Ok(paths)
     }
+}
+
+/// Why no commit can hold what a change has at a path, if that is so. A submodule that was there stays one.
+fn unfit(change: &ChangedPath, path: &BStr) -> Option<LeftOut> {
+    if change.kind == ChangeKind::Deleted {
+        return None;
+    }
+    if let Some(part) = refused_part(path, change.entry == EntryKind::Link) {
+        return Some(LeftOut { path: to_path(part), why: WhyLeftOut::Path });
+    }
+    let is_new = change.entry == EntryKind::Repository && change.kind != ChangeKind::Modified;
+    is_new.then(|| LeftOut { path: change.path.clone(), why: WhyLeftOut::Repository })
 }

@@ -30,6 +30,8 @@ pub(super) struct Scan {
     pub(super) suspects: Vec<BString>,
     /// Files that are neither tracked nor ignored; sorted. Folders are walked into, nested repositories are not.
     pub(super) untracked: Vec<BString>,
+    /// Folders with a repository of their own that are neither tracked nor ignored; sorted.
+    pub(super) nested: Vec<BString>,
 }
 
 /// The state of the working tree as `git status` sees it.
@@ -107,18 +109,19 @@ impl Repo {
         for record in found.records {
             match record {
                 walk::Entry::Modification { rela_path, .. } => scan.suspects.push(rela_path.to_owned()),
-                walk::Entry::DirectoryContents { entry, .. } => {
-                    if entry.status == Status::Untracked && matches!(entry.disk_kind, Some(Kind::File | Kind::Symlink))
-                    {
-                        scan.untracked.push(entry.rela_path);
-                    }
-                }
+                walk::Entry::DirectoryContents { entry, .. } => match entry.disk_kind {
+                    _ if entry.status != Status::Untracked => {}
+                    Some(Kind::File | Kind::Symlink) => scan.untracked.push(entry.rela_path),
+                    Some(Kind::Repository) => scan.nested.push(entry.rela_path),
+                    _ => {}
+                },
                 walk::Entry::Rewrite { .. } => {}
             }
         }
         scan.suspects.sort();
         scan.suspects.dedup();
         scan.untracked.sort();
+        scan.nested.sort();
         Ok(scan)
     }
 
@@ -171,7 +174,7 @@ impl Repo {
     }
 
     /// Whether a commit has a file or folder at a path.
-    pub(super) fn is_in(&self, commit: &CommitId, path: &Path) -> Result<bool> {
+    pub fn is_in(&self, commit: &CommitId, path: &Path) -> Result<bool> {
         Ok(self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())?.is_some())
     }
 

@@ -58,6 +58,11 @@ impl Stamp {
         // A mode has 16 bits on macOS, and 32 elsewhere.
         FileType::from_raw_mode(self.mode as _) == FileType::Symlink
     }
+
+    /// Whether it is a folder: a repository of its own, whose files are not looked at.
+    fn is_folder(&self) -> bool {
+        FileType::from_raw_mode(self.mode as _) == FileType::Directory
+    }
 }
 
 /// How an untracked file relates to one that was there before.
@@ -72,7 +77,18 @@ pub(super) enum Since {
     Unknown,
 }
 
-/// Untracked files with their stamps. In JSON an object from path to stamp; a path that is not UTF-8 or holds control
+/// What became of untracked files that were deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PutBack {
+    /// They are there again, untracked.
+    pub back: Vec<PathBuf>,
+    /// Their content was never kept.
+    pub not_kept: Vec<PathBuf>,
+    /// Their content was kept, and somebody deleted that too.
+    pub copy_gone: Vec<PathBuf>,
+}
+
+/// Untracked files, and folders with a repository of their own, with their stamps. In JSON an object from path to stamp; a path that is not UTF-8 or holds control
 /// characters is quoted as git does: `"caf\351"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Untracked {
@@ -126,19 +142,21 @@ impl Untracked {
 }
 
 impl Repo {
-    /// All files that are neither tracked nor ignored.
+    /// All files, and folders with a repository of their own, that are neither tracked nor ignored.
     ///
     /// Their content is kept in the repository, so that [`Repo::restore`] can put it back: that of the smallest ones,
     /// up to 1 MiB each, 64 MiB and 4,096 files in all. Of a file that `before` has with the same stamp nothing is
     /// read. What is kept is not synced: the files themselves are still there.
     pub fn untracked(&self, before: &Untracked) -> Result<Untracked> {
         let scan = self.scan(&*self.index()?, true)?;
-        self.keep_contents(Untracked::stamp(self.worktree(), &scan.untracked)?, before)
+        let paths = [scan.untracked, scan.nested].concat();
+        self.keep_contents(Untracked::stamp(self.worktree(), &paths)?, before)
     }
 
     /// Keeps the content of untracked files.
     pub(super) fn keep_contents(&self, mut found: Untracked, before: &Untracked) -> Result<Untracked> {
-        let mut smallest: Vec<_> = found.files.iter_mut().filter(|(_, stamp)| stamp.size <= KEPT_SIZE).collect();
+        let mut smallest: Vec<_> =
+            found.files.iter_mut().filter(|(_, stamp)| stamp.size <= KEPT_SIZE && !stamp.is_folder()).collect();
         smallest.sort_by_key(|(_, stamp)| stamp.size);
         let mut room = KEPT_IN_ALL;
         for (path, stamp) in smallest.into_iter().take(KEPT_FILES) {
@@ -213,15 +231,20 @@ impl Repo {
         self.write_index(&lock, index, &[])
     }
 
-    /// Puts back those of `known` that are gone, untracked, and gives them; then those whose content is not kept.
-    pub fn put_missing_back(&self, known: &Untracked) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    /// Puts back those of `known` that are gone, untracked, as far as their content is kept.
+    pub fn put_missing_back(&self, known: &Untracked) -> Result<PutBack> {
         let is_gone = |path: &Path| matches!(fs::symlink_metadata(self.worktree().join(path)), Err(err) if worktree::absent(&err));
-        let (mut back, mut lost) = (Vec::new(), Vec::new());
-        for path in known.paths().filter(|path| is_gone(path)) {
+        let mut put_back = PutBack::default();
+        for (path, stamp) in known.files.iter().filter(|(path, _)| is_gone(path)) {
             self.put_untracked_back(known, path)?;
-            if is_gone(path) { lost.push(path.to_owned()) } else { back.push(path.to_owned()) }
+            let fate = match stamp.content {
+                _ if !is_gone(path) => &mut put_back.back,
+                Some(_) => &mut put_back.copy_gone,
+                None => &mut put_back.not_kept,
+            };
+            fate.push(path.clone());
         }
-        Ok((back, lost))
+        Ok(put_back)
     }
 
     /// Puts a file that is gone back as it was, untracked, where its content is kept. What stands at its path, or in

@@ -117,7 +117,7 @@ impl Repo {
         let found = walk.all(Arc::new(opened), root)?;
         whole.take(found.whole);
         self.whole_folders.replace(whole);
-        let mut scan = Scan { suspects: found.suspects, untracked: Vec::new() };
+        let mut scan = Scan { suspects: found.suspects, ..Scan::default() };
         if with_untracked {
             match self.untracked_of(found.unknown, index)? {
                 Ok(untracked) => scan.untracked = untracked,

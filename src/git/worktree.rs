@@ -19,6 +19,7 @@ use super::attributes::attribute_files;
 use super::error::{At, During};
 use super::index::{TEMPORARY, Version, stat_of};
 use super::{Repo, Result, path};
+use crate::state::in_writable_folder;
 
 /// The size in bytes up to which a file is read into memory and becomes part of a commit: 100 MiB, what GitHub accepts
 /// in a push.
@@ -250,10 +251,10 @@ impl Files<'_> {
             file.write_all(&bytes)?;
             file.persist(&full).map(drop).map_err(|err| err.error)
         };
-        let placed = match place(self.repo.git_dir()) {
+        let placed = in_writable_folder(&full, || match place(self.repo.git_dir()) {
             Err(err) if err.kind() == ErrorKind::CrossesDevices => place(full.parent().unwrap_or(self.repo.worktree())),
             placed => placed,
-        };
+        });
         placed.at("writing", &full)?;
         Ok(stat_of(&Metadata::from_path_no_follow(&full).at("reading", &full)?))
     }
@@ -265,11 +266,11 @@ impl Files<'_> {
             dir.push(part);
             match fs::symlink_metadata(&dir) {
                 Ok(meta) if meta.is_dir() => continue,
-                Ok(_) => fs::remove_file(&dir).at("removing", &dir)?,
+                Ok(_) => in_writable_folder(&dir, || fs::remove_file(&dir)).at("removing", &dir)?,
                 Err(err) if absent(&err) => {}
                 Err(err) => return Err(err).at("reading", &dir),
             }
-            fs::create_dir(&dir).at("making the folder", &dir)?;
+            in_writable_folder(&dir, || fs::create_dir(&dir)).at("making the folder", &dir)?;
         }
         Ok(())
     }

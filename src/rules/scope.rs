@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::shadow::modules_behind;
 use crate::domain::{Contract, Failure, FailureClass, LOCK_FILES, bytes_text, count_of};
 
 /// Files in the repository's root that decide what is measured, unless the scope names them: the evaluation of
@@ -20,10 +21,33 @@ pub struct FileEdit {
     pub path: PathBuf,
     /// Whether the change adds it.
     pub is_new: bool,
+    /// Whether it is a link or a submodule: what is behind it is not in the change.
+    pub is_opaque: bool,
     /// The size of its new content, in bytes.
     pub size: u64,
     /// How many of its lines are added or deleted; 0 where nobody asks.
     pub lines: u32,
+}
+
+/// What was found on the disk that no change may bring and no commit tells of, each on a line with the reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forbidden {
+    /// Protected files that were changed, and what takes their place.
+    pub protected: Vec<String>,
+    /// What no commit can hold.
+    pub scope: Vec<String>,
+}
+
+impl Forbidden {
+    /// Whether there is nothing of the kind.
+    pub fn is_empty(&self) -> bool {
+        self.protected.is_empty() && self.scope.is_empty()
+    }
+}
+
+/// Why something that takes the place of a protected module is refused.
+pub fn takes_the_place(path: &Path, module: &Path) -> String {
+    format!("{} takes the place of {}, which is protected", path.display(), module.display())
 }
 
 /// A pattern that cannot be read.
@@ -98,9 +122,14 @@ impl FileTerms {
         self.protect.is_match(path) || by_default() && !in_scope()
     }
 
+    /// Whether `--protect` names a file.
+    pub fn is_named_protected(&self, path: &Path) -> bool {
+        self.protect.is_match(path)
+    }
+
     /// Why a change is not run, if so: the files that it may not touch, or that are too many or too large, each on a
-    /// line with the reason.
-    pub fn refuse(&self, change: &[FileEdit]) -> Option<Failure> {
+    /// line with the reason; with them what was found on the disk.
+    pub fn refuse(&self, change: &[FileEdit], found: &Forbidden) -> Option<Failure> {
         let failure =
             |class, lines: Vec<String>| (!lines.is_empty()).then(|| Failure { class, excerpt: lines.join("\n") });
         let named = |is_meant: &dyn Fn(&FileEdit) -> bool, why: &dyn Fn(&FileEdit) -> String| {
@@ -108,15 +137,25 @@ impl FileTerms {
             meant.map(|edit| format!("{} {}", edit.path.display(), why(edit))).collect::<Vec<_>>()
         };
         let is_outside = |edit: &FileEdit| !self.is_in_scope(&edit.path);
-        let shadowed =
-            |edit: &FileEdit| module_behind(&edit.path).filter(|module| edit.is_new && self.protects(module));
-        let why_protected = |edit: &FileEdit| match shadowed(edit) {
-            Some(module) => format!("takes the place of {}, which is protected", module.display()),
-            None => "is protected".into(),
+        let protected = change.iter().filter_map(|edit| {
+            let takes_place = edit.is_new || edit.is_opaque;
+            let behind = if takes_place { modules_behind(&edit.path, edit.is_opaque) } else { Vec::new() };
+            match behind.into_iter().find(|module| self.protects(module)) {
+                Some(module) => Some(takes_the_place(&edit.path, &module)),
+                None => self.protects(&edit.path).then(|| format!("{} is protected", edit.path.display())),
+            }
+        });
+        let with = |mut lines: Vec<String>, found: &[String]| {
+            lines.extend(found.iter().cloned());
+            lines.sort();
+            lines.dedup();
+            lines
         };
-        let is_protected = |edit: &FileEdit| self.protects(&edit.path) || shadowed(edit).is_some();
-        failure(FailureClass::Protected, named(&is_protected, &why_protected))
-            .or_else(|| failure(FailureClass::Scope, named(&is_outside, &|_| "is outside the scope".into())))
+        failure(FailureClass::Protected, with(protected.collect(), &found.protected))
+            .or_else(|| {
+                let outside = named(&is_outside, &|_| "is outside the scope".into());
+                failure(FailureClass::Scope, with(outside, &found.scope))
+            })
             .or_else(|| {
                 let is_large = |edit: &FileEdit| edit.is_new && edit.size > LARGEST_ADDED;
                 let why = |edit: &FileEdit| {
@@ -137,16 +176,11 @@ impl FileTerms {
     }
 }
 
-/// The module of Python's whose place a new file takes: a folder of that name with an `__init__`, and a compiled module, go
-/// before it.
-fn module_behind(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_str()?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    if name.starts_with("__init__.") {
-        return Some(folder.parent()?.join(format!("{}.py", folder.file_name()?.to_str()?)));
-    }
-    let compiled = [".so", ".pyd"].iter().any(|end| name.ends_with(end));
-    compiled.then(|| folder.join(format!("{}.py", name.split('.').next().unwrap_or(name))))
+/// The files and folders that patterns are about, as far as they say so themselves; empty for the whole repository.
+pub fn folders_of(patterns: &[String]) -> Vec<PathBuf> {
+    let is_plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
+    let bare = patterns.iter().map(|pattern| pattern.trim().trim_start_matches("./").trim_end_matches('/'));
+    bare.map(|pattern| pattern.split('/').take_while(is_plain).collect()).collect()
 }
 
 /// One matcher for several patterns.

@@ -14,12 +14,12 @@ fn contract(scope: &[&str], protect: &[&str], command: &str) -> Contract {
 }
 
 fn edit(path: &str) -> FileEdit {
-    FileEdit { path: path.into(), is_new: false, size: 10, lines: 1 }
+    FileEdit { path: path.into(), is_new: false, is_opaque: false, size: 10, lines: 1 }
 }
 
 fn verdict(contract: &Contract, paths: &[&str]) -> Option<(FailureClass, String)> {
     let edits: Vec<_> = paths.iter().map(|path| edit(path)).collect();
-    let failure = FileTerms::of(contract).unwrap().refuse(&edits)?;
+    let failure = FileTerms::of(contract).unwrap().refuse(&edits, &Forbidden::default())?;
     Some((failure.class, failure.excerpt))
 }
 
@@ -91,7 +91,8 @@ fn globs_read_as_people_mean_them() {
 fn limits_name_the_files_that_are_over_them() {
     let limited = Contract { max_files: Some(2), max_file_lines: Some(20), ..contract(&[], &[], "true") };
     let terms = FileTerms::of(&limited).unwrap();
-    let excerpt = |edits: &[FileEdit]| terms.refuse(edits).map(|failure| (failure.class, failure.excerpt));
+    let excerpt =
+        |edits: &[FileEdit]| terms.refuse(edits, &Forbidden::default()).map(|failure| (failure.class, failure.excerpt));
     assert_eq!(excerpt(&[edit("a"), FileEdit { lines: 20, ..edit("b") }]), None);
     let too_much = [
         FileEdit { is_new: true, size: LARGEST_ADDED + 1, ..edit("weights.bin") },
@@ -107,7 +108,7 @@ fn limits_name_the_files_that_are_over_them() {
 fn a_new_file_that_python_takes_in_place_of_a_protected_one_is_protected_too() {
     let terms = FileTerms::of(&contract(&[], &["lib/eval.py"], "uv run train.py")).unwrap();
     let class = |path: &str, is_new| {
-        let failure = terms.refuse(&[FileEdit { is_new, ..edit(path) }])?;
+        let failure = terms.refuse(&[FileEdit { is_new, ..edit(path) }], &Forbidden::default())?;
         Some((failure.class, failure.excerpt))
     };
     for (path, behind) in [

@@ -12,6 +12,7 @@ use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, Phase};
 use crate::git::{Proposal as Change, Untracked};
+use crate::rules::Forbidden;
 use crate::state::{Aside, OpenExperiment, read_regular, write_atomic};
 
 /// The index as it was when a change was set aside.
@@ -78,7 +79,7 @@ impl Session<'_> {
         let Aside { commit, description, direction, proposal, .. } = aside;
         let open = OpenExperiment::new(self.history.next_id(), self.tip(), self.now());
         let mut open = OpenExperiment { description, direction, proposal, ..open };
-        self.check(&mut open, &commit, &[])?;
+        self.check(&mut open, &commit, &[], &Forbidden::default())?;
         open.commit = Some(commit);
         self.journal.iteration += 1;
         remove_file(&self.index_before())?;

@@ -85,6 +85,7 @@ impl Session<'_> {
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if !matches!(called, Called::Detached) {
+            self.remove_left_locks(id, AGENT).await?;
             rows = self.end_watch()?;
             self.run_folder(id)?;
             self.put_untracked_back()?;
@@ -93,7 +94,6 @@ impl Session<'_> {
             Called::Over { exit, cut_short } => (exit, cut_short),
             Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
             Called::Lost => {
-                self.remove_left_locks(id)?;
                 self.put_unfinished_away(open)?;
                 return Ok(Left::Nothing(Proposed::Lost));
             }
@@ -102,9 +102,6 @@ impl Session<'_> {
                 return Ok(Left::Nothing(Proposed::Outage));
             }
         };
-        if exit.stopped || exit.timed_out {
-            self.remove_left_locks(id)?;
-        }
         if exit.stopped {
             self.put_unfinished_away(open)?;
             return Ok(Left::Nothing(Proposed::Interrupted));

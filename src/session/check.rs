@@ -2,25 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::open::Session;
-use crate::domain::{CommitId, Event, Failure, FailureClass, bytes_text};
-use crate::git::{ChangeKind, ChangedPath, TooLarge};
-use crate::rules::{FileEdit, fingerprint, measured_before};
+use crate::domain::{CommitId, Failure, FailureClass, bytes_text};
+use crate::git::{ChangeKind, ChangedPath, EntryKind, TooLarge};
+use crate::rules::{FileEdit, Forbidden, fingerprint, measured_before};
 use crate::state::OpenExperiment;
 
 impl Session<'_> {
     /// Looks at the change that an experiment's commit makes, and notes what tells it from others and, where that is so, why
-    /// it is not run. Files that are `too_large` are no part of the commit.
+    /// it is not run. Files that are `too_large` and what else was `found` are no part of the commit.
     pub(super) fn check(
         &self,
         open: &mut OpenExperiment,
         commit: &CommitId,
         too_large: &[TooLarge],
+        found: &Forbidden,
     ) -> Result<(), SessionError> {
         let diff = self.repo.diff_text(&open.base, commit)?;
         let change = fingerprint(self.repo.tree_of(commit)?, &diff);
-        open.refused = match self.file_terms.refuse(&self.edits(&open.base, commit)?) {
+        open.refused = match self.file_terms.refuse(&self.edits(&open.base, commit)?, found) {
             None if !too_large.is_empty() => {
                 let lines =
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
@@ -48,24 +49,14 @@ impl Session<'_> {
             stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
         };
         let changed = self.repo.changed_between(base, commit)?;
-        let edits = changed.into_iter().map(|ChangedPath { path, kind, size }| FileEdit {
+        let edits = changed.into_iter().map(|ChangedPath { path, kind, entry, size }| FileEdit {
             lines: lines(&path),
             path,
             is_new: kind == ChangeKind::Added,
+            is_opaque: kind != ChangeKind::Deleted && entry != EntryKind::File,
             size,
         });
         Ok(edits.collect())
-    }
-
-    /// Puts protected files back that somebody changed since the commit was checked out.
-    pub(super) fn put_protected_back(&mut self, commit: &CommitId) -> Result<(), SessionError> {
-        let changed = self.repo.differing(commit, &self.protected)?;
-        if !changed.is_empty() {
-            let detail = format!("protected files were changed before the run; they are put back: {}", list(&changed));
-            self.emit(Event::Notice { detail })?;
-            self.put_back(commit, commit)?;
-        }
-        Ok(())
     }
 
     /// The tracked files that are no longer as the commit has them that was checked out.
@@ -80,12 +71,5 @@ impl Session<'_> {
         let changes = self.repo.changes_seen(&look)?;
         self.look = Some(look);
         Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
-    }
-
-    /// Why it does not count what `who` said, the run or a guard, if it changed protected files.
-    pub(super) fn protected_changed(&self, commit: &CommitId, who: &str) -> Result<Option<Failure>, SessionError> {
-        let changed = self.repo.differing(commit, &self.protected)?;
-        Ok((!changed.is_empty())
-            .then(|| Failure { class: FailureClass::Protected, excerpt: format!("{who} changed {}", list(&changed)) }))
     }
 }

@@ -4,7 +4,7 @@ use super::error::SessionError;
 use super::open::Session;
 use crate::domain::{CommitId, Event, Failure, FailureClass};
 use crate::git::Repo;
-use crate::rules::{History, OpenFound, OpenTrouble, judge_open};
+use crate::rules::{Forbidden, History, OpenFound, OpenTrouble, judge_open};
 use crate::state::{Journal, OpenExperiment};
 
 /// What a journal says of the open experiment that cannot be; `tip` is the commit that the next experiment is made on.
@@ -49,7 +49,7 @@ impl Session<'_> {
         };
         // The other terms may have changed since.
         let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
-        let refused = self.file_terms.refuse(&self.edits(&open.base, commit)?).filter(is_fixed);
+        let refused = self.file_terms.refuse(&self.edits(&open.base, commit)?, &Forbidden::default()).filter(is_fixed);
         let Some(refused) = refused else { return Ok(false) };
         let detail = format!(
             "the journal has experiment {} as one that may run; {}",

@@ -68,6 +68,10 @@ pub enum SessionError {
     NoCommand { what: &'static str, word: String },
     #[error("{0} is tracked by git; ar keeps it outside, or a reset would take back what is written there")]
     Tracked(&'static str),
+    #[error("protected files were changed and their copies are missing: {}", list(.0))]
+    ProtectedLost(Vec<PathBuf>),
+    #[error("{} is not a folder", .0.display())]
+    NoFolder(PathBuf),
     #[error("the branch {branch} is checked out in {}", worktree.display())]
     CheckedOutElsewhere { branch: String, worktree: PathBuf },
     #[error("the branch {branch} is at {tip}, which is no experiment: {subject}")]
@@ -300,6 +304,13 @@ impl SessionError {
             SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
+            }
+            SessionError::ProtectedLost(_) => {
+                "put them back as they were when the session began, or start another session with --tag".into()
+            }
+            SessionError::NoFolder(path) => {
+                let path = shell_word(path);
+                format!("ar keeps its sessions there; move it away: mv {path} {path}.old")
             }
             SessionError::CheckedOutElsewhere { worktree, .. } => {
                 format!("continue it there: cd {}; or start another session here with --tag", shell_word(worktree))

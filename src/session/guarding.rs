@@ -166,6 +166,7 @@ impl Session<'_> {
             }
         };
         if !matches!(exit, Err(ExecError::DiskFull { .. })) {
+            self.remove_left_locks(open.id, &name).await?;
             self.end_watch()?;
         }
         match exit {
@@ -186,7 +187,7 @@ impl Session<'_> {
     ) -> Result<exec::Running, SessionError> {
         self.check_room()?;
         let commit = commit_of(open)?;
-        self.put_protected_back(&commit)?;
+        self.put_protected_back(open.id, &commit)?;
         // A guard judges the change, and not what its run or an earlier guard made of it.
         self.check_out(open)?;
         let name = guard_name(number);
@@ -228,7 +229,7 @@ impl Session<'_> {
         }
         let log = read_tail(&self.folder.run(open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = self.protected_changed(&commit_of(open)?, "the guard")?;
+        let changed = self.protected_changed(open.id, &commit_of(open)?, "the guard")?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }

@@ -17,6 +17,7 @@ use super::watch::Watch;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{CommitId, Contract, Event, Outcome, Phase, Record, count_of};
+use crate::git::PutBack;
 use crate::ledger::LedgerFile;
 use crate::rules::History;
 use crate::state::{Journal, OpenExperiment, SessionFolder, Status};
@@ -120,12 +121,17 @@ impl Session<'_> {
     /// The journal comes early, since only it knows of the experiment that is open, behind what tells the new files of that
     /// experiment from others, and the contract last: while it is missing the folder is not whole.
     fn put_folder_back(&mut self, said: &mut Vec<String>) -> Result<(), SessionError> {
+        let moved = self.folder.move_folders_away()?;
+        if !moved.is_empty() {
+            said.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
+        }
         self.folder.create()?;
         self.folder.lock_again(&mut self.lock)?;
         // Nothing but this process knows what the log said.
         let runs = self.folder.runs();
         said.extend(self.put_files_right(|path| path.starts_with(&runs))?);
         self.write_untracked()?;
+        self.protected.write(&self.folder)?;
         let now = self.now();
         // What is counted of an experiment and not yet written down would be counted again after a kill.
         self.written.write(&self.folder.state(), now)?;
@@ -202,8 +208,12 @@ impl Session<'_> {
     /// is kept, and names all of them.
     pub(super) fn put_untracked_back(&mut self) -> Result<(), SessionError> {
         let Some(known) = &self.untracked else { return Ok(()) };
-        let (back, lost) = self.repo.put_missing_back(known)?;
-        for (paths, fate) in [(back, "put back"), (lost, "too large to be put back")] {
+        let PutBack { back, not_kept, copy_gone } = self.repo.put_missing_back(known)?;
+        for (paths, fate) in [
+            (back, "put back"),
+            (not_kept, "too large to be put back"),
+            (copy_gone, "not put back, as git's copies of them were deleted too"),
+        ] {
             if !paths.is_empty() {
                 let detail =
                     format!("untracked files were deleted while the agent was at work, {fate}: {}", list(&paths));

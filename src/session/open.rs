@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
 use super::keep_logs::LogSizes;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
+use super::protected::{Protected, forget_copies};
 use super::reading::read_history;
 use super::surroundings::Tools;
 use super::times::Times;
@@ -28,10 +29,10 @@ use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopRe
 use crate::exec;
 use crate::git::{Head, HeadTarget, Look, Repo, SaveAs, Saved, Untracked};
 use crate::ledger::LedgerFile;
-use crate::rules::{FileTerms, History};
+use crate::rules::{FileTerms, History, folders_of};
 use crate::state::{
-    EventLog, FileStamp, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, Status, Unsynced,
-    move_away, read_json, remove_left_over,
+    EventLog, FileStamp, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, PROTECTED, SESSIONS_FOLDER,
+    SessionFolder, Status, Unsynced, move_away, read_json, remove_left_over,
 };
 
 /// Whoever watches the loop.
@@ -44,7 +45,7 @@ pub struct Session<'a> {
     pub(super) contract: Contract,
     pub(super) file_terms: FileTerms,
     /// The files that no experiment may change.
-    pub(super) protected: Vec<PathBuf>,
+    pub(super) protected: Protected,
     pub(super) history: History,
     pub(super) journal: Journal,
     /// The journal as it was last written.
@@ -102,6 +103,10 @@ impl<'a> Session<'a> {
         let is_fetched = continued && is_fetched(&repo, &contract.tag)?;
         repo.exclude(OWN_FILES)?;
         let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
+        if fs::symlink_metadata(repo.main_worktree().join(SESSIONS_FOLDER)).is_ok_and(|own| own.is_symlink()) {
+            // The pattern of a folder is none of a link to one.
+            repo.exclude(&["/.autoresearch"])?;
+        }
         repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
         crash::point("open.excluded");
         folder.create()?;
@@ -145,7 +150,8 @@ impl<'a> Session<'a> {
                 journal
             }
         };
-        let protected = repo.files_at(&contract.start, |path| file_terms.protects(path))?;
+        let (protected, told) =
+            Protected::of(&repo, &folder, &file_terms, &contract.start, &folders_of(&contract.protect))?;
         let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
         let mut session = Session {
             calls_agent,
@@ -204,7 +210,7 @@ impl<'a> Session<'a> {
             session.put_rows_back()?;
         }
         session.put_ideas_back()?;
-        for detail in notices {
+        for detail in notices.into_iter().chain(told) {
             session.emit(Event::Notice { detail })?;
         }
         Ok(session)
@@ -421,13 +427,14 @@ impl<'a> Session<'a> {
             self.repo.delete_branch(&branch, &start)?;
         }
         crash::point("abandon.branch_deleted");
+        forget_copies(&self.repo, &self.folder);
         forget(&self.folder.state())
     }
 }
 
 /// Removes the state files that make a session; the contract goes first, and without it there is none.
 fn forget(state: &Path) -> Result<(), SessionError> {
-    for name in ["contract.json", "progress.json", "untracked.json", "task_spec.md", INDEX_BEFORE] {
+    for name in ["contract.json", "progress.json", "untracked.json", PROTECTED, "task_spec.md", INDEX_BEFORE] {
         remove_file(&state.join(name))?;
         crash::point("abandon.file_removed");
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::choosing::find_session;
 use super::conventions::Conventions;
-use super::error::SessionError;
+use super::error::{SessionError, list};
 use super::others::has_job;
 use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
@@ -16,7 +16,7 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{FileTerms, gaps};
-use crate::state::{Journal, SessionFolder, refuse_held};
+use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, refuse_held};
 
 /// The files that `ar` and its agents keep in the repository's root and out of git.
 pub(super) const OWN_FILES: &[&str] = &[
@@ -69,6 +69,7 @@ impl Plan {
     /// Looks at the repository and at what is asked, and refuses what cannot work.
     pub fn new(repo: Repo, wanted: &Wanted, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
         let asked = &wanted.all();
+        refuse_no_folder(&repo)?;
         refuse_held(repo.git_dir())?;
         repo.ready()?;
         let head = repo.head()?;
@@ -81,9 +82,12 @@ impl Plan {
             None if asked.metric.is_none() && asked.command.is_none() => session_there(&repo)?,
             tag => tag,
         };
+        let mut moved = Vec::new();
         let known = match &tag {
             Some(tag) => {
-                SessionFolder::new(&repo.main_worktree(), tag).refuse_held()?;
+                let folder = SessionFolder::new(&repo.main_worktree(), tag);
+                moved = folder.move_folders_away()?;
+                folder.refuse_held()?;
                 stored_contract(&repo, tag)?
             }
             None => None,
@@ -159,6 +163,9 @@ impl Plan {
             notices.push(format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}"));
         }
         notices.extend(said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()));
+        if !moved.is_empty() {
+            notices.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
+        }
         if !continued && repo.identity_is_fallback() {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
         }
@@ -196,6 +203,15 @@ impl Plan {
     pub fn continued(&self) -> bool {
         self.continued
     }
+}
+
+/// Refuses a repository in which something else stands where the folder of all sessions is to be.
+fn refuse_no_folder(repo: &Repo) -> Result<(), SessionError> {
+    let path = repo.main_worktree().join(SESSIONS_FOLDER);
+    if fs::symlink_metadata(&path).is_ok() && !path.is_dir() {
+        return Err(SessionError::NoFolder(path));
+    }
+    Ok(())
 }
 
 /// The session that a call without terms is about, if there is any.

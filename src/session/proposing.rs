@@ -105,8 +105,10 @@ impl Session<'_> {
         texts: Texts,
     ) -> Result<Option<CommitId>, SessionError> {
         let tip = self.reclaim_branch(&open.base)?;
+        let mut found = self.undo_forbidden(open)?;
         let change = self.repo.propose(&open.base, known)?;
-        if change.is_empty() && change.too_large().is_empty() {
+        self.clear_out(open, &change, &mut found)?;
+        if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
             self.move_branch(&open.base, &[], "nothing changed")?;
             self.repo.adopt_index(change)?;
             return Ok(None);
@@ -123,7 +125,7 @@ impl Session<'_> {
             self.repo.commit_unsynced(&change, &open.base, &open.description)?
         };
         self.unsynced.append(unsynced);
-        self.check(open, &commit, change.too_large())?;
+        self.check(open, &commit, change.too_large(), &found)?;
         open.commit = Some(commit.clone());
         crash::point("committing.commit_written");
         *open = self.prepare_run(open.clone())?;

@@ -14,7 +14,7 @@ use super::open::Session;
 use super::reading::no_experiment;
 use super::running::{Deadline, Measured, RUN};
 use crate::crash;
-use crate::domain::{CommitId, Event, Phase, Record, count_of};
+use crate::domain::{CommitId, Event, Phase, Record};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
 use crate::state::OpenExperiment;
@@ -139,7 +139,7 @@ impl Session<'_> {
                 Err(_) => exec::end_left_over(&folder, &name).await,
             }
         }
-        self.remove_left_locks(id)
+        self.remove_left_locks(id, AGENT).await
     }
 
     /// The jobs of an experiment, by name.
@@ -157,20 +157,6 @@ impl Session<'_> {
         }
         let said = self.put_odd_files_right()?;
         said.into_iter().try_for_each(|detail| self.emit(Event::Notice { detail }))
-    }
-
-    /// Removes the locks that a git process of the agent's left behind when the agent was ended.
-    pub(super) fn remove_left_locks(&mut self, id: u32) -> Result<(), SessionError> {
-        let started = fs::metadata(self.folder.run(id).join("agent.job.json")).and_then(|meta| meta.modified());
-        let removed = match started {
-            Ok(started) => self.repo.remove_left_locks(started)?,
-            Err(_) => 0,
-        };
-        if removed > 0 {
-            let what = count_of(u32::try_from(removed).unwrap_or(u32::MAX), "lock");
-            self.emit(Event::Notice { detail: format!("the agent's git left {what} behind, removed now") })?;
-        }
-        Ok(())
     }
 
     /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.

@@ -179,7 +179,7 @@ impl Session<'_> {
     fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         self.check_room()?;
         let commit = commit_of(open)?;
-        self.put_protected_back(&commit)?;
+        self.put_protected_back(open.id, &commit)?;
         let folder = self.clear_run_folder(open.id)?;
         let log = folder.join("run.log");
         let root = self.repo.worktree().to_owned();
@@ -279,6 +279,7 @@ impl Session<'_> {
             }
         };
         if !matches!(exit, Err(ExecError::DiskFull { .. })) {
+            self.remove_left_locks(open.id, RUN).await?;
             self.end_watch()?;
         }
         let exit = match exit {
@@ -321,9 +322,14 @@ impl Session<'_> {
     fn measure(&mut self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
         let (source, before) = (&self.contract.metric.source, open.metric_file.as_deref());
         let (summary, mut verdict) = judge_run(run.log, source, self.repo.worktree(), before, exit);
-        if let Some(failure) = self.protected_changed(&commit_of(open)?, "the run")? {
+        let touched = self.protected_touched();
+        if let Some(failure) = self.protected_changed(open.id, &commit_of(open)?, "the run")? {
             verdict.failure = Some(failure);
         }
+        let mut changed = self.changed_meanwhile(&commit_of(open)?)?;
+        changed.extend(touched);
+        changed.sort();
+        changed.dedup();
         let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
@@ -342,7 +348,7 @@ impl Session<'_> {
                 value: None,
             }),
             ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
-            changed: self.changed_meanwhile(&commit_of(open)?)?,
+            changed,
         })
     }
 }

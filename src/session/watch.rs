@@ -12,12 +12,13 @@ use super::error::{SessionError, list};
 use super::learning::HeldMemories;
 use super::open::Session;
 use super::others::{HeldSessions, Others, SESSIONS, is_odd_ref, other_records, tag_of};
+use super::own_folder::OwnFolder;
 use super::reading::readable_refs;
 use super::running::RUN_FILES;
 use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of, cut};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
-use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, STATE_FILES, move_odd_away};
+use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, SESSIONS_FOLDER, STATE_FILES, move_odd_away};
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
@@ -46,6 +47,7 @@ pub(super) struct Watch {
     files: Held,
     /// Git's own files, which are put back only where they are no files any more.
     pub(super) git: Held,
+    own: OwnFolder,
     pub(super) memories: HeldMemories,
     rows: Option<HeldRows>,
     refs: Vec<(String, String)>,
@@ -81,6 +83,7 @@ impl Session<'_> {
             id,
             memories: self.hold_memories(),
             git: git.take_on(self.repo.own_files()),
+            own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
             sessions: HeldSessions::look(&self.repo),
@@ -92,7 +95,8 @@ impl Session<'_> {
 
     /// Puts right what somebody changed meanwhile, and says so. Gives how many rows were taken out of results.tsv.
     pub(super) fn end_watch(&mut self) -> Result<u32, SessionError> {
-        let said = self.put_odd_files_right()?;
+        let mut said = self.put_odd_files_right()?;
+        said.extend(self.undo_link()?);
         self.heal()?;
         for detail in said {
             self.emit(Event::Notice { detail })?;
@@ -105,6 +109,16 @@ impl Session<'_> {
         self.name_changed(&watch)?;
         (self.seen.files, self.seen.git) = (watch.files, watch.git);
         Ok(rows)
+    }
+
+    /// Puts the folder of all sessions back where somebody put a link in its place; gives what is to be said about that.
+    fn undo_link(&mut self) -> Result<Option<String>, SessionError> {
+        let Some(watch) = &self.watch else { return Ok(None) };
+        let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
+        let led = watch.own.put_back().map_err(failed)?;
+        Ok(led.map(|led| {
+            format!("restored {SESSIONS_FOLDER}, replaced while {} was at work; see {}", watch.who, led.display())
+        }))
     }
 
     /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began; gives what is to be

@@ -187,6 +187,27 @@ pub fn copy_beside(path: &Path, content: &[u8], suffix: &str) -> Result<PathBuf,
     Ok(copy)
 }
 
+/// Gives the owner of a folder all rights to it; does nothing to what is no folder.
+pub fn make_writable(folder: &Path) -> io::Result<()> {
+    let meta = fs::symlink_metadata(folder)?;
+    let mode = meta.mode() & 0o7777;
+    if meta.is_dir() && mode & 0o700 != 0o700 {
+        fs::set_permissions(folder, Permissions::from_mode(mode | 0o700))?;
+    }
+    Ok(())
+}
+
+/// Does something to `path`, and once more where the folder that it is in was read-only, with all rights to that folder.
+pub fn in_writable_folder<T>(path: &Path, change: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match change() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            make_writable(folder_of(path))?;
+            change()
+        }
+        changed => changed,
+    }
+}
+
 /// Creates a folder with those above it that are not there, and syncs each folder that got a new one.
 pub(super) fn create_folder(path: &Path) -> Result<(), StateError> {
     let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();

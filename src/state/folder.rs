@@ -16,6 +16,7 @@ use super::durable::{
 };
 use super::journal::PROGRESS;
 use super::lock::{GLANCE, lock_within, share_within};
+use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
 use crate::domain::{Contract, Tag};
 
@@ -28,8 +29,11 @@ const HASH: &str = "hash";
 pub const SESSIONS_FOLDER: &str = ".autoresearch";
 
 /// The files of the state folder.
-pub const STATE_FILES: [&str; 7] =
-    ["contract.json", "task_spec.md", PROGRESS, "untracked.json", FINDINGS, ITERATIONS, DIRECTIONS];
+pub const STATE_FILES: [&str; 8] =
+    ["contract.json", "task_spec.md", PROGRESS, "untracked.json", PROTECTED, FINDINGS, ITERATIONS, DIRECTIONS];
+
+/// The file of the state folder that says what is protected beside what git has.
+pub const PROTECTED: &str = "protected.json";
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
 #[derive(Debug, Clone)]
@@ -58,6 +62,27 @@ impl SessionFolder {
             }
             create_folder(folder)
         })
+    }
+
+    /// Moves aside what is a folder where a file of the session's is to be, and what is none where one of its folders is to be;
+    /// gives where they are now.
+    pub fn move_folders_away(&self) -> Result<Vec<PathBuf>, StateError> {
+        let mut moved = Vec::new();
+        for folder in [self.root.clone(), self.state(), self.logs(), self.runs()] {
+            if folder.is_dir() {
+                continue;
+            }
+            moved.extend(move_no_folder_away(&folder).map_err(failed("move", &folder))?);
+        }
+        let state = STATE_FILES.iter().map(|name| self.state().join(name));
+        let logs = EVENT_LOGS.iter().map(|name| self.logs().join(name));
+        let own = [self.lock_path(), self.root.join("stop.json")];
+        for file in state.chain(logs).chain(own) {
+            if fs::symlink_metadata(&file).is_ok_and(|there| there.is_dir()) {
+                moved.push(move_away(&file).map_err(failed("move", &file))?);
+            }
+        }
+        Ok(moved)
     }
 
     /// The folder itself.

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use serde::{Deserialize, Serialize};
 
 use super::StateError;
 use super::durable::{create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
@@ -19,7 +20,7 @@ const HELD_SIZE: u64 = 4 * 1024 * 1024;
 
 /// What the file system says of a file, which changes whenever somebody writes to it or puts another one in its place. The
 /// time of the last change cannot be set by who owns the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     device: u64,
     inode: u64,

@@ -17,6 +17,7 @@ use crate::domain::{Clock, Contract, Drift, Phase, Record, Tag, count_of};
 use crate::exec;
 use crate::git::{LockOwner, Repo};
 use crate::rules::Tip;
+use crate::session::calling::AGENT;
 use crate::session::error::SessionError;
 use crate::session::heal::rebuilt_journal;
 use crate::session::plan::OWN_FILES;
@@ -52,6 +53,9 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     let held = lock_all(&folders, repo.git_dir())?;
     let mut done = Vec::new();
     locks(&repo, &mut done)?;
+    for facts in patients.all() {
+        agents_locks(&repo, facts, &mut done)?;
+    }
     for facts in patients.meant.iter().chain(&imported) {
         refs(&repo, facts, &mut done)?;
     }
@@ -79,6 +83,23 @@ fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
         repo.clear_own_locks()?;
     }
     done.extend(dead.iter().map(|path| format!("removed {}, which an ar left behind that was killed", path.display())));
+    Ok(())
+}
+
+/// Removes the locks that a killed git of the last agent left behind.
+fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
+    let next = facts.history().next_id();
+    let changed = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    for id in [next, next.saturating_sub(1)] {
+        let job = |kind| exec::job_file(&facts.folder.run(id), AGENT, kind);
+        let Some(since) = changed(job("job")) else { continue };
+        let folders = repo.folders();
+        let left =
+            repo.remove_left_locks(since, changed(job("exit")), |locks| exec::may_be_held(locks, &folders))?.removed;
+        done.extend(
+            left.iter().map(|path| format!("removed {}, left behind by a killed git of the agent", path.display())),
+        );
+    }
     Ok(())
 }
 

@@ -11,3 +11,4 @@ mod processes;
 mod refs;
 mod rows;
 mod runs;
+mod shadows;

@@ -1,0 +1,57 @@
+//! What Python imports in the place of a module.
+
+use std::path::{Path, PathBuf};
+
+/// The modules whose place a path takes: Python looks for a package, then for a compiled module, then for the source, and takes
+/// the source's bytecode where that is there. A link, or a repository of its own, may be a package: `is_opaque` says that it
+/// is one of those, whose content is not looked at. A plain folder takes nothing's place.
+pub fn modules_behind(path: &Path, is_opaque: bool) -> Vec<PathBuf> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let stem = name.split('.').next().unwrap_or(name);
+    let source = |folder: &Path, stem: &str| folder.join(format!("{stem}.py"));
+    let mut modules = Vec::new();
+    if is_bytecode(name) && folder.ends_with("__pycache__") {
+        modules.extend(folder.parent().map(|folder| source(folder, stem)));
+    } else if stem == "__init__" && stem != name {
+        let package = folder.file_name().and_then(|package| package.to_str());
+        modules.extend(folder.parent().zip(package).map(|(above, package)| source(above, package)));
+    }
+    if is_compiled(name) || (is_opaque && stem == name) {
+        modules.push(source(folder, stem));
+    }
+    modules
+}
+
+/// Whether a file's name is that of a compiled module.
+pub fn is_compiled(name: &str) -> bool {
+    [".so", ".pyd"].iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a file's name is that of Python's bytecode.
+pub fn is_bytecode(name: &str) -> bool {
+    name.ends_with(".pyc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_what_python_would_import_first() {
+        let behind = |path: &str, is_opaque| modules_behind(Path::new(path), is_opaque);
+        let modules = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for path in ["prepare/__init__.py", "prepare.so", "prepare.cpython-312-x86_64-linux-gnu.so", "prepare.pyd"] {
+            assert_eq!(behind(path, false), modules(&["prepare.py"]), "{path}");
+        }
+        assert_eq!(behind("lib/__pycache__/eval.cpython-312.pyc", false), modules(&["lib/eval.py"]));
+        assert_eq!(behind("lib/__pycache__/__init__.cpython-312.pyc", false), modules(&["lib/__init__.py"]));
+        assert_eq!(behind("lib/eval/__init__.abi3.so", false), modules(&["lib/eval.py", "lib/eval/__init__.py"]));
+        assert_eq!(behind("prepare", true), modules(&["prepare.py"]));
+        // A folder of data beside the module, a source without more, and bytecode that nobody takes.
+        for path in ["data/train.bin", "prepare", "prepare.py", "prepare.pyc", "prepare/eval.py"] {
+            assert!(behind(path, false).is_empty(), "{path}");
+        }
+        assert!(behind("link.txt", true).is_empty());
+    }
+}

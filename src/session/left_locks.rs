@@ -1,0 +1,56 @@
+//! Locks of git's that an agent's own git left behind when it was killed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::error::{SessionError, list};
+use super::interrupts::Interrupt;
+use super::open::Session;
+use crate::domain::Event;
+use crate::exec;
+
+/// How long a lock is waited for that somebody may hold.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl Session<'_> {
+    /// Removes the locks that git processes of a job of the open experiment left behind, which is over with all its processes:
+    /// they were made while it was at work, and nobody can hold them. One that somebody may hold is waited for.
+    ///
+    /// # Errors
+    ///
+    /// One is still there when the patience is over.
+    pub(super) async fn remove_left_locks(&mut self, id: u32, job: &str) -> Result<(), SessionError> {
+        let started = fs::metadata(exec::job_file(&self.folder.run(id), job, "job")).and_then(|meta| meta.modified());
+        let Ok(started) = started else { return Ok(()) };
+        let (begun, mut removed) = (Instant::now(), Vec::new());
+        let folders = self.repo.folders();
+        loop {
+            let is_held = |locks: &[PathBuf]| exec::may_be_held(locks, &folders);
+            let left = self.repo.remove_left_locks(started, None, is_held)?;
+            removed.extend(left.removed);
+            let Some(lock) = left.held.first() else { break };
+            if begun.elapsed() >= PATIENCE {
+                return Err(self.repo.locked(lock).into());
+            }
+            if matches!(self.asked()?, Interrupt::Now | Interrupt::Detach) {
+                break;
+            }
+            sleep(LOOK).await;
+        }
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let detail = format!("removed locks left behind by a killed git of the {}: {}", job_words(job), list(&removed));
+        self.emit(Event::Notice { detail })
+    }
+}
+
+fn job_words(job: &str) -> &str {
+    if job.starts_with("guard") { "guard" } else { job }
+}

@@ -1,0 +1,63 @@
+//! The folder of all sessions: a link in its place that was not there before is undone.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::state::free_name;
+
+/// What stood at the folder's place, and what was in it.
+#[derive(Debug)]
+pub(super) struct OwnFolder {
+    path: PathBuf,
+    /// Where the link led that stood there: the user may have their sessions elsewhere.
+    link: Option<PathBuf>,
+    names: Vec<OsString>,
+}
+
+impl OwnFolder {
+    /// Looks at it.
+    pub(super) fn look(path: PathBuf) -> OwnFolder {
+        let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+        OwnFolder { link: fs::read_link(&path).ok(), names: entries.map(|entry| entry.file_name()).collect(), path }
+    }
+
+    /// Whether another link, or a file, stands there now.
+    fn is_replaced(&self) -> bool {
+        let now = fs::symlink_metadata(&self.path);
+        now.is_ok_and(|now| !now.is_dir() && (!now.is_symlink() || fs::read_link(&self.path).ok() != self.link))
+    }
+
+    /// Puts back what stood there where somebody put a link or a file in its place, and what was in it as far as it is where a link
+    /// leads; gives where that is, or where the file is now.
+    pub(super) fn put_back(&self) -> io::Result<Option<PathBuf>> {
+        if !self.is_replaced() {
+            return Ok(None);
+        }
+        let led = self.path.canonicalize().ok().filter(|led| *led != self.path);
+        let mut aside = self.path.clone().into_os_string();
+        aside.push(".replaced");
+        let aside = free_name(Path::new(&aside));
+        fs::rename(&self.path, &aside)?;
+        match &self.link {
+            Some(link) => std::os::unix::fs::symlink(link, &self.path)?,
+            None => fs::create_dir(&self.path)?,
+        }
+        // What was moved away with it. What cannot be moved back is made again from what this process holds.
+        for name in self.names.iter().filter(|_| led.is_some()) {
+            let (from, to) = (led.as_ref().unwrap_or(&aside).join(name), self.path.join(name));
+            if fs::symlink_metadata(&to).is_err() && fs::symlink_metadata(&from).is_ok() {
+                let _ = fs::rename(&from, &to);
+            }
+        }
+        if fs::symlink_metadata(&aside)?.is_symlink() {
+            fs::remove_file(&aside)?;
+            return Ok(Some(led.unwrap_or(aside)));
+        }
+        // A file beside the folder would be a part of the change.
+        let kept = free_name(&self.path.join("replaced"));
+        fs::rename(&aside, &kept)?;
+        Ok(Some(kept))
+    }
+}

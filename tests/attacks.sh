@@ -1,0 +1,230 @@
+#!/bin/sh
+# Attacks on sessions, in throw-away repositories: whatever an agent, a run or a user does, each experiment must end with its own
+# number or be refused, and the repository must be whole.
+#
+# usage: tests/attacks.sh AR [GROUP...]     AR is the program under test; all groups without a name
+#
+# Each line of a group is one experiment: the class that it must be recorded with (`-`: it ran, with the number of its own commit),
+# and what the agent does; after `run:` it is what the run does. Prints what broke, and ends with 1 if anything did.
+
+set -u
+[ $# -ge 1 ] || { sed -n 's/^# usage: /usage: /p' "$0"; exit 2; }
+AR=$(cd "$(dirname "$1")" && pwd)/$(basename "$1") || exit 2
+[ -x "$AR" ] || { echo "no program at $AR"; exit 2; }
+shift
+ALL="${*:-evaluator data paths git beside locks files folders processes text}"
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C
+export GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=t@example.com GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=t@example.com
+DIR=$(mktemp -d "${TMPDIR:-/tmp}/ar-attacks-XXXXXX") || exit 2
+trap 'chmod -R u+rwx "$DIR" 2> /dev/null; rm -rf "$DIR"' EXIT
+BROKE=0
+
+broke() { printf 'BROKE %s: %s\n' "$group" "$*"; BROKE=1; }
+
+repository() {
+    mkdir -p "$DIR/$group/repo" && cd "$DIR/$group/repo" || exit 2
+    git init --quiet --initial-branch=main .
+    mkdir src data
+    echo 'the evaluation' > prepare.py
+    echo 2.0 > src/value
+    echo true > src/train.sh
+    printf 'data/\n*.so\n__pycache__/\n' > .gitignore
+    cat > eval.sh <<'END'
+sh src/train.sh
+for cheat in prepare/__init__.py prepare.so __pycache__/prepare.cpython-312.pyc src/vendor/cheat; do
+    [ ! -e $cheat ] || { echo val_bpb: 0.001; exit; }
+done
+[ "$(cat data/train.bin)" = 'the data' ] || { echo val_bpb: 0.001; exit; }
+echo val_bpb: $(cat src/value)
+END
+    git add . && git commit --quiet -m start
+    echo 'the data' > data/train.bin
+}
+
+# A session in which the agent does what the lines of standard input say, one experiment each.
+session() {
+    repository
+    cat > ../attacks
+    cat > ../agent.sh <<'END'
+cat > /dev/null
+line=$(sed -n "${AR_EXPERIMENT}p" ../attacks)
+attack=${line#* }
+case $attack in
+    run:*) printf '%s\n' "${attack#run:}" > src/train.sh;;
+    *) eval "$attack" > /dev/null 2>&1;;
+esac
+mkdir -p src; echo "2.$AR_EXPERIMENT" > src/value
+[ -s "$AR_PROPOSAL" ] || echo "number $AR_EXPERIMENT"
+END
+    count=$(wc -l < ../attacks)
+    "$AR" run --yes --metric val_bpb --cmd 'sh eval.sh' --tag t --protect data --grace 200ms --max-experiments "$count" \
+        --agent 'sh ../agent.sh' "$@" > ../out 2>&1 || broke "ar ended with $?: $(tail -n 3 ../out)"
+    number=0
+    while read -r class attack; do
+        number=$((number + 1))
+        record=$(git for-each-ref --format='%(contents:body)' "refs/autoresearch/t/$(printf %05d $number)")
+        found=$(printf '%s\n' "$record" | sed -n 's/.*"failure":{"class":"\([a-z_]*\)".*/\1/p')
+        raw=$(printf '%s\n' "$record" | sed -n 's/.*"metric":{[^}]*"raw":"\([^"]*\)".*/\1/p')
+        [ "${found:--}" = "$class" ] || broke "$attack: class ${found:--} in the place of $class"
+        [ "$class" != - ] || [ "$raw" = "2.$number" ] || broke "$attack: number '$raw' in the place of 2.$number"
+    done < ../attacks
+    whole
+}
+
+# What must be true of every repository afterwards.
+whole() {
+    git fsck --strict --no-dangling --no-progress > ../fsck 2>&1 || broke "git fsck: $(head -n 3 ../fsck)"
+    [ "$(git symbolic-ref HEAD)" = refs/heads/autoresearch/t ] || broke "HEAD is at $(git symbolic-ref HEAD)"
+    rows=$(tail -n +2 results.tsv | wc -l)
+    records=$(git for-each-ref refs/autoresearch/t --format='%(refname)' | grep -c '/t/[0-9]*$')
+    [ "$rows" -eq "$records" ] || broke "$rows rows of $records records"
+    ! grep -q '	0\.001	' results.tsv || broke 'a forged number is in results.tsv'
+    [ "$(cat prepare.py)" = 'the evaluation' ] && [ "$(cat data/train.bin)" = 'the data' ] || broke 'the evaluator was changed'
+    [ -z "$(git status --porcelain)" ] || broke "left behind: $(git status --porcelain | head -n 3)"
+    for ref in $(git for-each-ref --format='%(refname)' refs/autoresearch/t); do
+        git archive --output ../archive.tar "$ref" || broke "$ref cannot be checked out"
+    done
+    "$AR" doctor t > ../doctor 2>&1 || broke "ar doctor: $(grep -v '^ok' ../doctor | head -n 3)"
+}
+
+# The number past scope and protection.
+evaluator() {
+    session <<'END'
+protected mkdir prepare; echo > prepare/__init__.py
+protected mkdir prepare; echo > prepare/__init__.py; echo '*' > prepare/.gitignore
+protected mkdir prepare; echo > prepare/__init__.py; git init -q prepare
+protected mkdir prepare; echo > prepare/__init__.py; echo /prepare/ >> .gitignore
+protected mkdir -p ../away; echo > ../away/__init__.py; ln -s ../away prepare
+protected git init -q prepare; echo > prepare/__init__.py; git -C prepare add .; git -C prepare commit -qm x; git add prepare
+protected echo > prepare.so
+protected echo easier > prepare.py
+protected rm prepare.py
+- mkdir -p __pycache__; echo > __pycache__/prepare.cpython-312.pyc
+protected run:mkdir prepare; echo > prepare/__init__.py; echo '*' > prepare/.gitignore
+protected run:echo > prepare.so
+protected run:echo easier > prepare.py
+END
+}
+
+data() {
+    session <<'END'
+protected echo easier > data/train.bin
+protected rm data/train.bin
+protected rm -r data
+protected mv data ../data; ln -s ../data data; echo easier > data/train.bin
+protected echo > data/more.bin
+protected run:echo easier > data/train.bin
+END
+}
+
+# What no commit can hold.
+paths() {
+    session --scope 'src/**' <<'END'
+scope git init -q src/vendor; echo > src/vendor/cheat
+scope git init -q src/vendor; echo > src/vendor/cheat; git -C src/vendor add .; git -C src/vendor commit -qm x; git add src/vendor
+scope mkdir -p src/.Git; echo > src/.Git/config
+scope echo > 'src/git~1'
+scope ln -s value src/.gitmodules
+scope echo > sitecustomize.py
+END
+}
+
+# Git commands of the agent.
+git_() {
+    session <<'END'
+- git stash --all
+- git checkout -q main
+- git checkout -q -b other; git branch -qD autoresearch/t
+- git reset -q --hard HEAD~0; git commit -q --allow-empty -m one; git commit -q --allow-empty -m two
+- git repack -qad; git pack-refs --all
+- git update-ref -d refs/autoresearch/t/00000; git update-ref refs/autoresearch/t/00099 main
+- git replace HEAD $(git commit-tree -m x HEAD^{tree})
+- git clean -ffdxq -e data
+END
+}
+
+# The same beside the loop, while a run is going on.
+beside() {
+    session <<'END'
+- run:git repack -qad; git pack-refs --all; git worktree prune; git gc -q --auto
+- run:git branch -qf other; git tag -f x; git update-ref -d refs/autoresearch/t/00000
+- run:git commit -q --allow-empty -m beside
+- run:rm -f results.tsv
+- run:git update-ref refs/autoresearch/t/00005 main
+END
+}
+
+# Locks of a git that was killed.
+locks() {
+    session <<'END'
+- for lock in index HEAD packed-refs config refs/heads/main refs/heads/autoresearch/t; do : > .git/$lock.lock; done
+END
+    grep -q 'removed locks left behind' ../out || broke 'the locks are not named'
+}
+
+files() {
+    session <<'END'
+- rm -rf .autoresearch results.tsv run.log
+- rm -rf .autoresearch/t/state; mkdir -p .autoresearch/t/state/progress.json
+- for file in $AR_STATE_DIR/*; do rm -f $file; mkdir $file; done
+- for file in $AR_STATE_DIR/*; do rm -rf $file; mkfifo $file; done
+- rm results.tsv; mkdir results.tsv
+- sed -i 's/2\.0/0.001/' results.tsv; printf 'abc\t0.001\t0.0\timproved\tx\n' > /dev/null
+- mkfifo $AR_RUN_DIR/run.log; echo 'val_bpb: 0.001' > $AR_RUN_DIR/metrics.log
+- head -c 4000000 /dev/zero > $AR_PROPOSAL
+END
+}
+
+# Folders that are in the way, and the folder of the sessions itself.
+folders() {
+    session <<'END'
+- mkdir -p src/cache/deep; echo > src/cache/deep/x; chmod 555 src/cache/deep src/cache
+- mv .autoresearch ../moved; ln -s ../moved .autoresearch
+- mkdir ../empty; rm -rf .autoresearch; ln -s ../empty .autoresearch
+- rm -rf .autoresearch; echo > .autoresearch
+END
+    [ ! -L .autoresearch ] || broke 'the folder of the sessions is a link'
+    [ -d ../empty ] || broke 'a folder of somebody else is gone'
+}
+
+# Processes that do not want to end. What they would do after the agent's end is the cheat.
+processes() {
+    late='sleep 0.4; echo 0.001 > src/value; echo easier > prepare.py'
+    session <<END
+- (setsid sh -c '(trap "" TERM HUP INT; $late) & exit 0' > /dev/null 2>&1 &); true
+- (setsid setsid sh -c '$late' > /dev/null 2>&1 &); true
+- unshare --user --map-root-user --pid --fork --mount-proc sh -c '($late) & sleep 0.1' > /dev/null 2>&1 &
+- i=0; while [ \$i -lt 200 ]; do sleep 60 & i=\$((i + 1)); done
+- yes | head -c 4000000
+- run:yes | head -c 4000000
+- run:i=0; while [ \$i -lt 100 ]; do sleep 60 & i=\$((i + 1)); done
+END
+    sleep 0.5
+    [ "$(cat prepare.py)" = 'the evaluation' ] || broke 'a process went on'
+}
+
+# Text of others, on pages and terminals.
+text() {
+    session <<'END'
+- printf '{"description": "\\u001b[2J\\u001b]0;x\\u0007 <script>alert(1)</script> =cmd() \\u202e", "direction": "<b>\\u001b[31m"}' > $AR_PROPOSAL
+- printf '{' > $AR_PROPOSAL
+END
+    escape=$(printf '\033')
+    "$AR" report t > ../report 2>&1
+    "$AR" log t >> ../report 2>&1
+    "$AR" show 1 --tag t >> ../report 2>&1
+    ! grep -q "$escape" ../report || broke 'an escape reaches the terminal'
+    "$AR" report t --html ../page.html > /dev/null 2>&1
+    [ ! -e ../page.html ] || ! grep -q '<script>alert' ../page.html || broke 'a script is on the page'
+}
+
+for group in $ALL; do
+    case $group in
+        git) git_;;
+        evaluator|data|paths|beside|locks|files|folders|processes|text) "$group";;
+        *) echo "there is no group $group"; exit 2;;
+    esac
+    cd / || exit 2
+done
+[ $BROKE -eq 0 ] && echo "held: $ALL"
+exit $BROKE
