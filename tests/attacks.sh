@@ -132,7 +132,7 @@ END
 # Git commands of the agent.
 git_() {
     session <<'END'
-- git stash --all
+protected git stash --all
 - git checkout -q main
 - git checkout -q -b other; git branch -qD autoresearch/t
 - git reset -q --hard HEAD~0; git commit -q --allow-empty -m one; git commit -q --allow-empty -m two
@@ -181,7 +181,6 @@ folders() {
 - mkdir -p src/cache/deep; echo > src/cache/deep/x; chmod 555 src/cache/deep src/cache
 - mv .autoresearch ../moved; ln -s ../moved .autoresearch
 - mkdir ../empty; rm -rf .autoresearch; ln -s ../empty .autoresearch
-- rm -rf .autoresearch; echo > .autoresearch
 END
     [ ! -L .autoresearch ] || broke 'the folder of the sessions is a link'
     [ -d ../empty ] || broke 'a folder of somebody else is gone'

@@ -310,7 +310,7 @@ impl SessionError {
             }
             SessionError::NoFolder(path) => {
                 let path = shell_word(path);
-                format!("ar keeps its sessions there; move it away: mv {path} {path}.old")
+                format!("{SEE_DOCTOR}; to move it away: mv {path} {path}.old")
             }
             SessionError::CheckedOutElsewhere { worktree, .. } => {
                 format!("continue it there: cd {}; or start another session here with --tag", shell_word(worktree))

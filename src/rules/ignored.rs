@@ -1,0 +1,44 @@
+//! Ignored files that may feed a number: their changes are in no commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::{IGNORED_CHANGED, IGNORED_INPUTS, Record};
+
+/// The experiments before whose runs ignored files had changed, each with those files: the ones that the command names, by their
+/// stamps, and those that changed while the agent was called.
+pub fn ignored_changes(records: &[Record]) -> Vec<(u32, Vec<String>)> {
+    let mut before: BTreeMap<String, String> = BTreeMap::new();
+    let mut found = Vec::new();
+    for record in records {
+        let inputs: BTreeMap<String, String> = field(record, IGNORED_INPUTS).unwrap_or_default();
+        let mut changed: BTreeSet<String> = field(record, IGNORED_CHANGED).unwrap_or_default();
+        let is_other = |(path, stamp): &(&String, &String)| before.get(*path).is_some_and(|before| before != *stamp);
+        changed.extend(inputs.iter().filter(is_other).map(|(path, _)| path.clone()));
+        if !changed.is_empty() {
+            found.push((record.id, changed.into_iter().collect()));
+        }
+        before.extend(inputs);
+    }
+    found
+}
+
+fn field<T: serde::de::DeserializeOwned>(record: &Record, name: &str) -> Option<T> {
+    serde_json::from_value(record.more.get(name)?.clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn a_file_counts_from_the_run_on_before_which_it_changed() {
+        let run = |id: u32, stamp: &str| record(json!({"id": id, IGNORED_INPUTS: {"data/x.bin": stamp}}));
+        let mut touched = run(3, "b");
+        touched.more.insert(IGNORED_CHANGED.into(), json!([".venv/x.py"]));
+        let found = ignored_changes(&[run(0, "a"), run(1, "a"), run(2, "b"), touched, record(json!({"id": 4}))]);
+        assert_eq!(found, [(2, vec!["data/x.bin".to_owned()]), (3, vec![".venv/x.py".to_owned()])]);
+    }
+}
