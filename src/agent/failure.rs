@@ -54,7 +54,10 @@ pub fn failure_text(record: &Record) -> Option<String> {
                 .into()
         }
         FailureClass::GuardFailed => {
-            format!("Rework the same idea so that the guard passes, {REWORKS} times at most; then leave it.")
+            format!(
+                "Rework the same idea so that the guard passes, {REWORKS} times at most; then leave it. `ar try --rework` \
+                 brings its change back into the working tree."
+            )
         }
         FailureClass::Scope => "Change only files that you may edit.".into(),
         FailureClass::Protected => "Leave protected files as they are; they decide what is measured.".into(),

@@ -70,7 +70,8 @@ fn end_run(repo: Repo, tag: &Tag, id: u32, clock: Clock) -> Result<String, CliEr
     Ok(match tried? {
         Some(Tried::RolledBack) => format!("the run of {name} is ended, and its change is rolled back"),
         Some(Tried::Recorded(_)) => format!("the run of {name} was over by then; it is recorded"),
-        Some(Tried::StillRunning(_)) => format!("the run of {name} goes on"),
+        // No run is brought back here.
+        Some(Tried::StillRunning(_) | Tried::Reworking(_)) => format!("the run of {name} goes on"),
         None => format!(
             "the run of {name} is ended; the disk has no room for what is left to do, and `ar resume {tag}` goes on from \
              there when there is some"

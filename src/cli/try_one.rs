@@ -36,7 +36,11 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let code: Result<_, CliError> = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts)?;
-        let tried = if args.resume { session.try_continue(wait).await } else { session.try_once(proposal, wait).await };
+        let tried = match (args.rework, args.resume) {
+            (true, _) => session.try_again().await,
+            (_, true) => session.try_continue(wait).await,
+            _ => session.try_once(proposal, wait).await,
+        };
         let mut status = None;
         if let Ok(tried) = tried {
             let (history, directive) = (session.history().clone(), session.directive());
@@ -93,6 +97,7 @@ fn code(tried: Tried, history: &History) -> Option<u8> {
         },
         Tried::StillRunning(_) => Some(exit::TRY_RUNNING),
         Tried::RolledBack => Some(exit::INTERRUPTED),
+        Tried::Reworking(_) => None,
     }
 }
 
@@ -114,6 +119,15 @@ fn answer(history: &History, tried: Tried, directive: Directive, limit: Option<u
                 output::json_line(&json!({"version": FORMAT_VERSION, "id": id, "status": "running"}));
             }
         },
+        Tried::Reworking(id) => {
+            let Some(record) = history.get(id) else { return };
+            match format {
+                AnswerFormat::Table => print_reworking(record),
+                AnswerFormat::Json => output::json_line(&json!({
+                    "version": FORMAT_VERSION, "id": id, "status": "rework", "reason": record.reason,
+                })),
+            }
+        }
         Tried::RolledBack => {
             // Without a baseline the opening of the session was taken back.
             output::note(if history.baseline().is_none() {
@@ -136,6 +150,16 @@ fn with_next(record: &Record, history: &History, directive: Directive) -> Value 
         answer["next"]["after_failure"] = words.into();
     }
     answer
+}
+
+/// Says which change is in the working tree again, and what it failed.
+fn print_reworking(record: &Record) {
+    output::line(&format!("experiment {} is back in the working tree: {}", record.id, record.description));
+    output::line(&format!("      {}", record.reason));
+    for line in record.failure.iter().flat_map(|failure| failure.excerpt.lines()) {
+        output::line(&format!("      | {line}"));
+    }
+    output::line("      next: edit it so that the guard passes, then run `ar try`");
 }
 
 fn print_outcome(history: &History, record: &Record, directive: Directive, limit: Option<u32>) {

@@ -30,39 +30,52 @@ pub struct TagObject {
 pub struct PreparedRecord {
     name: FullName,
     id: ObjectId,
+    previous: PreviousValue,
 }
 
 impl Repo {
     /// Writes an annotated tag on `commit` under the new ref `refname`, as the committer. When this returns, object
     /// and ref are on disk. [`GitError::RefExists`] when the ref is there, whatever it names.
     pub fn write_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
-        let (tag, unsynced) = self.prepare_record(refname, commit, message)?;
+        let (tag, unsynced) = self.prepare_record(refname, commit, message, None)?;
         sync::now(unsynced)?;
         self.place_record(tag)
     }
 
     /// Does the first half of [`Repo::write_record`]: writes the tag, and gives what is to be synced before
-    /// [`Repo::place_record`].
+    /// [`Repo::place_record`]. The ref must be a new one, or lead to the object that it `replaces`.
     pub fn prepare_record(
         &self,
         refname: &str,
         commit: &CommitId,
         message: &str,
+        replaces: Option<&str>,
     ) -> Result<(PreparedRecord, Unsynced)> {
         let name = refs::full_name(refname)?;
-        if self.gix.try_find_reference(name.as_ref()).during("reading a ref")?.is_some() {
-            return Err(GitError::RefExists(refname.to_owned()));
-        }
+        let previous = match replaces {
+            Some(old) => PreviousValue::ExistingMustMatch(parse_id(old)?.into()),
+            None if self.gix.try_find_reference(name.as_ref()).during("reading a ref")?.is_some() => {
+                return Err(GitError::RefExists(refname.to_owned()));
+            }
+            None => PreviousValue::MustNotExist,
+        };
         let id = self.write_tag(refname, commit, message)?;
-        Ok((PreparedRecord { name, id }, self.unsynced_objects([id])))
+        Ok((PreparedRecord { name, id, previous }, self.unsynced_objects([id])))
     }
 
     /// Does the second half: makes the ref lead to the tag, which is on the disk.
-    pub fn place_record(&self, PreparedRecord { name, id }: PreparedRecord) -> Result<()> {
+    pub fn place_record(&self, PreparedRecord { name, id, previous }: PreparedRecord) -> Result<()> {
         crash::point("git.tag_written");
         let refname = name.as_bstr().to_string();
-        self.edit_refs([RefEdit::update(name, id, PreviousValue::MustNotExist, "")])?;
+        self.edit_refs([RefEdit::update(name, id, previous, "")])?;
         self.sync_ref(&refname)
+    }
+
+    /// The object that a ref leads to, in hexadecimal; nothing when there is no such ref.
+    pub fn ref_object(&self, refname: &str) -> Result<Option<String>> {
+        let name = refs::full_name(refname)?;
+        let found = self.gix.try_find_reference(name.as_ref()).during("reading a ref")?;
+        Ok(found.and_then(|reference| reference.target().try_id().map(|id| id.to_string())))
     }
 
     /// Writes many records as [`Repo::write_record`] writes one, each as ref, commit and message: all of them, or none.

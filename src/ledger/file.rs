@@ -9,7 +9,7 @@ use super::columns::Columns;
 use super::layout::{Entry, Layout};
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::state::{APPEND_WAIT, open_locked, open_regular, read_at_most};
+use crate::state::{APPEND_WAIT, StateError, open_locked, open_regular, read_at_most, replace_through};
 
 /// How large a ledger may be, in bytes: some hundred thousand rows.
 pub(super) const LARGEST: u64 = 64 << 20;
@@ -104,6 +104,13 @@ pub struct LedgerFile {
     dialect: LedgerDialect,
     /// The columns; absent while the file has no header.
     layout: Option<Layout>,
+}
+
+/// Whether a line is a whole row of a commit.
+fn is_row_of(layout: &Layout, line: &[u8], commit: &CommitId) -> bool {
+    let cells: Vec<&[u8]> = line.strip_suffix(b"\r").unwrap_or(line).split(|&byte| byte == b'\t').collect();
+    let column = layout.columns.commit.unwrap_or_default();
+    cells.len() == layout.header.len() && cells[column] == layout.commit(commit).as_bytes()
 }
 
 impl LedgerFile {
@@ -217,11 +224,37 @@ impl LedgerFile {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let behind = if from > bytes.len() { &bytes[..] } else { &bytes[from..] };
         let complete = behind.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-        let column = layout.columns.commit.unwrap_or_default();
-        Ok(behind[..complete].split(|&byte| byte == b'\n').any(|line| {
-            let cells: Vec<&[u8]> = line.strip_suffix(b"\r").unwrap_or(line).split(|&byte| byte == b'\t').collect();
-            cells.len() == layout.header.len() && cells[column] == layout.commit(commit).as_bytes()
-        }))
+        Ok(behind[..complete].split(|&byte| byte == b'\n').any(|line| is_row_of(&layout, line, commit)))
+    }
+
+    /// Puts a row in the place of the last one of `commit`, or appends it where there is none. It is on disk when this
+    /// returns. Temporary files are in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// See [`append`](Self::append).
+    pub fn replace(&mut self, commit: &CommitId, entry: &Entry<'_>, folder: &Path) -> Result<(), LedgerError> {
+        let mut bytes = Vec::new();
+        if self.path.exists() {
+            let mut file = self.open_locked()?;
+            file.read_to_end(&mut bytes).map_err(|error| self.io("read", error))?;
+            let layout = self.layout_of(&bytes)?;
+            let mut end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+            while let Some(layout) = layout.as_ref().filter(|_| end > 0) {
+                let start = bytes[..end - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+                if is_row_of(layout, &bytes[start..end - 1], commit) {
+                    let text = [&bytes[..start], layout.row(entry).as_bytes(), &bytes[end..]].concat();
+                    // A link stays one, and the file that it leads to is written.
+                    let path = self.path.canonicalize().map_err(|error| self.io("find", error))?;
+                    return replace_through(folder, &path, &text).map_err(|error| match error {
+                        StateError::Io { source, .. } => self.io("write", source),
+                        other => self.io("write", io::Error::other(other)),
+                    });
+                }
+                end = start;
+            }
+        }
+        self.append(entry)
     }
 
     /// Appends a row in one write, and the header before the first one; both are on disk when it returns.

@@ -26,6 +26,11 @@ impl History {
         self.records.push(record);
     }
 
+    /// Takes an experiment out that is measured once more, until it is recorded again.
+    pub fn forget(&mut self, id: u32) {
+        self.records.retain(|known| known.id != id);
+    }
+
     /// The record of experiment `id`.
     pub fn get(&self, id: u32) -> Option<&Record> {
         self.records.binary_search_by_key(&id, |record| record.id).ok().map(|index| &self.records[index])

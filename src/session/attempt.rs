@@ -229,17 +229,20 @@ impl Session<'_> {
     /// Makes the experiment count, its ref first, and settles it.
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
         let look = self.look.take();
-        let (draft, rows_from) = (Some(Box::new(record.clone())), self.ledger.length()?);
+        // The row of one that is replaced may stand anywhere.
+        let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
+        let draft = Some(Box::new(record.clone()));
         let open = OpenExperiment { draft, rows_from, ..open };
         let (reference, message) = self.record_text(&record)?;
-        let (tag, unsynced) = self.repo.prepare_record(&reference, &record.commit, &message)?;
+        let (tag, unsynced) =
+            self.repo.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
         self.unsynced.append(unsynced);
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
         self.repo.place_record(tag)?;
         crash::point("recording.recorded");
         self.history.push(record.clone());
-        self.append_row(&record)?;
+        self.write_row(&open, &record)?;
         self.settle_tree(&record, look.as_ref())?;
         let look = match (look, record.outcome) {
             (Some(look), Outcome::Keep) => Some(look),
@@ -268,13 +271,17 @@ impl Session<'_> {
     pub(super) fn settle(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
         // The row is behind where the file ended when the step was entered; one of the same commit before is another session's.
         if !self.ledger.has_row(&record.commit, open.rows_from)? {
-            self.append_row(record)?;
+            self.write_row(open, record)?;
         }
         self.settle_tree(record, None)
     }
 
-    fn append_row(&mut self, record: &Record) -> Result<(), SessionError> {
-        self.ledger.append(&Entry::of(record))?;
+    /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces.
+    fn write_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
+        match open.versions.last().filter(|_| open.replaces.is_some()) {
+            Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
+            None => self.ledger.append(&Entry::of(record))?,
+        }
         crash::point("settling.row_appended");
         Ok(())
     }
@@ -302,9 +309,13 @@ impl Session<'_> {
             return Ok(());
         }
         self.journal.idle_calls = 0;
-        self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
-        if let Some(turn) = turn_of(record, self.history.best().map(|(_, number)| number.value)) {
-            self.climb(turn);
+        // One that is measured once more has counted before.
+        let has_counted = self.journal.open.as_ref().is_some_and(|open| open.replaces.is_some());
+        if record.outcome == Outcome::Keep || !has_counted {
+            self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
+            if let Some(turn) = turn_of(record, self.history.best().map(|(_, number)| number.value)) {
+                self.climb(turn);
+            }
         }
         if let Some(direction) = &record.direction {
             self.memory.add_direction(direction, record.id)?;

@@ -2,6 +2,7 @@
 
 use super::error::SessionError;
 use super::open::Session;
+use super::try_again::is_being_replaced;
 use crate::domain::{CommitId, Event, Failure, FailureClass};
 use crate::git::Repo;
 use crate::rules::{Forbidden, History, OpenFound, OpenTrouble, judge_open};
@@ -10,11 +11,20 @@ use crate::state::{Journal, OpenExperiment};
 /// What a journal says of the open experiment that cannot be; `tip` is the commit that the next experiment is made on.
 pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, journal: &Journal) -> Option<OpenTrouble> {
     let open = journal.open.as_ref();
+    // The record of an experiment that is measured once more stands until the new one is made.
+    let is_replaced = |open: &OpenExperiment| {
+        let tag = history.baseline().map(|record| &record.tag);
+        tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false))
+    };
+    let replaced = open.filter(|open| is_replaced(open)).map(|open| open.id);
     let found = OpenFound {
         phase: journal.phase,
         open: open.map(|open| (open.id, open.commit.as_ref(), &open.base)),
-        next_id: history.next_id(),
-        recorded: open.and_then(|open| history.get(open.id)).map(|record| &record.commit),
+        next_id: replaced.unwrap_or_else(|| history.next_id()),
+        recorded: open
+            .filter(|_| replaced.is_none())
+            .and_then(|open| history.get(open.id))
+            .map(|record| &record.commit),
         tip,
     };
     let is_on = |commit: &CommitId, base: &CommitId| {

@@ -137,6 +137,14 @@ pub enum SessionError {
     NothingToTry,
     #[error("the direction \"{direction}\" was tried before, and a new one is wanted; tried: {}", cut(tried).join(", "))]
     RepeatedDirection { direction: String, tried: Vec<String> },
+    #[error("no change to bring back: the last experiment did not fail a guard")]
+    NothingToRework,
+    #[error("experiment {id} was already reworked {limit} times")]
+    ReworkedOften { id: u32, limit: u32 },
+    #[error("cannot bring a change back: the working tree has changes: {}", list(.0))]
+    DirtyBeforeRework(Vec<PathBuf>),
+    #[error("nothing to try: the working tree is the same as an earlier version of experiment {0}")]
+    SameVersion(u32),
     #[error("a new direction is wanted, and this change names none")]
     UnnamedDirection,
     #[error("experiment {0} of this session is still open")]
@@ -400,6 +408,12 @@ impl SessionError {
             SessionError::RepeatedDirection { .. } => {
                 "nothing was recorded; name another with --direction, or call it again as it is to try this one".into()
             }
+            SessionError::NothingToRework => "run `ar log` to see what became of each experiment".into(),
+            SessionError::ReworkedOften { .. } => "try an idea that does not break the guard".into(),
+            SessionError::DirtyBeforeRework(_) => {
+                "run `ar try` to measure them, or `git stash` to set them aside".into()
+            }
+            SessionError::SameVersion(_) => "edit a file so that the guard passes, then run `ar try` again".into(),
             SessionError::UnnamedDirection => {
                 "nothing was recorded; run `ar try` again with --direction NAME, or as it is to try it without a name"
                     .into()

@@ -55,6 +55,7 @@ mod stop;
 mod surroundings;
 mod terms;
 mod times;
+mod try_again;
 mod try_one;
 mod untracked;
 mod watch;

@@ -21,6 +21,7 @@ use super::protected::{Protected, forget_copies};
 use super::reading::read_history;
 use super::surroundings::Tools;
 use super::times::Times;
+use super::try_again::is_being_replaced;
 use super::untracked::untracked_path;
 use super::watch::{Seen, Watch};
 use crate::agent::{Memories, task_spec};
@@ -113,7 +114,7 @@ impl<'a> Session<'a> {
         let lock = folder.lock(repo.git_dir())?;
         crash::point("open.locked");
         folder.drop_old_stop_request(&lock);
-        let history = read_history(&repo, &contract.tag)?;
+        let mut history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
         remove_left_over(&state)?;
         if !continued {
@@ -124,6 +125,11 @@ impl<'a> Session<'a> {
             let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
             if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
                 return Err(SessionError::Contradiction(trouble_text(trouble)));
+            }
+            if let Some(open) = &journal.open
+                && is_being_replaced(&repo, &contract.tag, open)?
+            {
+                history.forget(open.id);
             }
             // Each experiment took a call.
             journal.iteration = journal.iteration.max(history.experiments());

@@ -161,7 +161,7 @@ impl Session<'_> {
 
 /// Adds what the agent said with a later version to what it said with the first: lists grow by what is new, and of the rest
 /// the last word counts.
-fn add_said(said: &mut Map<String, Value>, more: Map<String, Value>) {
+pub(super) fn add_said(said: &mut Map<String, Value>, more: Map<String, Value>) {
     for (name, value) in more {
         match (said.get_mut(&name), value) {
             (Some(Value::Array(known)), Value::Array(new)) => {

@@ -23,6 +23,8 @@ pub enum Tried {
     StillRunning(u32),
     /// It was interrupted and rolled back.
     RolledBack,
+    /// The change of this experiment is in the working tree again.
+    Reworking(u32),
 }
 
 impl Session<'_> {
@@ -49,12 +51,18 @@ impl Session<'_> {
         self.end_unseen().await?;
         if let Some(limit) = self.contract.max_experiments
             && self.history.experiments() >= limit
+            && self.reworked().is_none()
         {
             return self.or_take_back(Err(SessionError::AtCap(limit)));
         }
         let attempted = if self.history.baseline().is_some() {
-            self.refuse_direction(&proposal)?;
-            let open = self.commit_working_tree(proposal)?;
+            let open = match self.reworked() {
+                Some(record) => self.commit_version(record, proposal)?,
+                None => {
+                    self.refuse_direction(&proposal)?;
+                    self.commit_working_tree(proposal)?
+                }
+            };
             self.finish_attempt(open, deadline).await?
         } else {
             let first = match self.set_aside(proposal) {
@@ -127,7 +135,7 @@ impl Session<'_> {
 
     /// Notes that nobody is at work any more when a call has failed, and says of an experiment that a full disk left open
     /// that it can be continued.
-    fn or_stopped(&mut self, tried: Result<Tried, SessionError>) -> Result<Tried, SessionError> {
+    pub(super) fn or_stopped(&mut self, tried: Result<Tried, SessionError>) -> Result<Tried, SessionError> {
         tried.map_err(|error| {
             if self.taken_back {
                 return error;

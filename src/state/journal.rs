@@ -68,6 +68,9 @@ pub struct OpenExperiment {
     /// Why what the agent said, or a part of it, was ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
+    /// The object of the record that this version of the experiment is to replace, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<String>,
     /// The versions of its change that were run and reworked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Version>,
@@ -98,6 +101,7 @@ impl OpenExperiment {
             fingerprint: None,
             proposal: Map::new(),
             proposal_error: None,
+            replaces: None,
             versions: Vec::new(),
             draft: None,
             more: Map::new(),
@@ -174,6 +178,9 @@ pub struct Journal {
     /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
     #[serde(default)]
     pub refused_direction_of: Option<u32>,
+    /// The commit of the experiment whose change `ar try --rework` has brought back into the working tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rework: Option<CommitId>,
     /// What the next call of the agent is told about the last one.
     #[serde(default)]
     pub last_call: LastCall,
@@ -221,6 +228,7 @@ impl Journal {
             stops_for_flag: false,
             idle_calls: 0,
             refused_direction_of: None,
+            rework: None,
             last_call: LastCall::default(),
             outage: None,
             summed_up: 0,

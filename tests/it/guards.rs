@@ -241,7 +241,8 @@ fn who_drives_by_itself_is_told_what_the_guard_said() {
         "   0  discard  one: val_bpb 0.0 is better than 0.0 of experiment 0 by 0.0 (00 %), but the guard `sh guard.sh` failed \
          (exit 0 after 0.0 s) [guard_failed]\n      | 0 tests fail\n      to beat: val_bpb 0.0 of experiment 0\n      the \
          working tree is back at the best one; edit and `ar try` again, `ar show 0` has this one\n      next: Rework the same \
-         idea so that the guard passes, 0 times at most; then leave it.\n"
+         idea so that the guard passes, 0 times at most; then leave it. `ar try --rework` brings its change back into the \
+         working tree.\n"
     );
     let brief = ar(&repo, ["brief"]).ok().stdout;
     assert!(brief.contains("Rework the same idea so that the guard passes, 2 times at most"), "{brief}");

@@ -2,6 +2,9 @@
 
 use std::process::Stdio;
 
+use serde_json::Value;
+
+use crate::guards;
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command};
 
@@ -145,4 +148,105 @@ fn a_try_that_does_not_wait_is_continued_and_measured_once() {
     let runs = std::fs::read_to_string(repo.outside().join("runs")).unwrap();
     assert_eq!(runs.lines().count(), 3, "baseline, first and slow, once each");
     ar(&repo, ["try", "--continue"]).exits(1);
+}
+
+/// A repository whose first change failed its guard under `ar try`.
+fn failed_guard() -> TestRepo {
+    let repo = guards::repo();
+    let terms = ["--metric", "val_bpb", "--cmd", "sh eval.sh", "--guard", "sh guard.sh", "--tag", "t"];
+    repo.write("src/value", "echo val_bpb: 1.5\n");
+    repo.write("src/new", "new\n");
+    repo.git(["add", "src/new"]);
+    repo.write("src/check", "echo bad; exit 3\n");
+    let called = ar(&repo, ["try", "-m", "an idea", "--direction", "ideas"].iter().chain(&terms)).ok();
+    assert!(called.stdout.contains("`ar try --rework` brings its change back into the working tree"), "{called:#?}");
+    assert!(!repo.exists("src/new"));
+    repo
+}
+
+fn rows(repo: &TestRepo) -> Vec<String> {
+    repo.read("results.tsv").lines().skip(2).map(|row| row.split_once('\t').unwrap().1.to_owned()).collect()
+}
+
+#[test]
+fn a_change_that_failed_a_guard_is_worked_on_again_as_the_same_experiment() {
+    let repo = failed_guard();
+    let first = guards::record(&repo, 1);
+    let called = ar(&repo, ["try", "--rework"]).ok();
+    assert!(called.stdout.starts_with("experiment 1 is back in the working tree: an idea\n"), "{called:#?}");
+    assert!(called.stdout.contains("| bad") && called.stdout.contains("then run `ar try`"), "{called:#?}");
+    assert_eq!((repo.read("src/new"), repo.read("src/value")), ("new\n".into(), "echo val_bpb: 1.5\n".into()));
+    let refused = ar(&repo, ["try"]).exits(1);
+    assert!(refused.stderr.contains("the same as an earlier version of experiment 1"), "{refused:#?}");
+
+    repo.write("src/check", "echo still bad; exit 4\n");
+    ar(&repo, ["try"]).ok();
+    let second = guards::record(&repo, 1);
+    assert_eq!((&second["outcome"], &second["description"]), (&"discard".into(), &"an idea".into()));
+    assert_eq!(rows(&repo).len(), 1, "its row is replaced: {:?}", rows(&repo));
+    ar(&repo, ["try", "--rework"]).ok();
+    repo.write("src/check", "echo well\n");
+    let called = ar(&repo, ["try", "-m", "an idea that passes", "--format", "json"]).ok();
+    assert_eq!((&called.json()["id"], &called.json()["outcome"]), (&1.into(), &"keep".into()), "{called:#?}");
+    let record = guards::record(&repo, 1);
+    assert_eq!((&record["direction"], record["runs"].as_array().map(Vec::len)), (&"ideas".into(), Some(3)));
+    let versions = record["versions"].as_array().unwrap();
+    assert_eq!(
+        (versions.len(), &versions[0]["commit"], &versions[1]["commit"]),
+        (2, &first["commit"], &second["commit"])
+    );
+    for version in versions {
+        let tree = |name: &Value| repo.git(["rev-parse", &format!("{}^{{tree}}", name.as_str().unwrap())]);
+        assert_eq!(tree(&version["saved"]), tree(&version["commit"]));
+    }
+    let row = &rows(&repo)[0];
+    assert!(row.starts_with("1.5\t") && row.ends_with("\timproved\tan idea that passes"), "{row}");
+    assert_eq!(rows(&repo).len(), 1);
+    assert_eq!((repo.head(), repo.status()), (record["commit"].as_str().unwrap().to_owned(), String::new()));
+    assert!(repo.exists(".autoresearch/t/runs/00001/run.1.log"));
+    ar(&repo, ["doctor"]).ok();
+    let refused = ar(&repo, ["try", "--rework"]).exits(1);
+    assert!(refused.stderr.contains("the last experiment did not fail a guard"), "{refused:#?}");
+}
+
+#[test]
+fn a_rework_needs_a_clean_working_tree_and_ends_after_two() {
+    let repo = failed_guard();
+    repo.write("src/value", "echo val_bpb: 9\n");
+    let refused = ar(&repo, ["try", "--rework"]).exits(1);
+    assert!(refused.stderr.contains("the working tree has changes: src/value"), "{refused:#?}");
+    repo.git(["checkout", "--quiet", "src/value"]);
+    for version in 2..=3 {
+        ar(&repo, ["try", "--rework"]).ok();
+        repo.write("src/check", format!("echo bad {version}; exit 3\n"));
+        ar(&repo, ["try"]).ok();
+    }
+    let refused = ar(&repo, ["try", "--rework"]).exits(1);
+    assert!(refused.stderr.contains("experiment 1 was already reworked 2 times"), "{refused:#?}");
+    assert_eq!((rows(&repo).len(), guards::record(&repo, 1)["versions"].as_array().map(Vec::len)), (1, Some(2)));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_rework_that_is_killed_is_continued_and_loses_and_repeats_nothing() {
+    for point in
+        ["rework.version_saved", "running.entered", "recording.entered", "recording.recorded", "settling.row_appended"]
+    {
+        let repo = failed_guard();
+        ar(&repo, ["try", "--rework"]).ok();
+        repo.write("src/check", "echo well\n");
+        let mut killed = ar_command(&repo, &repo.path(), ["try"]);
+        killed.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:1"));
+        assert_eq!(Called::from(killed.output().unwrap()).code, None, "{point}");
+        let is_open = point != "rework.version_saved";
+        ar(&repo, ["try", "--continue"].into_iter().take(if is_open { 2 } else { 1 })).ok();
+        let record = guards::record(&repo, 1);
+        assert_eq!(
+            (&record["outcome"], record["versions"].as_array().map(Vec::len)),
+            (&"keep".into(), Some(1)),
+            "{point}: {record}"
+        );
+        assert_eq!((rows(&repo).len(), repo.head()), (1, record["commit"].as_str().unwrap().to_owned()), "{point}");
+        ar(&repo, ["doctor"]).ok();
+    }
 }

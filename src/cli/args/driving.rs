@@ -59,6 +59,9 @@ pub(in crate::cli) struct TryArgs {
     /// Keep waiting for the current run
     #[arg(long = "continue", conflicts_with = "message")]
     pub(in crate::cli) resume: bool,
+    /// Bring the last change, which failed a guard, back into the working tree; the next `ar try` is its next version
+    #[arg(long, conflicts_with_all = ["message", "direction", "proposal", "resume", "wait"])]
+    pub(in crate::cli) rework: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: AnswerFormat,
