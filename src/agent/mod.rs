@@ -2,6 +2,7 @@
 //!
 //! An agent is any program that edits files. Nothing here touches git or decides on a result.
 
+mod answer;
 mod directive;
 mod failure;
 mod launch;
@@ -11,6 +12,7 @@ mod prompt;
 mod proposal;
 mod stall;
 
+pub use answer::{Answer, read_answer};
 pub use directive::{AskedAgain, directive_text};
 pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use launch::{Call, variables};

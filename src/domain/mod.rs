@@ -32,6 +32,7 @@ mod stall;
 mod tag;
 mod text;
 mod unparsed;
+mod usage;
 
 pub use alert::{Alert, AlertKind};
 pub use clock::{Clock, ago_text, moment_text};
@@ -56,7 +57,7 @@ pub use metrics::Metrics;
 pub use name::{ExperimentName, ExperimentNameError, FEWEST_DIGITS, Which};
 pub use nearest::nearest;
 pub use note::Note;
-pub use outage::{Outage, OutageKind};
+pub use outage::{Outage, OutageKind, Refusal};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use piece::Piece;
@@ -72,3 +73,4 @@ pub use text::{
     shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };
 pub use unparsed::Unparsed;
+pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};

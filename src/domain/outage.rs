@@ -70,3 +70,21 @@ pub struct Outage {
     /// When it is over, where the agent names that; never in the past when it was read.
     pub until: Option<Timestamp>,
 }
+
+/// What an agent says that kept it from its work, in its machine-readable answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its words.
+    pub said: String,
+    /// The status of HTTP that its service answered with, where it names that.
+    pub status: Option<u16>,
+    /// When a limit is lifted, where it names that beside its words.
+    pub until: Option<Timestamp>,
+}
+
+impl Refusal {
+    /// A refusal of which only the words are known.
+    pub fn saying(said: String) -> Refusal {
+        Refusal { said, status: None, until: None }
+    }
+}

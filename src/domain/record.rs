@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Direction, Environment, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag, Unparsed, Version,
+    Direction, Environment, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag, Tokens, Unparsed,
+    Usage, Version,
 };
 
 /// The version of the on-disk formats that this program writes.
@@ -133,6 +134,31 @@ pub struct AgentCall {
     pub command: String,
     /// How long it worked, in seconds.
     pub seconds: f64,
+    /// The model that it used, where it reports that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its tokens, where it reports them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+    /// What they cost, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+}
+
+impl AgentCall {
+    /// A call that took so long and used so much.
+    pub fn new(command: String, seconds: f64, usage: Usage) -> AgentCall {
+        let Usage { model, tokens, cost } = usage;
+        AgentCall { command, seconds, model, tokens, cost }
+    }
+
+    /// The same with another call for the same change.
+    #[must_use]
+    pub fn with(self, seconds: f64, more: Usage) -> AgentCall {
+        let mut usage = Usage { model: self.model, tokens: self.tokens, cost: self.cost };
+        usage.add(more);
+        AgentCall::new(self.command, self.seconds + seconds, usage)
+    }
 }
 
 /// One numbered attempt, complete.

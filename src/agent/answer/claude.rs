@@ -1,0 +1,141 @@
+//! The answer of claude: `--output-format stream-json --verbose`, and `json`, which is its last line alone.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::Answer;
+use crate::domain::{Refusal, Tokens, Usage};
+
+/// How claude calls the model of messages that it wrote itself.
+const SYNTHETIC: &str = "<synthetic>";
+
+/// A line; those of other kinds hold nothing that is looked for.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line {
+    System {
+        subtype: String,
+        model: Option<String>,
+    },
+    Assistant {
+        message: Message,
+    },
+    User {
+        #[serde(rename = "session_id")]
+        _session: String,
+    },
+    RateLimitEvent {
+        rate_limit_info: Limit,
+    },
+    Result(Box<Outcome>),
+}
+
+#[derive(Deserialize)]
+struct Message {
+    id: Option<String>,
+    model: Option<String>,
+    usage: Option<Counts>,
+}
+
+#[derive(Deserialize)]
+struct Limit {
+    status: String,
+    #[serde(rename = "resetsAt")]
+    resets_at: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    /// `success`, or what ended it; also a refusal of the service is a `success`, with `is_error`.
+    subtype: String,
+    is_error: bool,
+    api_error_status: Option<u16>,
+    result: Option<String>,
+    #[serde(default)]
+    errors: Vec<String>,
+    total_cost_usd: Option<f64>,
+    usage: Option<Counts>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Counts {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl Counts {
+    fn tokens(&self) -> Tokens {
+        let cached = self.cache_read_input_tokens.unwrap_or(0);
+        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        let input = self.input_tokens.unwrap_or(0).saturating_add(written).saturating_add(cached);
+        Tokens { input, output: self.output_tokens.unwrap_or(0), cached }
+    }
+}
+
+/// What a stream has said of a call that it has not summed up yet.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// The newest message, and what it used: each of its lines says that anew.
+    message: Option<String>,
+    newest: Usage,
+    /// What the messages before it used.
+    before: Usage,
+    /// When the limit ends that keeps it from its work.
+    until: Option<Timestamp>,
+}
+
+impl Stream {
+    /// Takes a line; whether it is one of claude's.
+    pub(super) fn take_line(&mut self, line: &[u8], answer: &mut Answer) -> bool {
+        match serde_json::from_slice(line) {
+            Ok(Line::System { subtype, model }) => {
+                if subtype == "init" {
+                    answer.usage.model = model.or(answer.usage.model.take());
+                }
+            }
+            Ok(Line::Assistant { message }) => self.take_message(message, answer),
+            Ok(Line::User { .. }) => {}
+            Ok(Line::RateLimitEvent { rate_limit_info: limit }) => {
+                let resets_at = limit.resets_at.filter(|_| limit.status == "rejected");
+                self.until = resets_at.and_then(|seconds| Timestamp::from_second(seconds).ok());
+            }
+            Ok(Line::Result(outcome)) => self.take_outcome(*outcome, answer),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    fn take_message(&mut self, message: Message, answer: &mut Answer) {
+        if message.id.is_none() || message.id != self.message {
+            self.before.add(std::mem::take(&mut self.newest));
+            self.message = message.id;
+        }
+        self.newest.tokens = message.usage.map(|usage| usage.tokens()).or(self.newest.tokens);
+        let model = message.model.filter(|model| model != SYNTHETIC);
+        answer.usage.model = answer.usage.model.take().or(model);
+    }
+
+    fn take_outcome(&mut self, outcome: Outcome, answer: &mut Answer) {
+        let tokens = outcome.usage.map(|usage| usage.tokens());
+        answer.usage.add(Usage { tokens, cost: outcome.total_cost_usd, ..Usage::default() });
+        let until = self.until.take();
+        *self = Stream::default();
+        let said = outcome.result.into_iter().chain(outcome.errors).find(|text| !text.trim().is_empty());
+        if outcome.is_error {
+            let said = said.unwrap_or(outcome.subtype);
+            answer.refusal = Some(Refusal { said, status: outcome.api_error_status, until });
+        } else {
+            answer.refusal = None;
+            answer.text = said;
+        }
+    }
+
+    /// Adds what a call used that was ended before it summed that up.
+    pub(super) fn finish(&mut self, answer: &mut Answer) {
+        self.before.add(std::mem::take(&mut self.newest));
+        answer.usage.add(std::mem::take(&mut self.before));
+    }
+}

@@ -1,0 +1,154 @@
+//! The answer of gemini: `--output-format stream-json`, and `json`, one document over several lines.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Answer;
+use crate::domain::{Refusal, Tokens, Usage};
+
+/// How many bytes of its final words are kept; they come in pieces.
+const LONGEST_TEXT: usize = 64 << 10;
+
+/// A line of the stream.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line {
+    Init {
+        model: Option<String>,
+    },
+    Message {
+        role: String,
+        #[serde(default)]
+        content: String,
+        #[serde(default)]
+        delta: bool,
+    },
+    ToolUse {
+        #[serde(rename = "tool_id")]
+        _tool: String,
+    },
+    ToolResult {
+        #[serde(rename = "tool_id")]
+        _tool: String,
+    },
+    Error {
+        severity: String,
+        message: String,
+    },
+    Result {
+        status: String,
+        error: Option<Failure>,
+        stats: Option<Stats>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    message: String,
+    code: Option<serde_json::Value>,
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        let status = failure.code.and_then(|code| u16::try_from(code.as_u64()?).ok());
+        Refusal { status, ..Refusal::saying(failure.message) }
+    }
+}
+
+#[derive(Deserialize)]
+struct Stats {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+    #[serde(default)]
+    cached: u64,
+    #[serde(default)]
+    models: BTreeMap<String, ModelStats>,
+}
+
+#[derive(Deserialize)]
+struct ModelStats {
+    #[serde(default)]
+    total_tokens: u64,
+}
+
+/// Takes a line; whether it is one of gemini's stream.
+pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
+    let Ok(line) = serde_json::from_slice(line) else { return false };
+    match line {
+        Line::Init { model } => answer.usage.model = model,
+        Line::Message { role, content, delta } => {
+            if role == "assistant" {
+                let text = answer.text.take().filter(|text| delta && text.len() < LONGEST_TEXT);
+                answer.text = Some(text.unwrap_or_default() + &content);
+            }
+        }
+        // What it says next is said anew.
+        Line::ToolUse { .. } => answer.text = None,
+        Line::ToolResult { .. } => {}
+        Line::Error { severity, message } => {
+            if severity == "error" {
+                answer.refusal = Some(Refusal::saying(message));
+            }
+        }
+        Line::Result { status, error, stats } => {
+            match error {
+                Some(failure) => answer.refusal = Some(failure.into()),
+                None if status == "success" => answer.refusal = None,
+                None => {}
+            }
+            if let Some(Stats { input_tokens, output_tokens, cached, models }) = stats {
+                let tokens = Tokens { input: input_tokens, output: output_tokens, cached };
+                // Where it chooses a model by itself, only this says which.
+                let most = models.into_iter().max_by_key(|(_, model)| model.total_tokens);
+                answer.usage.add(Usage { model: most.map(|(name, _)| name), tokens: Some(tokens), cost: None });
+            }
+        }
+    }
+    true
+}
+
+/// The document that `json` prints, on standard error where it failed.
+#[derive(Deserialize)]
+struct Document {
+    response: Option<String>,
+    stats: Option<DocumentStats>,
+    error: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct DocumentStats {
+    models: BTreeMap<String, DocumentModel>,
+}
+
+#[derive(Deserialize)]
+struct DocumentModel {
+    tokens: Counts,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Counts {
+    prompt: u64,
+    candidates: u64,
+    thoughts: u64,
+    cached: u64,
+}
+
+/// Takes a document over several lines; whether it is gemini's.
+pub(super) fn take_document(bytes: &[u8], answer: &mut Answer) -> bool {
+    let Ok(Document { response, stats, error }) = serde_json::from_slice(bytes) else { return false };
+    if response.is_none() && stats.is_none() && error.is_none() {
+        return false;
+    }
+    for (model, DocumentModel { tokens }) in stats.into_iter().flat_map(|stats| stats.models) {
+        let output = tokens.candidates.saturating_add(tokens.thoughts);
+        let tokens = Tokens { input: tokens.prompt, output, cached: tokens.cached };
+        answer.usage.add(Usage { model: Some(model), tokens: Some(tokens), cost: None });
+    }
+    answer.refusal = error.map(Refusal::from);
+    answer.text = response.or(answer.text.take());
+    true
+}

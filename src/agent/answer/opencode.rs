@@ -1,0 +1,92 @@
+//! The answer of opencode: `run --format json`.
+
+use serde::Deserialize;
+
+use super::Answer;
+use crate::domain::{Refusal, Tokens, Usage};
+
+/// A line.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    event: Event,
+    #[serde(rename = "sessionID")]
+    _session: String,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Event {
+    StepStart {},
+    StepFinish { part: Step },
+    Text { part: Text },
+    ToolUse {},
+    Reasoning {},
+    Error { error: Failure },
+    Done {},
+}
+
+#[derive(Deserialize)]
+struct Text {
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    tokens: Option<Counts>,
+    cost: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Counts {
+    input: u64,
+    output: u64,
+    reasoning: u64,
+    cache: Cache,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Cache {
+    read: u64,
+    write: u64,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    data: Data,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Data {
+    message: Option<String>,
+    status_code: Option<u16>,
+}
+
+/// Takes a line; whether it is one of opencode's.
+pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
+    let Ok(Line { event, .. }) = serde_json::from_slice(line) else { return false };
+    match event {
+        Event::StepStart {} | Event::ToolUse {} | Event::Reasoning {} | Event::Done {} => {}
+        Event::Text { part } => answer.text = Some(part.text),
+        Event::StepFinish { part: Step { tokens, cost } } => {
+            answer.refusal = None;
+            let tokens = tokens.map(|Counts { input, output, reasoning, cache: Cache { read, write } }| Tokens {
+                input: input.saturating_add(read).saturating_add(write),
+                output: output.saturating_add(reasoning),
+                cached: read,
+            });
+            answer.usage.add(Usage { model: None, tokens, cost });
+        }
+        Event::Error { error: Failure { name, data } } => {
+            let said = data.message.filter(|message| !message.is_empty()).unwrap_or(name);
+            answer.refusal = Some(Refusal { status: data.status_code, ..Refusal::saying(said) });
+        }
+    }
+    true
+}

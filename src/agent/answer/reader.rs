@@ -1,0 +1,132 @@
+//! Reading the output of an agent line by line.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::{aider, claude, codex, gemini, opencode};
+use crate::domain::{Refusal, Usage};
+use crate::measure::plain_text;
+use crate::state::open_regular;
+
+/// The longest line, and the longest JSON document over several lines, that is understood, in bytes.
+const LONGEST: usize = 4 << 20;
+
+/// How many of the last lines that belong to no stream are kept, and how many bytes of each.
+const PLAIN_LINES: usize = 50;
+const PLAIN_LINE: usize = 4096;
+
+/// How much is read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// What an agent answered.
+#[derive(Debug, Default, PartialEq)]
+pub struct Answer {
+    /// What kept it from its work, where its answer ends with that.
+    pub refusal: Option<Refusal>,
+    /// What it used.
+    pub usage: Usage,
+    /// Its final words.
+    pub text: Option<String>,
+    /// The last lines of its output that belong to no stream, and its final words; absent where the output is no
+    /// machine-readable stream.
+    pub words: Option<String>,
+}
+
+/// Reads the answer out of what stands in `log` from byte `from` on; an empty one where the log cannot be read.
+pub fn read_answer(log: &Path, from: u64) -> Answer {
+    let mut reader = Reader::default();
+    let Ok(mut file) = open_regular(log) else { return reader.finish() };
+    if file.seek(SeekFrom::Start(from)).is_err() {
+        return reader.finish();
+    }
+    let mut chunk = vec![0; CHUNK];
+    while let Ok(count @ 1..) = file.read(&mut chunk) {
+        reader.push(&chunk[..count]);
+    }
+    reader.finish()
+}
+
+/// Takes output in any pieces and makes an answer of it, in bounded memory.
+#[derive(Default)]
+struct Reader {
+    line: Vec<u8>,
+    /// A JSON document over several lines that has begun.
+    document: Option<Vec<u8>>,
+    plain: VecDeque<Vec<u8>>,
+    is_stream: bool,
+    claude: claude::Stream,
+    aider: aider::Lines,
+    answer: Answer,
+}
+
+impl Reader {
+    fn push(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            self.keep(&bytes[..end]);
+            let line = std::mem::take(&mut self.line);
+            self.take_line(&line);
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes);
+    }
+
+    /// Adds to the current line what there is room for.
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = (LONGEST + 1).saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn finish(mut self) -> Answer {
+        let line = std::mem::take(&mut self.line);
+        self.take_line(&line);
+        self.claude.finish(&mut self.answer);
+        self.aider.finish(&mut self.answer);
+        if self.is_stream {
+            let lines: Vec<u8> = self.plain.into_iter().flat_map(|line| [line, b"\n".to_vec()]).flatten().collect();
+            self.answer.words = Some(plain_text(&lines) + self.answer.text.as_deref().unwrap_or_default());
+        }
+        self.answer
+    }
+
+    fn take_line(&mut self, line: &[u8]) {
+        if line.len() > LONGEST {
+            return;
+        }
+        if let Some(document) = &mut self.document {
+            document.extend_from_slice(line);
+            if document.len() > LONGEST {
+                self.document = None;
+            } else if line.trim_ascii_end() == b"}" {
+                let document = self.document.take().unwrap_or_default();
+                self.is_stream |= gemini::take_document(&document, &mut self.answer);
+            }
+        }
+        match line.trim_ascii() {
+            b"" => {}
+            b"{" => self.document = Some(b"{".to_vec()),
+            json if json.starts_with(b"{") && self.take_json(json) => self.is_stream = true,
+            plain => {
+                self.aider.take_line(&plain_text(&plain[..plain.len().min(PLAIN_LINE)]), &mut self.answer);
+                if self.plain.len() == PLAIN_LINES {
+                    self.plain.pop_front();
+                }
+                self.plain.push_back(plain[..plain.len().min(PLAIN_LINE)].to_vec());
+            }
+        }
+    }
+
+    /// Takes a line that holds a JSON object; whether it is of a form that is known.
+    fn take_json(&mut self, line: &[u8]) -> bool {
+        let answer = &mut self.answer;
+        // An error of codex is a message alone; what else has one, has more.
+        self.claude.take_line(line, answer)
+            || gemini::take_line(line, answer)
+            || opencode::take_line(line, answer)
+            || codex::take_line(line, answer)
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;
