@@ -4,14 +4,23 @@
 //! `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th line of that name kills itself with
 //! SIGKILL. In a shim all names begin with `shim.`.
 
+#[cfg(not(debug_assertions))]
+use std::time::Duration;
+
 #[cfg(debug_assertions)]
 pub use armed::POINTS;
 #[cfg(debug_assertions)]
-pub(crate) use armed::{in_shim, point};
+pub(crate) use armed::{in_shim, pace, point};
 
 /// Names a moment between two steps.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn point(_name: &str) {}
+
+/// How long to wait where the program would wait for so long between calls that change nothing.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn pace(pause: Duration) -> Duration {
+    pause
+}
 
 /// Says that this process is a shim.
 #[cfg(not(debug_assertions))]
@@ -24,6 +33,7 @@ mod armed {
     use std::io::{self, Seek, Write};
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     use rustix::process::{Signal, getpid, kill_process};
 
@@ -136,6 +146,11 @@ mod armed {
     /// Says that this process is a shim.
     pub(crate) fn in_shim() {
         IS_SHIM.store(true, Ordering::Relaxed);
+    }
+
+    /// Where `AR_NO_PAUSES` is set, the program does not wait between calls that change nothing.
+    pub(crate) fn pace(pause: Duration) -> Duration {
+        if env::var_os("AR_NO_PAUSES").is_some() { Duration::ZERO } else { pause }
     }
 
     /// Names a moment between two steps.

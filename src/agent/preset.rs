@@ -1,5 +1,7 @@
 //! Agent programs that are known by name.
 
+use crate::rules::Reports;
+
 /// A known agent program, and how it is called with nobody there: it takes the prompt, edits files without asking, and
 /// exits.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,38 +23,36 @@ pub const PRESETS: [Preset; 5] = [
         name: "aider",
         // Whatever would wait for a person, fetch the URLs of a prompt or write beside the change is turned off, and the
         // call of the model that sums up a conversation which nobody continues. Its history of the call goes to the
-        // experiment's other files; where that ends in an error of the service, aider has given up and exited with 0. It
-        // commits, as the subject says what the change is.
+        // experiment's other files. It commits, as the subject says what the change is.
         command: "aider --yes-always --message-file \"$AR_PROMPT\" --no-dirty-commits --no-gitignore --no-detect-urls \
                   --no-suggest-shell-commands --no-check-update --no-show-release-notes --no-show-model-warnings \
                   --no-analytics --no-stream --no-pretty --max-chat-history-tokens 100000 \
-                  --chat-history-file \"$AR_RUN_DIR/aider.md\" --input-history-file \"$AR_RUN_DIR/aider.input\" \
-                  && ! tail -n 2 \"$AR_RUN_DIR/aider.md\" 2>&1 | grep -q '^> litellm\\.'",
+                  --chat-history-file \"$AR_RUN_DIR/aider.md\" --input-history-file \"$AR_RUN_DIR/aider.input\"",
         install: "python3 -m pip install aider-chat",
         needs: "a model and its key, such as AIDER_MODEL and OPENAI_API_KEY",
     },
     Preset {
         name: "claude",
-        command: "claude -p --dangerously-skip-permissions",
+        command: "claude -p --dangerously-skip-permissions --output-format stream-json --verbose",
         install: "npm install -g @anthropic-ai/claude-code",
         needs: "a login, made by calling `claude` once, or ANTHROPIC_API_KEY; as root also IS_SANDBOX=1",
     },
     Preset {
         name: "codex",
         // The sandbox lets it write in the working tree; its proposal is elsewhere where that is a linked one.
-        command: "codex exec --sandbox workspace-write --add-dir \"$AR_RUN_DIR\" --skip-git-repo-check -",
+        command: "codex exec --json --sandbox workspace-write --add-dir \"$AR_RUN_DIR\" --skip-git-repo-check -",
         install: "npm install -g @openai/codex",
         needs: "a login, made with `codex login`, or CODEX_API_KEY",
     },
     Preset {
         name: "gemini",
-        command: "gemini --approval-mode yolo --skip-trust",
+        command: "gemini --approval-mode yolo --skip-trust --output-format stream-json",
         install: "npm install -g @google/gemini-cli",
         needs: "a login, made by calling `gemini` once, or GEMINI_API_KEY",
     },
     Preset {
         name: "opencode",
-        command: "opencode run --auto",
+        command: "opencode run --auto --format json",
         install: "npm install -g opencode-ai",
         needs: "a login, made with `opencode auth login`, or the key of a provider, and a model in opencode.json",
     },
@@ -73,6 +73,28 @@ pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
     }
 }
 
+/// What the program that a command line calls reports of its calls, as far as its name and options tell.
+pub fn reports(command: &str) -> Reports {
+    let program = command.split_whitespace().next().unwrap_or_default();
+    let is_stream = command.contains("json");
+    match program.rsplit('/').next().unwrap_or_default() {
+        "aider" => Reports::Cost,
+        "claude" | "opencode" if is_stream => Reports::Cost,
+        "codex" | "gemini" if is_stream => Reports::Tokens,
+        _ => Reports::Nothing,
+    }
+}
+
+/// The model that a command line names with `--model` or `-m`.
+pub fn model_in(command: &str) -> Option<&str> {
+    let mut words = command.split_whitespace();
+    let model = words.find_map(|word| match word {
+        "--model" | "-m" => Some(None),
+        word => word.strip_prefix("--model=").map(Some),
+    })?;
+    model.or_else(|| words.next()).map(|model| model.trim_matches(['"', '\''])).filter(|model| !model.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +110,24 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Preset::named(text).map(|preset| preset.name), name, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_line_tells_what_is_reported_and_of_which_model() {
+        for preset in &PRESETS {
+            assert_ne!(reports(preset.command), Reports::Nothing, "{}", preset.name);
+        }
+        assert_eq!(reports("../bin/claude -p --output-format json"), Reports::Cost);
+        assert_eq!([reports("claude -p"), reports("sh agent.sh"), reports("")], [Reports::Nothing; 3]);
+        for (command, model) in [
+            ("codex exec --json -m gpt-5 -", Some("gpt-5")),
+            ("aider --model=\"openai/x\"", Some("openai/x")),
+            ("opencode run --model 'a/b'", Some("a/b")),
+            ("claude -p --model", None),
+            ("sh agent.sh", None),
+        ] {
+            assert_eq!(model_in(command), model, "{command}");
         }
     }
 

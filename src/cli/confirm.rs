@@ -3,7 +3,9 @@
 use std::io::BufRead;
 
 use autoresearch::agent::protected_files;
-use autoresearch::domain::{Contract, Ladder, MetricSource, count_of, duration_text, time_of_day_text};
+use autoresearch::domain::{
+    Contract, Ladder, MetricSource, count_of, duration_text, money_text, time_of_day_text, tokens_text,
+};
 
 use super::output;
 
@@ -55,6 +57,12 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
     if let Some(limit) = contract.max_experiments {
         lines.push(format!("at most   {}", count_of(limit, "experiment")));
     }
+    if let Some(cost) = contract.max_cost {
+        lines.push(format!("at most   {} for the agent's calls", money_text(cost)));
+    }
+    if let Some(tokens) = contract.max_tokens {
+        lines.push(format!("at most   {} tokens in the agent's calls", tokens_text(tokens)));
+    }
     if let Some(budget) = contract.budget {
         lines.push(format!("for       {}", duration_text(budget)));
     }
@@ -68,6 +76,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
         lines.push("until     it is flagged for a person".into());
     }
     let limited = contract.goal.is_some() || contract.max_experiments.is_some() || contract.budget.is_some();
+    let limited = limited || contract.max_cost.is_some() || contract.max_tokens.is_some();
     let limited = limited || contract.until.is_some();
     let limited = limited || contract.stop_when_flagged;
     if contract.agent.is_some() && !limited {

@@ -55,6 +55,8 @@ pub(super) fn of_error(kind: ErrorKind) -> u8 {
 pub(super) fn of_stop(reason: &StopReason) -> u8 {
     match reason {
         StopReason::MaxExperiments { .. }
+        | StopReason::MaxCost { .. }
+        | StopReason::MaxTokens { .. }
         | StopReason::Budget { .. }
         | StopReason::Until { .. }
         | StopReason::NoTime { .. }

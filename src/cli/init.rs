@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
-use autoresearch::domain::{Direction, Ladder, LedgerDialect, Limit, MetricSource, duration_text, time_of_day_text};
+use autoresearch::domain::{
+    Direction, Ladder, LedgerDialect, Limit, MetricSource, Prices, duration_text, time_of_day_text,
+};
 use autoresearch::git::Repo;
 use autoresearch::session::{Asked, Conventions, PROGRAM, installed_agents};
 
@@ -209,6 +211,10 @@ fn settings_text(asked: &Asked) -> String {
     let comment = "How far behind the best one a number may be whose change makes the program shorter.";
     set(comment, "simpler-wins", asked.simpler_wins.map(number), "0.001");
     set("How many experiments a session may have.", "max-experiments", count(asked.max_experiments), "100");
+    let comment = "Stop when the agent's calls have cost this much; an agent that reports no cost needs prices, below.";
+    set(comment, "max-cost", asked.max_cost.map(number), "20.0");
+    let max_tokens = asked.max_tokens.map(|tokens| tokens.to_string());
+    set("Stop when they have used so many tokens.", "max-tokens", max_tokens, "50000000");
     set("How long one call of `ar run` may go on.", "for", asked.budget.map(time), "\"8h\"");
     let until = asked.until.map(|until| quoted(time_of_day_text(until)));
     set("The time of day at which a call of `ar run` ends.", "until", until, "\"07:00\"");
@@ -233,6 +239,22 @@ fn settings_text(asked: &Asked) -> String {
     if let Some(MetricSource::File { path, pointer }) = &asked.source {
         let file = quoted(format!("{}:{pointer}", path.display()));
         set("The JSON file that holds the number.", "metric-file", Some(file), "");
+    }
+    text + &prices_text(asked.prices.as_ref())
+}
+
+/// The tables of prices, which come after all settings.
+fn prices_text(prices: Option<&Prices>) -> String {
+    let mut text = String::from("\n# What a model costs per million tokens, for an agent that reports only tokens.\n");
+    let Some(prices) = prices else {
+        return text + "# [prices.\"gpt-5\"]\n# input = 1.25\n# output = 10.0\n# cached = 0.125\n";
+    };
+    for (model, price) in prices {
+        let _ = writeln!(text, "[prices.{}]", toml::Value::String(model.clone()));
+        let _ = writeln!(text, "input = {:?}\noutput = {:?}", price.input, price.output);
+        if let Some(cached) = price.cached {
+            let _ = writeln!(text, "cached = {cached:?}");
+        }
     }
     text
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use autoresearch::domain::{Clock, Tag, nearest, shell_word};
+use autoresearch::domain::{Clock, Prices, Tag, nearest, shell_word};
 use autoresearch::git::Repo;
 use autoresearch::session::{Asked, Drive, Plan, SessionError, Wanted};
 use autoresearch::state::read_regular;
@@ -29,7 +29,8 @@ impl Settings {
     /// Reads them; the settings file is that of the working tree at `root`.
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
         let variables = from_variables(variable)?;
-        let file = from_file(&root.join(SETTINGS_FILE)).map(Asked::from);
+        let file = from_file(&root.join(SETTINGS_FILE));
+        let file = file.map(|(settings, prices)| Asked { prices, ..Asked::from(settings) });
         Ok(Settings { given: Asked::from(flags).or(variables.into()), file })
     }
 
@@ -127,11 +128,11 @@ fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<SettingsArgs
     parse_layer(given.flatten().collect(), "unset it, or mend it")
 }
 
-/// Reads the settings file; `max_experiments` and `max-experiments` are the same setting.
-fn from_file(path: &Path) -> Result<SettingsArgs, CliError> {
+/// Reads the settings file, and the prices of models in it; `max_experiments` and `max-experiments` are the same setting.
+fn from_file(path: &Path) -> Result<(SettingsArgs, Option<Prices>), CliError> {
     let text = match read_regular(path).and_then(|text| String::from_utf8(text).map_err(io::Error::other)) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SettingsArgs::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
         Err(error) => {
             let hint = format!("`ls -l {}` shows what it is", shell_word(path));
             return Err(CliError::new(format!("cannot read {}: {error}", path.display()), Some(hint)));
@@ -139,8 +140,12 @@ fn from_file(path: &Path) -> Result<SettingsArgs, CliError> {
     };
     let hint = "`ar init` in an empty folder shows what an ar.toml looks like";
     let trouble = |what: String| CliError::new(format!("{}: {what}", path.display()), Some(hint.into()));
-    let table: toml::Table =
+    let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| trouble(error.to_string().trim_end().to_owned()))?;
+    let prices = match table.remove(PRICES) {
+        None => None,
+        Some(prices) => Some(prices_of(prices).map_err(|error| trouble(format!("`{PRICES}`: {error}")))?),
+    };
     let mut given = Vec::new();
     for (key, value) in table {
         let long = key.replace('_', "-");
@@ -168,7 +173,19 @@ fn from_file(path: &Path) -> Result<SettingsArgs, CliError> {
             given.push(Given { long: long.clone(), value: value.into(), called });
         }
     }
-    parse_layer(given, hint)
+    Ok((parse_layer(given, hint)?, prices))
+}
+
+/// The table of the settings file that has the prices of models.
+const PRICES: &str = "prices";
+
+/// Reads the prices of models.
+fn prices_of(table: toml::Value) -> Result<Prices, String> {
+    let prices: Prices = table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    match prices.iter().find(|(_, price)| !price.is_valid()) {
+        Some((model, _)) => Err(format!("the prices of {model} must be 0 or more")),
+        None => Ok(prices),
+    }
 }
 
 /// Parses one layer by the rules of the flags.
@@ -244,10 +261,22 @@ mod tests {
         let path = folder.path().join(SETTINGS_FILE);
         fs::write(&path, "metric = \"m\"\nmax_experiments = 3\nmin-delta = 0.5\ntimeout = \"2m\"\nfor = \"8h\"\n")
             .unwrap();
-        let settings = from_file(&path).unwrap();
+        let (settings, prices) = from_file(&path).unwrap();
+        assert_eq!(prices, None);
         assert_eq!((settings.max_experiments, settings.min_delta), (Some(3), Some(0.5)));
         assert_eq!(settings.timeout.map(Duration::from), Some(Duration::from_secs(120)));
         assert_eq!(settings.budget.map(Duration::from), Some(Duration::from_secs(28800)));
+        let prices = |text: &str| {
+            fs::write(&path, text).unwrap();
+            from_file(&path).map(|(_, prices)| prices.unwrap()["a/b"])
+        };
+        let price = prices("metric = \"m\"\n[prices.\"a/b\"]\ninput = 1\noutput = 2.5\n").unwrap();
+        assert_eq!((price.input, price.output, price.cached), (1.0, 2.5, None));
+        for wrong in
+            ["input = 1", "input = -1\noutput = 1", "input = 1\noutput = 1\nall = 2", "input = \"1\"\noutput = 2"]
+        {
+            assert!(prices(&format!("[prices.\"a/b\"]\n{wrong}\n")).is_err(), "{wrong}");
+        }
         fs::write(&path, "metrik = \"m\"\n").unwrap();
         assert!(from_file(&path).is_err());
     }

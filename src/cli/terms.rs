@@ -111,6 +111,18 @@ pub(super) struct SettingsArgs {
     /// Largest number of experiments in the session, without the baseline
     #[arg(long, value_name = "N", help_heading = STOPPING)]
     pub(super) max_experiments: Option<u32>,
+    /// Cost of all agent calls at which the loop stops, in the currency that the agent reports
+    #[arg(
+        long,
+        value_name = "COST",
+        allow_negative_numbers = true,
+        value_parser = super::values::non_negative,
+        help_heading = STOPPING
+    )]
+    pub(super) max_cost: Option<f64>,
+    /// Tokens of all agent calls at which the loop stops
+    #[arg(long, value_name = "N", help_heading = STOPPING)]
+    pub(super) max_tokens: Option<u64>,
     /// Time limit for this invocation
     #[arg(long = "for", value_name = "DURATION", help_heading = STOPPING)]
     pub(super) budget: Option<Span>,
@@ -215,6 +227,10 @@ impl From<SettingsArgs> for Asked {
             agent_timeout: settings.agent_timeout.map(Duration::from),
             outage_limit: settings.outage_limit.map(Duration::from),
             max_experiments: settings.max_experiments,
+            max_cost: settings.max_cost,
+            max_tokens: settings.max_tokens,
+            // A table of ar.toml alone.
+            prices: None,
             budget: settings.budget.map(Duration::from),
             until: settings.until,
             max_crashes: settings.max_crashes,

@@ -7,7 +7,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CommitId, FORMAT_VERSION, KeepLogs, Ladder, Limit, MetricSpec, Tag};
+use super::{CommitId, FORMAT_VERSION, KeepLogs, Ladder, Limit, MetricSpec, Prices, Tag};
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
 /// Karpathy's program.md, which kills a run after 10.
@@ -108,6 +108,15 @@ pub struct Contract {
     pub outage_limit: Duration,
     /// How many experiments the session may have, the baseline not counted.
     pub max_experiments: Option<u32>,
+    /// What the calls of the session's agent may cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<f64>,
+    /// How many tokens they may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// What models cost, for agents that report only tokens.
+    #[serde(default, skip_serializing_if = "Prices::is_empty")]
+    pub prices: Prices,
     /// How long one call of `ar run` may go on.
     #[serde(with = "optional_seconds", rename = "for")]
     pub budget: Option<Duration>,
@@ -194,6 +203,9 @@ impl Contract {
             agent_timeout: DEFAULT_AGENT_TIMEOUT,
             outage_limit: DEFAULT_OUTAGE_LIMIT,
             max_experiments: None,
+            max_cost: None,
+            max_tokens: None,
+            prices: Prices::new(),
             budget: None,
             until: None,
             max_crashes: None,

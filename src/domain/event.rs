@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::{
     CommitId, Directive, EnvironmentChange, GuardRun, Number, Outage, OutageKind, Record, Tag, ToldStep,
-    TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
+    TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, money_text, time_of_day_text,
+    tokens_text,
 };
 
 /// Why the loop ended.
@@ -21,6 +22,20 @@ pub enum StopReason {
     MaxExperiments {
         /// The cap.
         limit: u32,
+    },
+    /// The agent's calls cost as much as they may.
+    MaxCost {
+        /// The cap.
+        limit: f64,
+        /// What they cost.
+        spent: f64,
+    },
+    /// The agent's calls used as many tokens as they may.
+    MaxTokens {
+        /// The cap.
+        limit: u64,
+        /// How many they used.
+        spent: u64,
     },
     /// The time that was asked for is over.
     Budget {
@@ -113,6 +128,12 @@ impl fmt::Display for StopReason {
         match self {
             StopReason::MaxExperiments { limit } => {
                 write!(f, "the session has its {}", count_of(*limit, "experiment"))
+            }
+            StopReason::MaxCost { limit, spent } => {
+                write!(f, "the agent's calls cost {} of {}", money_text(*spent), money_text(*limit))
+            }
+            StopReason::MaxTokens { limit, spent } => {
+                write!(f, "the agent's calls used {} of {} tokens", tokens_text(*spent), tokens_text(*limit))
             }
             StopReason::Budget { seconds } => {
                 write!(f, "{} are over", duration_text(Duration::from_secs_f64(seconds.max(0.0))))

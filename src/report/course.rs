@@ -1,6 +1,6 @@
 //! What a report is told of a session beside its records.
 
-use crate::domain::CommitId;
+use crate::domain::{CommitId, Spent};
 use crate::rules::{Elsewhere, Waits};
 
 /// What is known of a session beside its records.
@@ -16,6 +16,8 @@ pub struct Course {
     pub elsewhere: Vec<Elsewhere>,
     /// The commit at the tip of its branch; absent while an experiment is open.
     pub tip: Option<CommitId>,
+    /// What all calls of its agent used, where that is known.
+    pub spent: Spent,
     /// How often uncommitted or unfinished work was put away.
     pub saved: usize,
 }

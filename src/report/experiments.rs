@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents, time};
+use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
-use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, one_line};
+use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, money_text, one_line};
 use crate::rules::{History, format_distance};
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
@@ -80,6 +81,13 @@ pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Gr
         "agent",
         record.agent.as_ref().map(|call| format!("{} ({:.1} s)", call.command, call.seconds)).unwrap_or_default(),
     );
+    if let Some(call) = &record.agent {
+        let used = [call.model.clone(), call.cost.map(money_text), tokens_sentence(call.tokens)];
+        let used: Vec<String> = used.into_iter().flatten().collect();
+        if !used.is_empty() {
+            add("used", used.join("; "));
+        }
+    }
     for (name, value) in record.environment.known() {
         add(name, one_line(value));
     }

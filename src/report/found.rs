@@ -7,8 +7,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::chart::Series;
+use super::cost::Cost;
 use super::course::Course;
-use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, Note, Outcome, Record};
+use crate::domain::{
+    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, Note, Outcome, Record, Spent,
+    Tokens,
+};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
@@ -72,6 +76,9 @@ pub(super) struct Details {
     diff: DiffStat,
     started: Timestamp,
     finished: Timestamp,
+    /// The agent's call that made it, and what that used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentCall>,
     /// What people noted on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<Note>>,
@@ -88,6 +95,7 @@ impl Details {
             diff: record.diff,
             started: record.started,
             finished: record.finished,
+            agent: record.agent.clone(),
             notes: None,
         }
     }
@@ -122,6 +130,8 @@ pub struct Report {
     pub(super) warnings: Vec<Warning>,
     /// What is known of each experiment beside its point, in the order of the points; nothing of the rows of a ledger.
     pub(super) details: Vec<Details>,
+    /// What the agent's calls used.
+    pub(super) spent: Spent,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
     /// The lines of a ledger that cannot be read, or whose number cannot, and why.
@@ -156,6 +166,7 @@ impl Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
             times: times(records),
+            spent: history.spent(),
             details: records.iter().map(Details::of).collect(),
             ..Report::new(direction, counts, points, baseline, summary)
         }
@@ -187,6 +198,7 @@ impl Report {
             misses: Vec::new(),
             warnings: Vec::new(),
             details: Vec::new(),
+            spent: Spent::default(),
             assumed: Vec::new(),
             unread: Vec::new(),
         }
@@ -196,6 +208,7 @@ impl Report {
     #[must_use]
     pub fn with_course(mut self, history: &History, course: Course) -> Report {
         let records = history.records();
+        self = self.with_spent(course.spent);
         self.flagged = course.flagged;
         self.ended = course.ended;
         self.spread = spread(records, &course.elsewhere);
@@ -209,6 +222,28 @@ impl Report {
         self.changes.retain(EnvironmentChange::matters);
         self.judge(None, &changed, tip, course.saved);
         self
+    }
+
+    /// The same with what all calls of the agent used, also those that led to no experiment, where the session knows that.
+    #[must_use]
+    pub fn with_spent(mut self, spent: Spent) -> Report {
+        let known = |spent: &Spent| (spent.cost.unwrap_or(0.0), spent.tokens.map_or(0, Tokens::total));
+        let (of_records, of_all) = (known(&self.spent), known(&spent));
+        // A journal that is older than what an agent reports knows less than the records.
+        if of_all.0 >= of_records.0 && of_all.1 >= of_records.1 {
+            self.spent = spent;
+        }
+        self
+    }
+
+    /// What the agent's calls cost.
+    pub(super) fn cost(&self) -> Option<Cost> {
+        let after_baseline = |point: &&Point| point.id != 0;
+        let experiments = self.points.iter().filter(after_baseline).count();
+        let keeps =
+            self.points.iter().filter(after_baseline).filter(|point| point.outcome == Some(Outcome::Keep)).count();
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Cost::of(&self.spent, count(experiments), count(keeps))
     }
 
     /// Looks for near misses and for what to warn of.

@@ -34,6 +34,8 @@ impl Serialize for Report {
         fields.serialize_entry("streak", &streak)?;
         fields.serialize_entry("times", &self.times)?;
         fields.serialize_entry("time_split", &self.time_split)?;
+        fields.serialize_entry("cost", &self.cost())?;
+        fields.serialize_entry("tokens", &self.spent.tokens)?;
         fields.serialize_entry("flagged", &self.flagged)?;
         fields.serialize_entry("ended", &self.ended)?;
         fields.serialize_entry("kept", &Each(|| self.kept()))?;

@@ -5,6 +5,7 @@
 mod chart;
 mod columns;
 mod compared;
+mod cost;
 mod course;
 mod experiments;
 mod exported;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anstyle::Style;
 
 use super::chart::{Glyphs, chart_text};
+use super::cost::cost_sentence;
 use super::found::{Report, Times};
 use super::grid::{Align, Format, Grid, escape_markdown};
 use super::sections::sections;
@@ -113,6 +114,9 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
     }
     if let Some(times) = &report.times {
         add("time", time(report, times, exact, clock));
+    }
+    if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
+        add("cost", cost);
     }
     if let Some(ended) = &report.ended {
         add("ended", ended.clone());

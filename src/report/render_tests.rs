@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::Direction;
+use crate::domain::{Direction, Spent};
 use crate::ledger::{self, Said};
 use crate::report::{Course, columns};
 use crate::rules::sample::{record, run};
@@ -70,6 +70,7 @@ fn rich() -> (History, Course) {
         waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0 },
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
         tip: Some(history.records()[10].commit.clone()),
+        spent: Spent::default(),
         saved: 1,
     };
     (history, course)

@@ -7,15 +7,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::cost::cost_sentence;
 use super::found::Report;
 use super::grid::{Align, Format, Grid};
 use super::json::PointFields;
 use super::render::{commit, counts_sentence, describe, fact, value};
 use crate::domain::{
-    Contract, Direction, FORMAT_VERSION, Number, Outage, Tag, clock_time, duration_text, experiment_name, json_text,
-    moment_text, one_line, shell_word, time_of_day_text,
+    Contract, Direction, FORMAT_VERSION, Number, Outage, Spent, StopReason, Tag, Tokens, clock_time, duration_text,
+    experiment_name, json_text, moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
 };
-use crate::rules::{Activity, History, Point, reached_goal};
+use crate::rules::{Activity, History, Point, reached_goal, spent_enough};
 
 /// How many of the last experiments are shown.
 const LAST: usize = 10;
@@ -53,6 +54,8 @@ pub struct SessionStatus {
     pub log: Option<PathBuf>,
     /// The experiments.
     pub history: Arc<History>,
+    /// What all calls of the agent used.
+    pub spent: Spent,
     /// What could not be read, a sentence each.
     pub damage: Vec<String>,
 }
@@ -181,6 +184,13 @@ impl SessionStatus {
         if let Some(limit) = contract.max_experiments {
             parts.push(format!("{} of {limit} experiments made", self.history.experiments()));
         }
+        if let Some(limit) = contract.max_cost {
+            parts.push(format!("{} of {} spent", money_text(self.spent.cost.unwrap_or(0.0)), money_text(limit)));
+        }
+        if let Some(limit) = contract.max_tokens {
+            let used = self.spent.tokens.map_or(0, Tokens::total);
+            parts.push(format!("{} of {} tokens used", tokens_text(used), tokens_text(limit)));
+        }
         if let Some(budget) = contract.budget {
             parts.push(match self.budget_left() {
                 Some(left) => format!("{} of {} left", clock_time(left), duration_text(budget)),
@@ -194,6 +204,14 @@ impl SessionStatus {
             parts.push(format!("goal {goal}{}", if self.is_at_goal() { ", reached" } else { "" }));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// The flag of the limit on what the agent's calls use that is reached, if so.
+    fn spent_all(&self) -> Option<&'static str> {
+        match spent_enough(self.contract.as_ref()?, &self.spent)? {
+            StopReason::MaxTokens { .. } => Some("--max-tokens"),
+            _ => Some("--max-cost"),
+        }
     }
 
     fn is_imported(&self) -> bool {
@@ -253,7 +271,10 @@ impl SessionStatus {
             Activity::Idle if has_agent && self.is_at_goal() => {
                 next.push((format!("ar resume {tag} --goal X"), "goes on to another goal"));
             }
-            Activity::Idle if has_agent => next.push((format!("ar resume {tag}"), "goes on")),
+            Activity::Idle if has_agent => next.push(match self.spent_all() {
+                Some(flag) => (format!("ar resume {tag} {flag} N"), "goes on to a higher limit"),
+                None => (format!("ar resume {tag}"), "goes on"),
+            }),
             Activity::Idle => next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one")),
         }
         if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
@@ -270,7 +291,7 @@ impl SessionStatus {
         let metric = self.contract.as_ref().map(|contract| &contract.metric);
         let direction = metric.map_or(Direction::Lower, |metric| metric.direction);
         let name = metric.map_or("value", |metric| metric.name.as_str());
-        Report::of_session(self.tag.as_str(), name, direction, &self.history)
+        Report::of_session(self.tag.as_str(), name, direction, &self.history).with_spent(self.spent)
     }
 
     fn to_json(&self) -> Value {
@@ -314,6 +335,10 @@ impl SessionStatus {
             "last": last(&report).iter().map(PointFields::of).collect::<Vec<_>>(),
             "experiments": self.history.experiments(),
             "max_experiments": contract.and_then(|contract| contract.max_experiments),
+            "cost": report.cost(),
+            "tokens": report.spent.tokens,
+            "max_cost": contract.and_then(|contract| contract.max_cost),
+            "max_tokens": contract.and_then(|contract| contract.max_tokens),
             "for": contract.and_then(|contract| contract.budget).map(seconds),
             "for_left": self.budget_left(),
             "until": contract.and_then(|contract| contract.until),
@@ -356,6 +381,9 @@ impl SessionStatus {
             count => format!("; {count} since the last keep"),
         };
         add("experiments", counts_sentence(&report) + &since);
+        if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
+            add("cost", cost);
+        }
         if let Some(budget) = self.budget() {
             add("budget", budget);
         }

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
+use crate::domain::Spent;
 use crate::report::OpenStatus;
 use crate::rules::Activity;
 
@@ -27,6 +28,7 @@ fn record(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Rec
 
 fn status(records: Vec<Record>) -> SessionStatus {
     SessionStatus {
+        spent: Spent::default(),
         tag: "nov20".parse().unwrap(),
         worktree: None,
         activity: Activity::Running,

@@ -1,6 +1,6 @@
 //! A session's experiments so far.
 
-use crate::domain::{CommitId, FailureClass, Number, Outcome, Record};
+use crate::domain::{CommitId, FailureClass, Number, Outcome, Record, Spent};
 
 /// The records of one session in the order of their numbers.
 #[derive(Debug, Clone, Default)]
@@ -9,6 +9,16 @@ pub struct History {
 }
 
 impl History {
+    /// What the agent's calls for the experiments used; those that led to none are not among them.
+    pub fn spent(&self) -> Spent {
+        let mut spent = Spent::default();
+        for agent in self.records.iter().filter_map(|record| record.agent.as_ref()) {
+            spent.calls = spent.calls.saturating_add(1);
+            spent.add(agent.tokens, agent.cost);
+        }
+        spent
+    }
+
     /// Wraps records; they may come in any order.
     pub fn new(mut records: Vec<Record>) -> Self {
         records.sort_by_key(|record| record.id);

@@ -5,17 +5,15 @@ use std::time::Duration;
 use jiff::{Timestamp, Zoned};
 
 use super::reset::{reset_time, reset_time_beside};
-use crate::domain::{Outage, OutageKind, one_line};
+use crate::domain::{Outage, OutageKind, Refusal, one_line};
 
 /// How many of the log's last lines may tell of an outage: agents print the errors of their service as JSON over many
 /// lines, and a stack trace after it.
 const LINES: usize = 50;
 
-/// The same for an agent that changed something: it has worked, and what it tells of errors may be about its work.
+/// The same for an agent that changed something or ended well: it has worked, and what it tells of errors may be about
+/// its work.
 const LINES_OF_WORK: usize = 10;
-
-/// How a line begins with which aider says that the service refused: it exits with 0 all the same.
-const ERROR_OF_AIDER: &str = "litellm.";
 
 /// How many bytes of a line are looked at, and how many characters of it are kept.
 const LINE: usize = 4096;
@@ -24,8 +22,10 @@ const SAID: usize = 300;
 /// Exit statuses of a shell that may not execute a program, or finds none.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
-/// How often in a row an agent may fail to start: a program that is missing will not appear by waiting.
-const TRIES_TO_START: u32 = 3;
+/// How often in a row an agent is called that does not start, or that is not logged in and has never worked in this session: a
+/// program that is missing will not appear by waiting, and a wrong key stays wrong. One that has worked is waited for, as
+/// logins are refreshed.
+const TRIES: u32 = 3;
 
 /// How many of its last lines tell why it does not start.
 const LAST_LINES: usize = 5;
@@ -41,6 +41,24 @@ const FIRST_PAUSE_OF_FAILED: Duration = Duration::from_millis(100);
 /// it takes, while a command line that does not work costs an hour of the night and some eighteen calls.
 const FAILED_LIMIT: Duration = Duration::from_secs(3600);
 
+/// From how many seconds on a call that changes nothing is none that costs nothing to repeat at once.
+const SHORT_CALL: f64 = 60.0;
+
+/// The first pause after a short call that changed nothing, and the longest one.
+const FIRST_PAUSE_OF_IDLE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE_OF_IDLE: Duration = Duration::from_secs(5 * 60);
+
+/// How long to wait before the next call after `idle_calls` in a row that changed nothing, the last of which took so many
+/// seconds.
+pub fn pause_after_idle(idle_calls: u32, seconds: f64) -> Duration {
+    match idle_calls.checked_sub(1) {
+        Some(before) if seconds < SHORT_CALL => {
+            FIRST_PAUSE_OF_IDLE.saturating_mul(1 << before.min(16)).min(LONGEST_PAUSE_OF_IDLE)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
 /// How a call of the agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallEnd {
@@ -55,9 +73,9 @@ pub struct CallEnd {
 /// The outage that kept the agent from its work, if that is why it failed. `log` is the end of its output, without escape
 /// sequences; `now` brings the zone that a time of day without one is in.
 ///
-/// An agent that failed and changed nothing is kept by something, also where no wording says by what. What an agent that
-/// ended well says is none, unless it changed nothing and prints the name of an error; nor is the end of
-/// one that has worked until its time was over. A change makes no outage of what is none without it.
+/// An agent that failed and changed nothing is kept by something, also where no wording says by what. Of one that ended
+/// well the wordings count where it changed nothing: many programs exit with 0 when their service refuses. One that has
+/// worked until its time was over had no outage. A change makes no outage of what is none without it.
 pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let ended_well = end.exit == Some(0);
     if end.changed && (ended_well || end.timed_out) {
@@ -65,26 +83,51 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     }
     let newest_first = log.lines().rev().map(head).filter(|line| !line.trim().is_empty());
     let lines: Vec<&str> = newest_first.take(if end.changed || ended_well { LINES_OF_WORK } else { LINES }).collect();
-    let counts = |line: &&&str| !ended_well || line.starts_with(ERROR_OF_AIDER);
-    let told = lines.iter().filter(counts).find_map(|line| kind_of(line, end.changed).map(|kind| (kind, *line)));
+    let told = lines.iter().find_map(|line| kind_of(line, end.changed).map(|kind| (kind, *line)));
     let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
-    let said = |line: &str| one_line(line).chars().take(SAID).collect::<String>();
     let last = lines.first().copied().unwrap_or_default();
     let (kind, line) = match told {
         Some(told) => told,
         None if not_started => {
             let last: Vec<&str> = lines.iter().take(LAST_LINES).rev().copied().collect();
-            return Some(Outage { kind: OutageKind::NotStarted, said: said(&last.join(" | ")), until: None });
+            return Some(Outage { kind: OutageKind::NotStarted, said: short(&last.join(" | ")), until: None });
         }
         None if !end.changed && !ended_well && !end.timed_out => {
             let how = end.exit.map_or("ended by a signal".to_owned(), |status| format!("exit {status}"));
-            let said = if last.is_empty() { how } else { format!("{how}: {}", said(last)) };
+            let said = if last.is_empty() { how } else { format!("{how}: {}", short(last)) };
             return Some(Outage { kind: OutageKind::Failed, said, until: None });
         }
         None => return None,
     };
     let until = reset_time(line, now).or_else(|| lines.iter().find_map(|line| reset_time_beside(line, now)));
-    Some(Outage { kind, said: said(line), until })
+    Some(Outage { kind, said: short(line), until })
+}
+
+/// The outage that an agent tells of in its machine-readable answer, whatever its exit status. Of one that changed something
+/// it is one only where the service is known to have refused: its change is half done then. An error of another kind, such
+/// as too many turns, ends the work of an agent that has worked.
+pub fn refused(refusal: &Refusal, end: CallEnd, now: &Zoned) -> Option<Outage> {
+    if end.changed && end.timed_out {
+        return None;
+    }
+    let lines = || refusal.said.lines().map(head).filter(|line| !line.trim().is_empty());
+    let told = lines().find_map(|line| kind_of(line, end.changed).map(|kind| (kind, line)));
+    let of_status = refusal.status.and_then(|status| kind_of(&format!("status {status}"), false));
+    let first = lines().next().unwrap_or_default();
+    let (kind, line) = match (of_status, told) {
+        (Some(kind), told) => (kind, told.map_or(first, |(_, line)| line)),
+        (None, Some(told)) => told,
+        (None, None) if end.changed || end.timed_out => return None,
+        (None, None) => (OutageKind::Failed, first),
+    };
+    let named = refusal.until.filter(|until| *until > now.timestamp());
+    let until = named.or_else(|| lines().find_map(|line| reset_time(line, now)));
+    Some(Outage { kind, said: short(line), until: until.filter(|_| kind != OutageKind::Failed) })
+}
+
+/// A line as it is told.
+fn short(line: &str) -> String {
+    one_line(line).chars().take(SAID).collect()
 }
 
 /// How far an outage has come.
@@ -96,8 +139,10 @@ pub struct SoFar {
     pub lasted: Duration,
     /// How long of that the agent has failed for reasons that are not known, without a break.
     pub failed: Duration,
-    /// How often in a row it did not start.
-    pub not_started: u32,
+    /// How many calls in a row ended for the same reason.
+    pub repeats: u32,
+    /// Whether no call of the session came to anything before it.
+    pub is_first: bool,
 }
 
 /// How an outage goes on.
@@ -112,15 +157,16 @@ pub enum Patience {
 /// How long to wait in an outage that may last for `limit`. Until the time that the agent names, else for a pause that
 /// doubles. An agent that names a time that is soon, again and again, is not called more often than one that names none.
 pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp) -> Patience {
-    let SoFar { waits, lasted, failed, not_started } = so_far;
+    let SoFar { waits, lasted, failed, repeats, is_first } = so_far;
     let (first, left) = match outage.kind {
         OutageKind::Failed => {
             (FIRST_PAUSE_OF_FAILED, limit.saturating_sub(lasted).min(FAILED_LIMIT.saturating_sub(failed)))
         }
         _ => (FIRST_PAUSE, limit.saturating_sub(lasted)),
     };
-    let is_missing = outage.kind == OutageKind::NotStarted && not_started >= TRIES_TO_START;
-    if left.is_zero() || is_missing {
+    // Neither will appear by waiting.
+    let is_lasting = outage.kind == OutageKind::NotStarted || outage.kind == OutageKind::Login && is_first;
+    if left.is_zero() || is_lasting && repeats >= TRIES {
         return Patience::GiveUp;
     }
     let pause = |step: u32| first.saturating_mul(1 << step.min(13)).min(LONGEST_PAUSE);

@@ -118,13 +118,21 @@ fn what_only_speaks_of_limits_is_no_outage() {
     }
     let limited = "You've hit your limit · resets 3pm";
     let end = |exit, timed_out, changed| outage(limited, CallEnd { exit, timed_out, changed }, &now()).is_some();
-    assert!(!end(Some(0), false, false) && !end(Some(0), false, true), "it ended well");
+    assert!(
+        end(Some(0), false, false) && !end(Some(0), false, true),
+        "it ended well and changed nothing, or something"
+    );
     assert!(end(Some(1), false, true) && end(None, false, false) && end(None, true, false));
     assert!(!end(None, true, true), "it worked until its time was over");
     let refused = |changed, log| outage(log, CallEnd { exit: Some(0), timed_out: false, changed }, &now()).is_some();
     let aider = "litellm.RateLimitError: AnthropicException\nThe API provider has rate limited you.\n";
     assert!(refused(false, aider) && !refused(true, aider), "aider exits with 0");
-    assert!(!refused(false, "It failed with litellm.RateLimitError: x\n"), "a summary");
+    for words in
+        ["Claude AI usage limit reached|1760000000", "Rate limit exceeded (429)", "Invalid API key · Please run /login"]
+    {
+        assert!(refused(false, words) && !refused(true, words), "{words}");
+    }
+    assert!(!refused(false, "I found nothing to change in the rate limiter.\n"));
 }
 
 #[test]
@@ -247,7 +255,7 @@ fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
 
     let failing = |waits, lasted, failed, limit| {
         let [lasted, failed, limit] = [lasted, failed, limit].map(Duration::from_secs);
-        patience(&of(OutageKind::Failed, None), SoFar { waits, lasted, failed, not_started: 0 }, limit, now)
+        patience(&of(OutageKind::Failed, None), SoFar { waits, lasted, failed, ..SoFar::default() }, limit, now)
     };
     let pauses: Vec<_> = (0..15).map(|waits| failing(waits, 0, 0, 28800)).collect();
     let millis = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6000, 6000].map(|tenths| tenths * 100);
@@ -256,11 +264,59 @@ fn pauses_double_to_ten_minutes_and_end_with_the_limit() {
     assert_eq!(failing(20, 7200, 60, 28800), secs(600), "what was known before is not held against it");
     assert_eq!([failing(20, 50, 50, 60), failing(20, 60, 10, 60)], [secs(10), Patience::GiveUp]);
 
-    let missing = |waits, not_started| {
-        patience(&of(OutageKind::NotStarted, None), SoFar { waits, not_started, ..SoFar::default() }, limit, now)
+    let missing = |waits, repeats| {
+        patience(&of(OutageKind::NotStarted, None), SoFar { waits, repeats, ..SoFar::default() }, limit, now)
     };
     assert_eq!([missing(0, 1), missing(1, 2), missing(2, 3)], [secs(1), secs(2), Patience::GiveUp]);
     assert_eq!(missing(5, 1), secs(32), "what kept it before was something else");
+}
+
+#[test]
+fn a_machine_readable_refusal_is_one_whatever_the_exit_status() {
+    use OutageKind::{Failed, Login, Overloaded, RateLimit};
+    let of = |said: &str, status, end| {
+        refused(&Refusal { status, ..Refusal::saying(said.into()) }, end, &now()).map(|outage| outage.kind)
+    };
+    let well = CallEnd { exit: Some(0), timed_out: false, changed: false };
+    let worked = CallEnd { changed: true, ..well };
+    for end in [well, worked, FAILED, CallEnd { changed: true, ..FAILED }] {
+        assert_eq!(of("Rate limit exceeded", None, end), Some(RateLimit), "{end:?}");
+        assert_eq!([of("no", Some(429), end), of("no", Some(401), end)], [Some(RateLimit), Some(Login)], "{end:?}");
+        assert_eq!([of("\nbusy", Some(529), end), of("no", Some(503), end)], [Some(Overloaded); 2], "{end:?}");
+    }
+    assert_eq!([of("too many turns", None, well), of("too many turns", Some(400), worked)], [Some(Failed), None]);
+    assert_eq!(of("Rate limit exceeded", None, CallEnd { timed_out: true, ..worked }), None);
+    let until = |until: Option<&str>, said: &str| {
+        let refusal = Refusal { until: until.map(|time| time.parse().unwrap()), ..Refusal::saying(said.into()) };
+        refused(&refusal, well, &now()).unwrap().until.map(|until| until.to_string())
+    };
+    let named = "2026-11-21T03:00:00Z";
+    assert_eq!(until(Some(named), "usage limit reached").as_deref(), Some(named));
+    assert_eq!(
+        until(Some("2026-11-20T03:00:00Z"), "usage limit reached|1795233600").as_deref(),
+        Some("2026-11-21T04:00:00Z")
+    );
+}
+
+#[test]
+fn a_wrong_key_is_tried_three_times_unless_it_has_worked() {
+    let limit = Duration::from_secs(3600);
+    let tried = |kind, repeats, is_first| {
+        let so_far = SoFar { waits: repeats - 1, repeats, is_first, ..SoFar::default() };
+        patience(&Outage { kind, said: String::new(), until: None }, so_far, limit, now().timestamp())
+    };
+    let secs = |seconds| Patience::Wait(Duration::from_secs(seconds));
+    let of = |kind, is_first| [1, 2, 3].map(|repeats| tried(kind, repeats, is_first));
+    assert_eq!(of(OutageKind::Login, true), [secs(1), secs(2), Patience::GiveUp]);
+    assert_eq!(of(OutageKind::Login, false), [1, 2, 4].map(secs));
+    assert_eq!(of(OutageKind::RateLimit, true), [1, 2, 4].map(secs));
+}
+
+#[test]
+fn short_calls_that_change_nothing_are_paused_between() {
+    let pauses = [1, 2, 3, 9, 12, 13, u32::MAX].map(|idle| pause_after_idle(idle, 1.0).as_millis());
+    assert_eq!(pauses, [100, 200, 400, 25_600, 204_800, 300_000, 300_000]);
+    assert_eq!([pause_after_idle(0, 1.0), pause_after_idle(5, 60.0)], [Duration::ZERO; 2]);
 }
 
 proptest! {

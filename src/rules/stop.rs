@@ -1,7 +1,8 @@
 //! When the loop ends.
 
 use super::History;
-use crate::domain::{Contract, Direction, StopReason};
+use super::spending::spent_enough;
+use crate::domain::{Contract, Direction, Spent, StopReason};
 
 /// After how many calls in a row that changed nothing an agent counts as stuck. Twice the five attempts without a
 /// keep after which the refine ladder asks for a pivot: by then nothing that `ar` says moves the agent.
@@ -14,8 +15,14 @@ pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
 
 /// Why no further experiment may be started, if so. `first` is the number of the first experiment of this call of the
 /// loop: what crashed before is known to whoever made the call. `idle_calls` is how many calls of the agent in a row
-/// changed nothing.
-pub fn stop_before_next(contract: &Contract, history: &History, first: u32, idle_calls: u32) -> Option<StopReason> {
+/// changed nothing; `spent` what all calls used.
+pub fn stop_before_next(
+    contract: &Contract,
+    history: &History,
+    spent: &Spent,
+    first: u32,
+    idle_calls: u32,
+) -> Option<StopReason> {
     if let (Some(goal), Some((_, best))) = (contract.goal, history.best())
         && reached_goal(contract.metric.direction, best.value, goal)
     {
@@ -25,6 +32,9 @@ pub fn stop_before_next(contract: &Contract, history: &History, first: u32, idle
         && history.experiments() >= limit
     {
         return Some(StopReason::MaxExperiments { limit });
+    }
+    if let Some(reason) = spent_enough(contract, spent) {
+        return Some(reason);
     }
     let crashes = history.crashes_in_a_row(first);
     if contract.max_crashes.is_some_and(|limit| crashes >= limit) {

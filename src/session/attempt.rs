@@ -12,8 +12,8 @@ use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{
-    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase,
-    Record, Run, Stall, Unparsed,
+    CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase, Record, Run,
+    Stall, Unparsed,
 };
 use crate::git::Look;
 use crate::ledger::Entry;
@@ -373,10 +373,5 @@ impl Session<'_> {
     /// The folder of the open experiment's runs.
     pub(super) fn run_folder(&self, id: u32) -> Result<PathBuf, SessionError> {
         Ok(self.folder.create_run(id)?)
-    }
-
-    /// The agent's call that made a change.
-    pub(super) fn agent_call(&self, seconds: f64) -> Option<AgentCall> {
-        self.contract.agent.clone().map(|command| AgentCall { command, seconds })
     }
 }

@@ -10,11 +10,11 @@ use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::proposing::Proposed;
 use super::rework::Task;
-use crate::agent::{self, AskedAgain, Briefing, Call, Proposal};
+use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
-use crate::domain::{CommitId, Event, LastCall};
+use crate::domain::{CommitId, Event, LastCall, Usage};
 use crate::exec::{self, ExecError, Job};
-use crate::rules::{described, question};
+use crate::rules::{described, priced, question};
 use crate::state::{OpenExperiment, write_unsynced};
 
 /// What the job of the agent is called.
@@ -34,6 +34,8 @@ pub(super) struct Work {
     pub(super) exit: exec::Exit,
     /// Whether it was ended because the time of the loop was over, before its own was.
     pub(super) cut_short: bool,
+    /// What it used.
+    pub(super) usage: Usage,
     /// What it says about its change.
     pub(super) proposal: Proposal,
     /// Its last line of output.
@@ -102,20 +104,29 @@ impl Session<'_> {
                 return Ok(Left::Nothing(Proposed::Outage));
             }
         };
+        let Answer { refusal, usage, text, words: streamed } = agent::read_answer(&call.log(), log_from);
+        let usage = self.spend(usage)?;
         if exit.stopped {
             self.put_unfinished_away(open)?;
             return Ok(Left::Nothing(Proposed::Interrupted));
         }
         // The open experiment begins anew when there is room.
         self.refuse_spoilt("the agent", exit.exit != Some(0))?;
-        let words = agent::last_words(&call.log(), log_from);
-        if let Some(outage) = self.outage_of(&exit, &words, open)? {
+        let is_stream = streamed.is_some();
+        let words = streamed.unwrap_or_else(|| agent::last_words(&call.log(), log_from));
+        if let Some(outage) = self.outage_of(&exit, refusal.as_ref(), &words, open)? {
             self.enter_outage(open, outage, exit.seconds)?;
             return Ok(Left::Nothing(Proposed::Outage));
         }
         self.end_outage(id)?;
         let commits = self.look_after_commits(open, commits_from)?;
-        let said = agent::last_line(&words);
+        // What a stream holds beside the agent's own words is no speech.
+        let speech = match text {
+            Some(text) => text,
+            None if is_stream => String::new(),
+            None => words,
+        };
+        let said = agent::last_line(&speech);
         self.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
             ended_after: (exit.timed_out && !cut_short).then_some(self.contract.agent_timeout.as_secs_f64()),
@@ -127,7 +138,7 @@ impl Session<'_> {
         let proposal = self.read_proposal(call)?;
         // They are worth keeping whatever becomes of the change.
         self.add_ideas(id, &proposal.ideas)?;
-        Ok(Left::Work(Box::new(Work { exit, cut_short, proposal, said, described: described(&words) })))
+        Ok(Left::Work(Box::new(Work { exit, cut_short, usage, proposal, said, described: described(&speech) })))
     }
 
     /// What the agent says about its change. What of it is ignored is told, also in the next prompt.
@@ -139,6 +150,21 @@ impl Session<'_> {
             self.journal.last_call.proposal_error = Some(error.clone());
         }
         Ok(proposal)
+    }
+
+    /// Adds what a call used to what all calls did, priced where the agent reports no cost. Tells once where neither is to be
+    /// had and the cost is limited.
+    fn spend(&mut self, usage: Usage) -> Result<Usage, SessionError> {
+        let command = self.contract.agent.as_deref().unwrap_or_default();
+        let usage = priced(usage, agent::model_in(command), &self.contract.prices);
+        self.journal.spent.add(usage.tokens, usage.cost);
+        if let Some(limit) = self.contract.max_cost.filter(|_| usage.cost.is_none()) {
+            let model = usage.model.as_deref().unwrap_or("MODEL");
+            self.tell_trouble(format!(
+                "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or pass --max-tokens"
+            ))?;
+        }
+        Ok(usage)
     }
 
     /// Whether the working tree differs from the one that the agent was given.

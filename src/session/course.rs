@@ -24,6 +24,7 @@ impl SessionView {
             waits: waits(&self.folder.logs().join(EVENT_LOGS[0]), self.history.records()),
             elsewhere: self.elsewhere(),
             tip: if is_idle { tip() } else { None },
+            spent: journal.map(|journal| journal.spent).unwrap_or_default(),
             saved: self.saved().unwrap_or_default(),
         }
     }

@@ -51,6 +51,7 @@ pub(super) fn rebuilt_journal(
         total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
         stale_count: settled.since_keep(),
         unseen: true,
+        spent: settled.spent(),
         rung,
         flagged,
         ..Journal::new(worktree, now)

@@ -228,7 +228,11 @@ impl<'a> Session<'a> {
         self.journal.worktree = self.repo.worktree().to_owned();
         self.journal.status = Status::Running;
         self.journal.ended = None;
-        self.wait_no_more();
+        match drive {
+            Drive::Loop { .. } => self.wait_later(),
+            // Nobody calls the agent.
+            Drive::WorkingTree { .. } | Drive::Ending => self.journal.outage = None,
+        }
         let commits_next = drive == (Drive::WorkingTree { resume: false }) && self.history.baseline().is_some();
         if !commits_next {
             self.write_journal()?;
@@ -404,8 +408,11 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
-        // Who starts it again has seen to it.
-        self.journal.outage = None;
+        self.wait_later();
+        if matches!(reason, StopReason::Outage { .. }) || !self.waits_for_reset() {
+            // Who starts it again has seen to it.
+            self.journal.outage = None;
+        }
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             self.sum_up()?;
         }

@@ -12,9 +12,9 @@ use super::open::Session;
 use super::running::HEARTBEAT;
 use crate::agent;
 use crate::crash;
-use crate::domain::{Event, Outage, OutageKind, StopReason};
+use crate::domain::{Event, Outage, OutageKind, Refusal, StopReason};
 use crate::exec::Exit;
-use crate::rules::{CallEnd, Patience, SoFar, outage, patience};
+use crate::rules::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, refused};
 use crate::state::{OpenExperiment, OpenOutage};
 
 /// How a wait for the end of an outage ended.
@@ -26,20 +26,23 @@ pub(super) enum Waited {
 }
 
 impl Session<'_> {
-    /// The outage that kept the agent from its work, if that is why its call failed. `words` is the end of its output.
+    /// The outage that kept the agent from its work, if that is why its call failed: by what it answered, else by `words`, the
+    /// end of its output.
     pub(super) fn outage_of(
         &mut self,
         exit: &Exit,
+        refusal: Option<&Refusal>,
         words: &str,
         open: &OpenExperiment,
     ) -> Result<Option<Outage>, SessionError> {
         // The times that an agent names are those of the real clock.
         let now = Zoned::now();
         let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false };
-        let Some(found) = outage(words, end, &now) else { return Ok(None) };
+        let of = |end| refusal.and_then(|refusal| refused(refusal, end, &now)).or_else(|| outage(words, end, &now));
+        let Some(found) = of(end) else { return Ok(None) };
         // Only now is the working tree worth a look.
         let changed = self.has_worked(open)?;
-        Ok(if changed { outage(words, CallEnd { changed, ..end }, &now) } else { Some(found) })
+        Ok(if changed { of(CallEnd { changed, ..end }) } else { Some(found) })
     }
 
     /// What an agent is kept by that could not even be started.
@@ -59,19 +62,22 @@ impl Session<'_> {
             seconds: 0.0,
             failed_seconds: 0.0,
             waits: 0,
-            not_started: 0,
+            repeats: 0,
+            agent: None,
             outage: outage.clone(),
             until: None,
         };
         let before = self.journal.outage.take().unwrap_or(begins);
-        let not_started = if outage.kind == OutageKind::NotStarted { before.not_started + 1 } else { 0 };
-        self.journal.outage = Some(OpenOutage { outage, not_started, until: None, ..before });
+        let repeats = if before.outage.kind == outage.kind { before.repeats.saturating_add(1) } else { 1 };
+        let agent = self.contract.agent.clone();
+        self.journal.outage = Some(OpenOutage { outage, until: None, repeats, agent, ..before });
         self.note_lasted(seconds);
         self.put_unfinished_away(open)
     }
 
-    /// Notes that the agent works again, if it did not.
+    /// Notes that the agent works, again if it did not.
     pub(super) fn end_outage(&mut self, id: u32) -> Result<(), SessionError> {
+        self.journal.spent.calls = self.journal.spent.calls.saturating_add(1);
         match self.journal.outage.take() {
             Some(over) => self.emit(Event::OutageOver { id, seconds: over.seconds }),
             None => Ok(()),
@@ -84,11 +90,14 @@ impl Session<'_> {
         let Some(open) = self.journal.outage.clone() else { return Ok(Waited::Over) };
         self.forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        // A session that is resumed waits for the reset, and no longer.
+        let is_resumed = open.until.is_some();
         let so_far = SoFar {
-            waits: open.waits,
+            waits: if is_resumed { 0 } else { open.waits },
             lasted: duration(open.seconds),
             failed: duration(open.failed_seconds),
-            not_started: open.not_started,
+            repeats: open.repeats,
+            is_first: self.has_never_worked(),
         };
         let now = Timestamp::now();
         let pause = match patience(&open.outage, so_far, self.contract.outage_limit, now) {
@@ -101,11 +110,30 @@ impl Session<'_> {
         let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
         let again = until.unwrap_or(Timestamp::MAX);
         let (id, waits, seconds) = (self.history.next_id(), open.waits, open.seconds);
-        self.journal.outage = Some(OpenOutage { waits: waits.saturating_add(1), until, ..open.clone() });
+        let waited = waits.saturating_add(u32::from(!is_resumed));
+        self.journal.outage = Some(OpenOutage { waits: waited, until, ..open.clone() });
         self.write_journal()?;
         crash::point("outage.noted");
         self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
 
+        self.pause(pause, again).await?;
+        self.wait_no_more();
+        self.write_journal()?;
+        crash::point("outage.waited");
+        Ok(Waited::Over)
+    }
+
+    /// Waits before the next call where the last ones changed nothing and were short; the last took so many seconds.
+    pub(super) async fn pause_after_idle(&mut self, seconds: f64) -> Result<(), SessionError> {
+        let pause = crash::pace(pause_after_idle(self.journal.idle_calls, seconds));
+        let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
+        if pause.is_zero() { Ok(()) } else { self.pause(pause, again.unwrap_or(Timestamp::MAX)).await }
+    }
+
+    /// Waits for so long, or until that moment, at most until the end of this call of the loop. Whatever somebody asks for ends
+    /// it at once.
+    async fn pause(&mut self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
+        let id = self.history.next_id();
         let began = Instant::now();
         let left = self.end().map_or(pause, |end| end.left.min(pause));
         let due = began.checked_add(left).unwrap_or(began);
@@ -120,7 +148,7 @@ impl Session<'_> {
             }
             if last_beat.elapsed() >= HEARTBEAT {
                 last_beat = Instant::now();
-                self.log.heartbeat(self.now(), &json!({"experiment": id, "waiting_until": until}))?;
+                self.log.heartbeat(self.now(), &json!({"experiment": id, "waiting_until": again}))?;
                 self.write_journal()?;
             }
             tokio::select! {
@@ -129,17 +157,34 @@ impl Session<'_> {
             }
         }
         self.note_lasted(noted.elapsed().as_secs_f64());
-        self.wait_no_more();
-        self.write_journal()?;
-        crash::point("outage.waited");
-        Ok(Waited::Over)
+        Ok(())
     }
 
     /// Notes that nobody waits any more, in the journal that is written next.
-    pub(super) fn wait_no_more(&mut self) {
+    fn wait_no_more(&mut self) {
         if let Some(open) = &mut self.journal.outage {
             open.until = None;
         }
+    }
+
+    /// Notes that nobody waits now, in the journal that is written next: the session waits again when it is resumed where the
+    /// agent named a reset that is still to come, unless it has another agent then.
+    pub(super) fn wait_later(&mut self) {
+        let Some(mut open) = self.journal.outage.take() else { return };
+        if open.agent.is_none() || open.agent == self.contract.agent {
+            open.until = open.outage.until.filter(|until| *until > Timestamp::now());
+            self.journal.outage = Some(open);
+        }
+    }
+
+    /// Whether the session that was resumed is to wait for a reset before it calls the agent.
+    pub(super) fn waits_for_reset(&self) -> bool {
+        self.journal.outage.as_ref().is_some_and(|open| open.until.is_some())
+    }
+
+    /// Whether no call of the agent came to anything yet.
+    fn has_never_worked(&self) -> bool {
+        self.journal.spent.calls == 0 && self.history.records().iter().all(|record| record.agent.is_none())
     }
 
     /// Notes that the outage has lasted so many seconds more, in the journal that is written next.

@@ -11,11 +11,12 @@ use super::error::{SessionError, list};
 use super::others::has_job;
 use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
+use crate::agent::reports;
 use crate::domain::{Clock, CommitId, Contract, Tag, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
-use crate::rules::{FileTerms, gaps};
+use crate::rules::{FileTerms, gaps, idle_limits};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, refuse_held};
 
 /// The files that `ar` and its agents keep in the repository's root and out of git.
@@ -165,6 +166,10 @@ impl Plan {
         notices.extend(said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()));
         if !moved.is_empty() {
             notices.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
+        }
+        if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
+            let spent = journal.as_ref().map(|journal| journal.spent).unwrap_or_default();
+            notices.extend(idle_limits(&contract, reports(agent), &spent));
         }
         if !continued && repo.identity_is_fallback() {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());

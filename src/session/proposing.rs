@@ -5,7 +5,7 @@ use super::error::SessionError;
 use super::open::Session;
 use crate::agent::Call;
 use crate::crash;
-use crate::domain::{CommitId, DiffStat, Event, Outcome, Phase, Record, one_line};
+use crate::domain::{AgentCall, CommitId, DiffStat, Event, Outcome, Phase, Record, one_line};
 use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
 use crate::rules::{Turn, has_words, stall};
 use crate::state::{ITERATIONS, Iteration, OpenExperiment};
@@ -15,7 +15,10 @@ pub(super) enum Proposed {
     /// A commit on the branch; its run is entered in the journal.
     Change(Box<OpenExperiment>),
     /// Nothing changed.
-    Nothing,
+    Nothing {
+        /// How long the agent was called, in seconds.
+        seconds: f64,
+    },
     /// A person asked to stop; what the agent had done is saved.
     Interrupted,
     /// This process is to leave at once; the agent ends with it.
@@ -48,19 +51,21 @@ impl Session<'_> {
             self.reset_to(&base, id)?;
             crash::point("proposing.repeat_put_back");
             self.remember_untracked()?;
-            let seconds = work.exit.seconds;
+            let (seconds, usage) = (work.exit.seconds, work.usage);
             work = match self.ask_agent(&call, &open, Some(&why)).await? {
                 Left::Work(work) => *work,
                 Left::Nothing(proposed) => return Ok(proposed),
             };
             work.exit.seconds += seconds;
+            work.usage.add(usage);
         }
-        let Work { exit, cut_short, proposal, said, described } = work;
+        let Work { exit, cut_short, usage, proposal, said, described } = work;
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
         self.note_offer(&mut open);
-        open.agent = self.agent_call(exit.seconds);
+        let agent = self.contract.agent.clone();
+        open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
         // A call that was cut short is made again, and counts once.
         self.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: described };
@@ -90,7 +95,7 @@ impl Session<'_> {
                 self.learn_from_pivot(before)?;
                 self.tell_directive(before)?;
                 self.enter_idle()?;
-                Ok(Proposed::Nothing)
+                Ok(Proposed::Nothing { seconds: exit.seconds })
             }
         }
     }

@@ -72,8 +72,11 @@ impl Session<'_> {
         crash::point("rework.branch_moved");
         self.check_room()?;
         self.remember_untracked_beside(&open.base, &draft.commit)?;
+        if self.waits_for_reset() {
+            return self.wait_to_rework(open, &draft).await;
+        }
         let call = Call { folder: self.run_folder(open.id)? };
-        let Work { exit, proposal, said, .. } = match self.ask_agent(&call, &open, None).await? {
+        let Work { exit, usage, proposal, said, .. } = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
             Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
             Left::Nothing(Proposed::Interrupted) => {
@@ -82,9 +85,7 @@ impl Session<'_> {
             Left::Nothing(Proposed::Outage) => return self.wait_to_rework(open, &draft).await,
             Left::Nothing(_) => return self.end_with_draft(open, "the agent that worked on it was killed"),
         };
-        if let Some(agent) = &mut open.agent {
-            agent.seconds += exit.seconds;
-        }
+        open.agent = open.agent.map(|agent| agent.with(exit.seconds, usage));
         open.direction = proposal.direction.clone().or(open.direction);
         open.proposal_error = proposal.error.clone().or(open.proposal_error);
         add_said(&mut open.proposal, proposal.more());
@@ -153,6 +154,8 @@ impl Session<'_> {
             self.take_back_commit(&open, &commit, &what)?;
         }
         draft.reason = format!("{}; {why}", draft.reason);
+        // Calls that came to nothing took time and tokens too.
+        draft.agent = open.agent.clone();
         open.commit = Some(draft.commit.clone());
         self.record_and_settle(open, draft)?;
         Ok(Stage::Over(Attempted::Recorded))

@@ -94,6 +94,7 @@ impl Session<'_> {
     async fn turn(&mut self) -> Result<StopReason, SessionError> {
         let mut lost = 0;
         let first = self.history.next_id();
+        let mut idle_seconds = None;
         loop {
             match self.asked()? {
                 Interrupt::None => {}
@@ -104,7 +105,7 @@ impl Session<'_> {
                 return Ok(reason);
             }
             let idle = self.journal.idle_calls;
-            if let Some(reason) = stop_before_next(&self.contract, &self.history, first, idle) {
+            if let Some(reason) = stop_before_next(&self.contract, &self.history, &self.journal.spent, first, idle) {
                 self.journal.idle_calls = 0;
                 return Ok(reason);
             }
@@ -113,6 +114,18 @@ impl Session<'_> {
             }
             if self.contract.agent.is_none() {
                 return Ok(StopReason::NoAgent);
+            }
+            if let Some(seconds) = idle_seconds.take() {
+                self.pause_after_idle(seconds).await?;
+                self.knows_untracked = false;
+                continue;
+            }
+            if self.waits_for_reset() {
+                if let Waited::GivenUp(reason) = self.wait_out().await? {
+                    return Ok(reason);
+                }
+                self.knows_untracked = false;
+                continue;
             }
             self.check_room()?;
             let keeper = self.start_keeping_logs();
@@ -130,7 +143,7 @@ impl Session<'_> {
                         return Ok(reason);
                     }
                 }
-                Proposed::Nothing => {}
+                Proposed::Nothing { seconds } => idle_seconds = Some(seconds),
                 Proposed::Change(open)
                     if open.refused.is_none()
                         && let Some(reason) = self.no_time_for_run() =>

@@ -134,6 +134,7 @@ impl<'a> Lookout<'a> {
             }),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
             contract,
+            spent: journal.as_ref().map_or_else(|| history.spent(), |journal| journal.spent),
             history,
             damage: damage.0,
         })

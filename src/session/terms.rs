@@ -8,7 +8,7 @@ use super::error::SessionError;
 use super::reading::is_session;
 use crate::agent::agent_terms;
 use crate::domain::{
-    Clock, Contract, Direction, Drift, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Tag,
+    Clock, Contract, Direction, Drift, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag,
 };
 use crate::git::{Head, Repo};
 
@@ -60,6 +60,9 @@ asked! {
     agent_timeout: Duration,
     outage_limit: Duration,
     max_experiments: u32,
+    max_cost: f64,
+    max_tokens: u64,
+    prices: Prices,
     budget: Duration,
     until: Time,
     max_crashes: u32,
@@ -128,6 +131,9 @@ impl Asked {
             agent_timeout: asked.agent_timeout.unwrap_or(contract.agent_timeout),
             outage_limit: asked.outage_limit.unwrap_or(contract.outage_limit),
             max_experiments: asked.max_experiments.or(contract.max_experiments),
+            max_cost: asked.max_cost.or(contract.max_cost),
+            max_tokens: asked.max_tokens.or(contract.max_tokens),
+            prices: asked.prices.unwrap_or(contract.prices),
             budget: asked.budget.or(contract.budget),
             until: asked.until.or(contract.until),
             max_crashes: asked.max_crashes.or(contract.max_crashes),
@@ -183,10 +189,11 @@ pub(super) fn new_contract(
 }
 
 /// The stored terms with what flags and variables ask anew; what decides what is kept may not change. The settings file only
-/// gives an agent to a session that has none.
+/// gives an agent to a session that has none, and prices, which nothing else can.
 pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Contract, SessionError> {
     let first_agent = wanted.file.agent.clone().filter(|_| stored.agent.is_none());
-    let given = wanted.given.clone().or(Asked { agent: first_agent, ..Asked::default() });
+    let given =
+        wanted.given.clone().or(Asked { agent: first_agent, prices: wanted.file.prices.clone(), ..Asked::default() });
     let contract = given.over(stored.clone());
     let drifts = Drift::all(&stored, &contract);
     if !drifts.is_empty() {

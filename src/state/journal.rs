@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use super::durable::{read_json, write_json_after};
 use super::{StateError, Unsynced};
 use crate::domain::{
-    AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, ToldStep, Version,
+    AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep,
+    Version,
 };
 
 /// The journal's file.
@@ -138,12 +139,16 @@ pub struct OpenOutage {
     pub failed_seconds: f64,
     /// How often it was waited out.
     pub waits: u32,
-    /// How often in a row the agent did not start.
+    /// How many calls in a row ended for the same reason as the last one.
     #[serde(default)]
-    pub not_started: u32,
+    pub repeats: u32,
+    /// The command line of the agent that it keeps from its work.
+    #[serde(default)]
+    pub agent: Option<String>,
     /// What the last call came to.
     pub outage: Outage,
-    /// Until when it is waited out; absent while the agent is called.
+    /// Until when it is waited out; absent while the agent is called. Where nobody waits, until when the session that is
+    /// resumed waits.
     pub until: Option<Timestamp>,
 }
 
@@ -187,6 +192,9 @@ pub struct Journal {
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     pub outage: Option<OpenOutage>,
+    /// What all calls of the agent used.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
     /// The last experiment that the summary of a loop tells of, in the lessons.
     #[serde(default)]
     pub summed_up: u32,
@@ -231,6 +239,7 @@ impl Journal {
             rework: None,
             last_call: LastCall::default(),
             outage: None,
+            spent: Spent::default(),
             summed_up: 0,
             ended: None,
             unseen: false,

@@ -3,6 +3,7 @@
 
 mod adopt;
 mod agent_calls;
+mod answers;
 mod archiver;
 mod attacks;
 mod bad_input;
@@ -60,6 +61,7 @@ mod said;
 mod sessions;
 mod settings;
 mod shell;
+mod spending;
 mod status;
 mod stop;
 mod support;

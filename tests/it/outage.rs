@@ -100,20 +100,21 @@ fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
     assert!(called.stdout.contains("   1  discard"), "who starts it again has seen to it: {called:#?}");
 }
 
-/// A loop whose agent is out until the file `back` is there, beside the repository.
-fn waiting(repo: &TestRepo, first_call: bool) -> Child {
-    let limited = agent("[ -e ../back ] || { echo \"You've hit your usage limit. Try again in 2 hours.\"; exit 1; }");
+/// A loop whose agent is out until the file `back` is there, beside the repository; it waits already.
+fn waiting(repo: &TestRepo, reset: &str, first_call: bool) -> Child {
+    let limited =
+        agent(&format!("[ -e ../back ] || {{ echo \"You've hit your usage limit. Try again in {reset}.\"; exit 1; }}"));
     let args = if first_call { args(&limited, &["--max-experiments", "1"]) } else { vec!["resume"] };
-    let before = calls(repo);
     let child = ar_command(repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until("the wait", || (calls(repo) > before && !journal(repo)["outage"]["until"].is_null()).then_some(()));
+    let status = || Some(ar(repo, ["status", "--format", "json"])).filter(|called| called.code == Some(0));
+    until("the wait", || status().filter(|called| called.json()["sessions"][0]["activity"] == "waiting"));
     child
 }
 
 #[test]
 fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
     let repo = training_repo();
-    let mut child = waiting(&repo, true);
+    let mut child = waiting(&repo, "2 hours", true);
     let status = ar(&repo, ["status"]).ok().stdout;
     let doing = status.lines().find(|line| line.starts_with("doing")).unwrap();
     assert!(doing.contains("waiting: the agent's rate limit, until "), "{status}");
@@ -121,29 +122,54 @@ fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
     let seen = ar(&repo, ["status", "--format", "json"]).ok().json();
     let session = &seen["sessions"][0];
     assert_eq!((&session["activity"], &session["outage"]["kind"]), (&"waiting".into(), &"rate_limit".into()));
-    let since = journal(&repo)["outage"]["since"].clone();
+    let before = journal(&repo)["outage"].clone();
     child.kill().unwrap();
     child.wait().unwrap();
     let status = ar(&repo, ["status"]).ok().stdout;
     assert!(status.contains("nobody is at work"), "{status}");
 
-    let child = waiting(&repo, false);
-    let outage = &journal(&repo)["outage"];
-    assert_eq!((&outage["since"], &outage["waits"]), (&since, &2.into()), "the same outage goes on");
     let began = Instant::now();
+    let child = waiting(&repo, "", false);
+    let outage = &journal(&repo)["outage"];
+    assert_eq!((&outage["since"], &outage["waits"]), (&before["since"], &1.into()), "the same outage goes on");
     ar(&repo, ["stop"]).ok();
     Called::from(child.wait_with_output().unwrap()).exits(130);
-    assert_eq!(journal(&repo)["outage"], Value::Null);
-
     for name in ["-INT", "-TERM"] {
-        let child = waiting(&repo, false);
+        let child = waiting(&repo, "", false);
         signal(&child, name);
         Called::from(child.wait_with_output().unwrap()).exits(130);
     }
+    assert_eq!(journal(&repo)["outage"]["outage"]["until"], before["outage"]["until"]);
+    assert_eq!(calls(&repo), 1, "nobody calls an agent that said when its limit is lifted");
     assert!(began.elapsed().as_secs() < 20, "none of them waited");
+    ar(&repo, ["resume", "--agent", &agent("true")]).ok();
+    assert_eq!(
+        (repo.read("results.tsv").lines().count(), &journal(&repo)["iteration"]),
+        (3, &1.into()),
+        "another agent"
+    );
+}
+
+#[test]
+fn a_session_that_is_resumed_waits_for_the_reset_and_no_longer() {
+    let repo = training_repo();
+    let mut child = waiting(&repo, "2 seconds", true);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let reset: jiff::Timestamp = journal(&repo)["outage"]["outage"]["until"].as_str().unwrap().parse().unwrap();
+    // As after a night of refusals, after which the loop alone would wait for minutes.
+    let path = repo.path().join(".autoresearch/t/state/progress.json");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"waits\": 1"), "{text}");
+    fs::write(&path, text.replace("\"waits\": 1", "\"waits\": 20")).unwrap();
     fs::write(repo.outside().join("back"), "").unwrap();
-    ar(&repo, ["resume"]).ok();
-    assert_eq!((repo.read("results.tsv").lines().count(), &journal(&repo)["iteration"]), (3, &1.into()));
+    let called = ar(&repo, ["resume", "--format", "json"]).ok();
+    let events = called.json_lines();
+    let outage = events.iter().find(|event| event["event"] == "outage").expect("it says that it waits");
+    assert_eq!(outage["again"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap(), reset, "{outage}");
+    assert_eq!(calls(&repo), 2);
+    assert!(jiff::Timestamp::now() >= reset);
+    assert_eq!(journal(&repo)["outage"], Value::Null);
 }
 
 #[test]

@@ -11,10 +11,10 @@ use crate::support::{Called, TestRepo, ar_command};
 /// Every preset, and a part of what its program must be told.
 const PRESETS: [(&str, &str); 5] = [
     ("aider", "--yes-always --message-file "),
-    ("claude", "-p --dangerously-skip-permissions"),
-    ("codex", "exec --sandbox workspace-write --add-dir "),
-    ("gemini", "--approval-mode yolo --skip-trust"),
-    ("opencode", "run --auto"),
+    ("claude", "-p --dangerously-skip-permissions --output-format stream-json --verbose"),
+    ("codex", "exec --json --sandbox workspace-write --add-dir "),
+    ("gemini", "--approval-mode yolo --skip-trust --output-format stream-json"),
+    ("opencode", "run --auto --format json"),
 ];
 
 /// Puts a program of this name on the PATH that writes its arguments and its input beside the repository, leaves what
@@ -100,14 +100,20 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
 
     call(&repo, &["init", "--agent", "claude"]).ok();
     let text = repo.read("ar.toml");
-    assert!(text.contains("\n# claude is claude -p --dangerously-skip-permissions\n"), "{text}");
+    assert!(
+        text.contains("\n# claude is claude -p --dangerously-skip-permissions --output-format stream-json --verbose\n"),
+        "{text}"
+    );
     assert!(text.contains("\nagent = \"claude\"\n"), "{text}");
     let said = call(&repo, &["doctor"]).exits(1).stdout;
     assert!(said.contains("the agent does not start: there is no `claude`"), "{said}");
     assert!(said.contains("npm install -g @anthropic-ai/claude-code"), "{said}");
     install(&repo, "claude");
     let said = call(&repo, &["doctor"]).ok().stdout;
-    assert!(said.contains("agent       claude -p --dangerously-skip-permissions\n"), "{said}");
+    assert!(
+        said.contains("agent       claude -p --dangerously-skip-permissions --output-format stream-json --verbose\n"),
+        "{said}"
+    );
 }
 
 #[test]

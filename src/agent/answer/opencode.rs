@@ -1,5 +1,7 @@
 //! The answer of opencode: `run --format json`.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::Answer;
@@ -66,7 +68,11 @@ struct Failure {
 struct Data {
     message: Option<String>,
     status_code: Option<u16>,
+    response_headers: BTreeMap<String, String>,
 }
+
+/// How a service names the seconds after which it may be asked again.
+const RETRY_AFTER: &str = "retry-after";
 
 /// Takes a line; whether it is one of opencode's.
 pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
@@ -84,7 +90,10 @@ pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
             answer.usage.add(Usage { model: None, tokens, cost });
         }
         Event::Error { error: Failure { name, data } } => {
-            let said = data.message.filter(|message| !message.is_empty()).unwrap_or(name);
+            let mut said = data.message.filter(|message| !message.is_empty()).unwrap_or(name);
+            if let Some(seconds) = data.response_headers.get(RETRY_AFTER) {
+                said += &format!(" ({RETRY_AFTER}: {seconds})");
+            }
             answer.refusal = Some(Refusal { status: data.status_code, ..Refusal::saying(said) });
         }
     }

@@ -83,8 +83,9 @@ impl Reader {
         self.claude.finish(&mut self.answer);
         self.aider.finish(&mut self.answer);
         if self.is_stream {
-            let lines: Vec<u8> = self.plain.into_iter().flat_map(|line| [line, b"\n".to_vec()]).flatten().collect();
-            self.answer.words = Some(plain_text(&lines) + self.answer.text.as_deref().unwrap_or_default());
+            let plain = self.plain.iter().map(|line| plain_text(line));
+            let words: Vec<String> = plain.chain(self.answer.text.clone()).collect();
+            self.answer.words = Some(words.join("\n"));
         }
         self.answer
     }

@@ -67,7 +67,7 @@ pub(crate) const CLOCK: &str = "2026-11-20T22:00:00Z";
 pub(crate) fn ar_command<S: AsRef<OsStr>>(repo: &TestRepo, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(AR);
     repo.environment(&mut command);
-    command.env("AR_CLOCK", CLOCK).args(args).current_dir(dir).stdin(Stdio::null());
+    command.env("AR_CLOCK", CLOCK).env("AR_NO_PAUSES", "1").args(args).current_dir(dir).stdin(Stdio::null());
     command
 }
 

@@ -1,0 +1,137 @@
+//! What calls of the agent cost, and whether a limit on that can act.
+
+use crate::domain::{Contract, Price, Prices, Spent, StopReason, Tokens, Usage, cut, one_line};
+
+/// How many characters of a model's name are kept.
+const MODEL: usize = 100;
+
+/// What an agent reports of its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reports {
+    /// Tokens and cost.
+    Cost,
+    /// Tokens alone.
+    Tokens,
+    /// Nothing that is known.
+    Nothing,
+}
+
+/// What a call used, with its cost from the prices where the agent reports none, or one of zero for tokens that have a price.
+/// `named` is the model in the agent's command line, for an agent that does not report it.
+pub fn priced(usage: Usage, named: Option<&str>, prices: &Prices) -> Usage {
+    let model = usage.model.or(named.map(str::to_owned)).map(|model| cut(&one_line(&model), MODEL));
+    let cost = usage.cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
+    let of_tokens = || {
+        let tokens = usage.tokens.filter(|tokens| *tokens != Tokens::default())?;
+        Some(price_of(model.as_deref(), prices)?.of(tokens))
+    };
+    let cost = match cost {
+        Some(cost) if cost > 0.0 => Some(cost),
+        cost => of_tokens().or(cost),
+    };
+    Usage { model, tokens: usage.tokens, cost }
+}
+
+/// The price of a model; of one that nobody names the only price there is. A suffix in brackets, such as the size of the
+/// context, is no part of a model's name.
+fn price_of<'a>(model: Option<&str>, prices: &'a Prices) -> Option<&'a Price> {
+    match model {
+        Some(model) => prices.get(model).or_else(|| prices.get(model.split('[').next()?)),
+        None => prices.values().next().filter(|_| prices.len() == 1),
+    }
+}
+
+/// Why the session may not spend more, if so.
+pub fn spent_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
+    let cost = spent.cost.unwrap_or(0.0);
+    let tokens = spent.tokens.map_or(0, Tokens::total);
+    let of_cost = contract.max_cost.filter(|limit| cost >= *limit);
+    let of_tokens = contract.max_tokens.filter(|limit| tokens >= *limit);
+    of_cost
+        .map(|limit| StopReason::MaxCost { limit, spent: cost })
+        .or(of_tokens.map(|limit| StopReason::MaxTokens { limit, spent: tokens }))
+}
+
+/// What to tell at the start of limits that cannot act with this agent.
+pub fn idle_limits(contract: &Contract, reports: Reports, spent: &Spent) -> Option<String> {
+    let is_priced = !contract.prices.is_empty() && reports != Reports::Nothing;
+    let cost = contract.max_cost.is_some() && spent.cost.is_none() && reports != Reports::Cost && !is_priced;
+    let tokens = contract.max_tokens.is_some() && spent.tokens.is_none() && reports == Reports::Nothing;
+    let agent = if reports == Reports::Tokens {
+        "the agent reports only tokens"
+    } else {
+        "the agent is not known to report any"
+    };
+    match (cost, tokens) {
+        (true, false) if reports == Reports::Tokens => Some(format!(
+            "--max-cost cannot act: {agent}; add [prices.\"MODEL\"] with input, output and cached to ar.toml, or pass --max-tokens"
+        )),
+        (true, false) => Some(format!("--max-cost cannot act: {agent} cost")),
+        (false, true) => Some(format!("--max-tokens cannot act: {agent} tokens")),
+        (true, true) => Some(format!("--max-cost and --max-tokens cannot act: {agent} cost or tokens")),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{CommitId, Direction, MetricSource, MetricSpec};
+
+    fn contract() -> Contract {
+        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+        let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
+        Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_cost_that_is_not_reported_comes_from_the_tokens() {
+        let price = |input| Price { input, output: 10.0, cached: None };
+        let one = Prices::from([("gpt-5".to_owned(), price(1.0))]);
+        let two = Prices::from([("gpt-5".to_owned(), price(1.0)), ("other".to_owned(), price(2.0))]);
+        let tokens = Some(Tokens { input: 1_000_000, output: 100_000, cached: 0 });
+        let cost = |model: Option<&str>, cost, named, prices| {
+            priced(Usage { model: model.map(Into::into), tokens, cost }, named, prices).cost
+        };
+        assert_eq!(cost(Some("gpt-5"), None, None, &two), Some(2.0));
+        assert_eq!(cost(None, None, Some("gpt-5[1m]"), &two), Some(2.0));
+        assert_eq!([cost(None, None, None, &one), cost(None, None, None, &two)], [Some(2.0), None]);
+        assert_eq!([cost(Some("new"), None, None, &one), cost(Some("new"), Some(0.0), None, &one)], [None, Some(0.0)]);
+        assert_eq!(
+            [cost(Some("gpt-5"), Some(0.5), None, &one), cost(Some("gpt-5"), Some(0.0), None, &one)],
+            [Some(0.5), Some(2.0)]
+        );
+        assert_eq!([cost(None, Some(f64::NAN), None, &two), cost(None, Some(-1.0), None, &two)], [None; 2]);
+    }
+
+    #[test]
+    fn limits_end_the_loop_when_they_are_reached() {
+        let spent = Spent { calls: 3, tokens: Some(Tokens { input: 90, output: 10, cached: 80 }), cost: Some(2.0) };
+        let limited = |max_cost, max_tokens| spent_enough(&Contract { max_cost, max_tokens, ..contract() }, &spent);
+        assert_eq!([limited(None, None), limited(Some(2.01), Some(101))], [None, None]);
+        assert_eq!(limited(Some(2.0), None), Some(StopReason::MaxCost { limit: 2.0, spent: 2.0 }));
+        assert_eq!(limited(None, Some(100)), Some(StopReason::MaxTokens { limit: 100, spent: 100 }));
+    }
+
+    #[test]
+    fn a_limit_that_cannot_act_is_told() {
+        let prices = Prices::from([("m".to_owned(), Price { input: 1.0, output: 1.0, cached: None })]);
+        let told = |cost: bool, tokens: bool, prices: &Prices, reports| {
+            let max_cost = cost.then_some(1.0);
+            let contract = Contract { max_cost, max_tokens: tokens.then_some(1), prices: prices.clone(), ..contract() };
+            idle_limits(&contract, reports, &Spent::default()).map(|said| said.split(':').next().unwrap().to_owned())
+        };
+        let none = Prices::new();
+        assert_eq!(told(true, true, &none, Reports::Cost), None);
+        assert_eq!(told(true, true, &none, Reports::Tokens).as_deref(), Some("--max-cost cannot act"));
+        assert_eq!(
+            [told(true, true, &prices, Reports::Tokens), told(false, true, &none, Reports::Tokens)],
+            [None, None]
+        );
+        assert_eq!(
+            told(true, true, &none, Reports::Nothing).as_deref(),
+            Some("--max-cost and --max-tokens cannot act")
+        );
+        assert_eq!(told(true, false, &prices, Reports::Nothing).as_deref(), Some("--max-cost cannot act"));
+    }
+}
