@@ -62,8 +62,8 @@ pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
 pub use piece::Piece;
 pub use record::{
-    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, OFFERED_IDEA,
-    Record, Run,
+    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
+    MetricValue, OFFERED_IDEA, Record, Run,
 };
 pub use space::Space;
 pub use stall::{LastCall, Stall};

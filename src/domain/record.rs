@@ -238,6 +238,12 @@ pub const OFFERED_IDEA: &str = "offered_idea";
 /// The field of a record that names the files that changed while it ran.
 pub const CHANGED_WHILE_RUNNING: &str = "changed_while_running";
 
+/// The field of a record that names the ignored files which changed while its agent was called.
+pub const IGNORED_CHANGED: &str = "ignored_changed";
+
+/// The field of a record that has the stamps of the ignored files which the command names.
+pub const IGNORED_INPUTS: &str = "ignored_inputs";
+
 impl Record {
     /// What the agent learned from earlier experiments, as it said with its proposal.
     pub fn findings(&self) -> Vec<String> {

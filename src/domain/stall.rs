@@ -32,6 +32,9 @@ pub struct LastCall {
     /// How many rows of its were taken out of results.tsv.
     #[serde(skip_serializing_if = "is_zero")]
     pub rows: u32,
+    /// The ignored files that changed while it was at work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -17,6 +17,7 @@ mod error;
 mod head;
 mod head_log;
 mod identity;
+mod ignored;
 mod index;
 mod index_cache;
 mod known_commits;

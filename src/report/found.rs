@@ -15,8 +15,8 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes, margin,
-    misses, spread, summarize, time_split, warnings,
+    Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes,
+    ignored_changes, margin, misses, spread, summarize, time_split, warnings,
 };
 
 /// How many experiments ended how. `other` are rows with a verdict that is none of the three, or without one.
@@ -220,7 +220,7 @@ impl Report {
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
         self.changes.retain(EnvironmentChange::matters);
-        self.judge(None, &changed, tip, course.saved);
+        self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
         self
     }
 
@@ -247,7 +247,13 @@ impl Report {
     }
 
     /// Looks for near misses and for what to warn of.
-    fn judge(&mut self, ledger: Option<&Path>, changed: &[u32], tip: Option<&str>, saved: usize) {
+    fn judge(
+        &mut self,
+        ledger: Option<&Path>,
+        (changed, ignored_changed): (&[u32], &[(u32, Vec<String>)]),
+        tip: Option<&str>,
+        saved: usize,
+    ) {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
         self.misses = misses(&self.points, self.direction, self.baseline, self.margin);
         self.warnings = warnings(Evidence {
@@ -260,6 +266,7 @@ impl Report {
             time: self.time_split.as_ref(),
             changes: &self.changes,
             changed_while_running: changed,
+            ignored_changed,
             flagged: &self.flagged,
             tip,
             saved,
@@ -316,7 +323,7 @@ impl Report {
             unread,
             ..Report::new(ledger.direction, counts, points, baseline, summary)
         };
-        report.judge(ledger.file.as_deref(), &[], None, 0);
+        report.judge(ledger.file.as_deref(), (&[], &[]), None, 0);
         report
     }
 

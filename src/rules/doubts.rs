@@ -38,6 +38,21 @@ pub(super) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
+/// Numbers that files outside of the commits may have changed.
+pub(super) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
+    let (last, files) = evidence.ignored_changed.last()?;
+    let ids: Vec<u32> = evidence.ignored_changed.iter().map(|(id, _)| *id).collect();
+    Some(Warning {
+        kind: "ignored_files_changed",
+        what: format!(
+            "ignored files changed before the runs of {}, and no commit has them: {} (experiment {last})",
+            listed(&ids),
+            cut(&files.join(", "), 200)
+        ),
+        hint: Some("pass --protect FILE to pin an input, or track it with git".into()),
+    })
+}
+
 /// A session that waits for a person.
 pub(super) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
     let last = evidence.flagged.last()?;

@@ -83,8 +83,8 @@ impl FileTerms {
     /// A pattern cannot be read.
     pub fn of(contract: &Contract) -> Result<FileTerms, GlobError> {
         let locks: Vec<String> = LOCK_FILES.iter().map(|name| format!("**/{name}")).collect();
-        let by_command = words(&contract.command);
-        let mut named: Vec<_> = contract.guards.iter().flat_map(|guard| words(guard)).collect();
+        let by_command = files_named(&contract.command);
+        let mut named: Vec<_> = contract.guards.iter().flat_map(|guard| files_named(guard)).collect();
         if contract.scope.is_empty() {
             // Then the file that the command names is the one to work on: `uv run train.py`.
             named.retain(|path| !by_command.contains(path));
@@ -213,7 +213,7 @@ fn glob(pattern: &str) -> Result<Glob, globset::Error> {
 }
 
 /// The words of a command line that may be files of the repository.
-fn words(command: &str) -> Vec<PathBuf> {
+pub fn files_named(command: &str) -> Vec<PathBuf> {
     let separates = |c: char| c.is_whitespace() || "\"'`;|&()<>=$".contains(c);
     let words = command.split(separates).map(|word| word.trim_start_matches("./"));
     words.filter(|word| !word.is_empty()).map(PathBuf::from).collect()

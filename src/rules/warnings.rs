@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::chance::{jumps, never_repeated, within_spread};
 use super::doubts::{
-    best_is_not_the_tip, changed_while_running, direction_doubted, environment_changed, flagged, saved, unreadable,
+    best_is_not_the_tip, changed_while_running, direction_doubted, environment_changed, flagged, ignored_changed,
+    saved, unreadable,
 };
 use super::waste::{crashes, outages, waiting_for_the_agent};
 use super::{Point, Spread, Summary, TimeSplit};
@@ -44,6 +45,8 @@ pub struct Evidence<'a> {
     pub changes: &'a [EnvironmentChange],
     /// The kept experiments during whose runs files changed that belong to their commits.
     pub changed_while_running: &'a [u32],
+    /// The experiments before whose runs ignored files changed, with those files.
+    pub ignored_changed: &'a [(u32, Vec<String>)],
     /// The experiments after which the session was flagged for a person.
     pub flagged: &'a [u32],
     /// The commit at the tip of the branch; absent while an experiment is open.
@@ -64,6 +67,7 @@ pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     found.extend(jumps(evidence));
     found.extend(environment_changed(evidence));
     found.extend(changed_while_running(evidence));
+    found.extend(ignored_changed(evidence));
     found.extend(crashes(evidence));
     found.extend(waiting_for_the_agent(evidence));
     found.extend(outages(evidence));
@@ -120,6 +124,7 @@ pub(super) mod tests {
             time: None,
             changes: &[],
             changed_while_running: &[],
+            ignored_changed: &[],
             flagged: &[],
             tip: None,
             saved: 0,

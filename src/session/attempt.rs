@@ -12,8 +12,8 @@ use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{
-    CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, MetricValue, Number, Outcome, Phase, Record, Run,
-    Stall, Unparsed,
+    CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue,
+    Number, Outcome, Phase, Record, Run, Stall, Unparsed,
 };
 use crate::git::Look;
 use crate::ledger::Entry;
@@ -161,6 +161,14 @@ impl Session<'_> {
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
             more.insert(CHANGED_WHILE_RUNNING.into(), json!(measured.changed));
+        }
+        let inputs = self.ignored_inputs()?;
+        if measured.run.is_some() && !inputs.is_empty() {
+            more.insert(IGNORED_INPUTS.into(), json!(inputs));
+        }
+        let ignored = &self.journal.last_call.ignored;
+        if open.agent.is_some() && !ignored.is_empty() {
+            more.insert(IGNORED_CHANGED.into(), json!(ignored));
         }
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut runs = open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();

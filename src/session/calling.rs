@@ -10,6 +10,7 @@ use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::proposing::Proposed;
 use super::rework::Task;
+use super::watch::THE_AGENT;
 use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
 use crate::domain::{CommitId, Event, LastCall, Usage};
@@ -134,6 +135,7 @@ impl Session<'_> {
             reset: commits.reset,
             rows,
             proposal_error: None,
+            ignored: std::mem::take(&mut self.journal.last_call.ignored),
         };
         let proposal = self.read_proposal(call)?;
         // They are worth keeping whatever becomes of the change.
@@ -231,7 +233,7 @@ impl Session<'_> {
         // What it has not done by the end of the loop's time would not be run.
         let left = self.end().map(|end| end.left).filter(|left| *left < contract.agent_timeout);
         self.emit(Event::AgentStarted { id })?;
-        self.begin_watch("the agent", id)?;
+        self.begin_watch(THE_AGENT, id)?;
         let mut job = exec::start(&Job {
             name: AGENT.into(),
             command,

@@ -25,6 +25,7 @@ mod follow;
 mod guarding;
 mod heal;
 mod hooks;
+mod ignored;
 mod import;
 mod interrupts;
 mod keep_logs;

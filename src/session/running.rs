@@ -402,7 +402,7 @@ fn gibibytes(bytes: u64) -> Option<f64> {
 }
 
 /// What the file system says of a file: changes whenever the file is written.
-fn stamp(path: &Path) -> Option<String> {
+pub(super) fn stamp(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
     Some(format!("{}:{}:{}:{times:?}", meta.dev(), meta.ino(), meta.len()))

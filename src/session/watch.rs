@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::{SessionError, list};
+use super::ignored::IgnoredFiles;
 use super::learning::HeldMemories;
 use super::open::Session;
 use super::others::{HeldSessions, Others, SESSIONS, is_odd_ref, other_records, tag_of};
@@ -22,6 +23,9 @@ use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, SESSIONS_FOLDER, STATE_F
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
+
+/// What the agent is called among those who are watched.
+pub(super) const THE_AGENT: &str = "the agent";
 
 /// Where git keeps the objects that stand for others.
 const REPLACEMENTS: &str = "refs/replace";
@@ -48,6 +52,8 @@ pub(super) struct Watch {
     /// Git's own files, which are put back only where they are no files any more.
     pub(super) git: Held,
     own: OwnFolder,
+    /// The ignored files, where the agent is at work.
+    ignored: Option<IgnoredFiles>,
     pub(super) memories: HeldMemories,
     rows: Option<HeldRows>,
     refs: Vec<(String, String)>,
@@ -83,6 +89,7 @@ impl Session<'_> {
             id,
             memories: self.hold_memories(),
             git: git.take_on(self.repo.own_files()),
+            ignored: if who == THE_AGENT { Some(IgnoredFiles::look(&self.repo)?) } else { None },
             own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
@@ -107,6 +114,9 @@ impl Session<'_> {
         self.put_records_back(&refs)?;
         let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(&watch, rows))?;
         self.name_changed(&watch)?;
+        if let Some(ignored) = &watch.ignored {
+            self.journal.last_call.ignored = ignored.changed(&self.repo)?;
+        }
         (self.seen.files, self.seen.git) = (watch.files, watch.git);
         Ok(rows)
     }

@@ -80,7 +80,7 @@ fn a_file_in_the_place_of_the_sessions_folder_is_refused() {
     repo.write(".autoresearch", "a note\n");
     let called = run(&repo, "true", "1").exits(1);
     assert!(called.stderr.contains(".autoresearch is not a folder"), "{called:?}");
-    assert!(called.stderr.contains("; to move it away: mv "), "{called:?}");
+    assert!(called.stderr.contains("to move it away: mv "), "{called:?}");
     assert_eq!(repo.read(".autoresearch"), "a note\n");
 }
 

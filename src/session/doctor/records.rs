@@ -5,6 +5,7 @@ use super::facts::{Facts, RecordRef};
 use super::repository;
 use crate::domain::{Area, Drift, Finding, count_of, with_causes};
 use crate::git::Repo;
+use crate::rules::ignored_changes;
 use crate::session::error::SessionError;
 use crate::state::StateError;
 
@@ -14,6 +15,7 @@ pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
     }
+    found.extend(ignored(facts));
     if found.is_empty() {
         let history = facts.history();
         let best = match history.best() {
@@ -23,6 +25,16 @@ pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
         found.push(Finding::ok(Area::Session, format!("{}{best}", count_of(history.experiments(), "experiment"))));
     }
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+}
+
+fn ignored(facts: &Facts) -> Option<Finding> {
+    let changes = ignored_changes(facts.history().records());
+    let (last, files) = changes.last()?;
+    let what = format!(
+        "ignored files changed before the run of experiment {last}, and no commit has them: {}",
+        files.join(", ")
+    );
+    Some(Finding::warning(Area::Session, what).hint("pass --protect FILE to pin an input, or track it with git"))
 }
 
 fn record(facts: &Facts, found: &RecordRef) -> Option<Finding> {

@@ -222,3 +222,20 @@ fn a_protected_file_that_a_run_changes_and_changes_back_is_seen() {
     let report = ar(&repo, ["report", "t"]).ok();
     assert!(report.stdout.contains("files changed while kept experiments ran"), "{report:#?}");
 }
+
+#[test]
+fn ignored_files_that_feed_a_number_and_changed_are_said() {
+    let repo = repo();
+    let agent =
+        "cat > /dev/null; echo 1.$AR_EXPERIMENT > src/value; [ $AR_EXPERIMENT = 1 ] || echo more >> data/train.bin";
+    let command = "sh eval.sh; : data/train.bin";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", command, "--max-experiments", "2"];
+    let called = ar(&repo, args.into_iter().chain(["--agent", agent])).ok();
+    assert!(record(&repo, 1)["ignored_inputs"]["data/train.bin"].is_string(), "{called:#?}");
+    assert_eq!(record(&repo, 1)["ignored_changed"], Value::Null);
+    assert_eq!(record(&repo, 2)["ignored_changed"], serde_json::json!(["data/train.bin"]), "{called:#?}");
+    let report = ar(&repo, ["report", "t"]).ok().stdout;
+    assert!(report.contains("ignored files changed before the runs of 2"), "{report}");
+    let doctor = ar(&repo, ["doctor", "t"]).ok().stdout;
+    assert!(doctor.contains("ignored files changed before the run of experiment 2"), "{doctor}");
+}
