@@ -2,7 +2,8 @@
 //!
 //! In a build with debug assertions they act only where their variables are set: each process adds a line with the name of each point that it passes to the file that
 //! `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th line of that name kills itself with
-//! SIGKILL. In a shim all names begin with `shim.`.
+//! SIGKILL. In a shim all names begin with `shim.`. With `AR_CRASH_REMOVE=FOLDER` whoever is first to pass a point deletes that
+//! folder there, and goes on.
 
 #[cfg(not(debug_assertions))]
 use std::time::Duration;
@@ -161,6 +162,10 @@ mod armed {
         if env::var("AR_CRASH_AT").is_ok_and(|at| at == format!("{prefix}{name}:{times}")) {
             // The signal arrives before the call returns.
             let _ = kill_process(getpid(), Signal::KILL);
+        }
+        if let Some(folder) = env::var_os("AR_CRASH_REMOVE").filter(|_| times == 1) {
+            // It may be gone already.
+            let _ = std::fs::remove_dir_all(folder);
         }
     }
 

@@ -12,7 +12,8 @@ use serde::Serialize;
 use super::job::{Files, lock_path};
 use super::{ExecError, Job, Started};
 use crate::state::{
-    free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular, write_json, write_json_unsynced,
+    free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular, standing, write_json,
+    write_json_unsynced,
 };
 
 /// The files by which a job is found, and the lock that says that it goes on.
@@ -67,9 +68,11 @@ impl<'a> Place<'a> {
     /// Opens the log for the command.
     pub(super) fn open_log(&mut self) -> Result<File, ExecError> {
         // What somebody put there beforehand would be written through.
-        let log = move_odd_away(&self.job.log)
-            .and_then(|_| File::options().create(true).read(true).append(true).open(&self.job.log))
-            .and_then(|log| Ok((log.try_clone()?, log)));
+        let open = || {
+            move_odd_away(&self.job.log)?;
+            File::options().create(true).read(true).append(true).open(&self.job.log)
+        };
+        let log = standing(&self.job.log, open).and_then(|log| Ok((log.try_clone()?, log)));
         let (log, kept) = log.map_err(|source| ExecError::File { path: self.job.log.clone(), source })?;
         self.log = Some(kept);
         Ok(log)
@@ -88,7 +91,7 @@ impl<'a> Place<'a> {
             log.rewind()?;
             io::copy(log, &mut File::create_new(path)?).map(drop)
         };
-        put_back(log).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
+        standing(path, || put_back(log)).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
     }
 
     /// Puts back what was deleted, so that the job can still be found and waited for. Whether the folder is this job's:

@@ -24,6 +24,9 @@ const DEATH_INTERVAL: Duration = Duration::from_millis(1);
 /// How long the processes of a lost job are killed before they are given up.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often the folder of a job may be deleted while the job is made ready.
+const DELETIONS: u32 = 20;
+
 /// A job that was started.
 ///
 /// When it is dropped, a tied job ends; another goes on.
@@ -80,10 +83,35 @@ pub fn start_with(shims: &ForkServer, job: &Job) -> Result<Running, ExecError> {
     if !job.cwd.is_dir() {
         return Err(ExecError::WorkingFolder(job.cwd));
     }
-    fs::create_dir_all(&job.folder).map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
+    let files = Files::of(&job);
+    let mut deletions = 0;
+    let (lock, watched, last_words) = loop {
+        match prepare(&job, &files) {
+            // The folder was deleted meanwhile.
+            Err(ExecError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound && deletions < DELETIONS => {
+                deletions += 1;
+            }
+            prepared => break prepared?,
+        }
+    };
+    let (line, theirs) = Line::new().map_err(ExecError::Watch)?;
+    // The locked file is handed down: the lock belongs to the open file, so there is no moment at which nobody holds
+    // it, and it is held for as long as the shim lives.
+    let words = last_words.try_clone().map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
+    shims.fork(&files.job, [theirs, lock.into(), words.into()])?;
+    crash::point("job.started");
+    let (program, command) = (shims.program().to_owned(), job.command);
+    let (line, last_words) = (Some(line), Some(last_words));
+    Ok(Running { line, lock: watched, program, command, files, last_words, last: None })
+}
+
+/// Makes the folder of a job ready for its shim. Gives the lock, another handle on its file, and a file for the shim's last
+/// words.
+fn prepare(job: &Job, files: &Files) -> Result<(File, File, File), ExecError> {
+    let file_error = |source| ExecError::File { path: job.folder.clone(), source };
+    fs::create_dir_all(&job.folder).map_err(file_error)?;
     let lock = lock(&job.folder)?;
     crash::point("job.locked");
-    let files = Files::of(&job);
     for stale in [&files.started, &files.exit] {
         match fs::remove_file(stale) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -93,21 +121,11 @@ pub fn start_with(shims: &ForkServer, job: &Job) -> Result<Running, ExecError> {
         }
     }
     // The shim sees to it that the file of a run lasts.
-    write_json_unsynced(&files.job, &job)?;
+    write_json_unsynced(&files.job, job)?;
     crash::point("job.written");
-
-    let file_error = |source| ExecError::File { path: job.folder.clone(), source };
     let last_words = tempfile::tempfile_in(&job.folder).map_err(file_error)?;
     let watched = open_regular(&lock_path(&job.folder)).map_err(file_error)?;
-    let (line, theirs) = Line::new().map_err(ExecError::Watch)?;
-    // The locked file is handed down: the lock belongs to the open file, so there is no moment at which nobody holds
-    // it, and it is held for as long as the shim lives.
-    let words = last_words.try_clone().map_err(file_error)?;
-    shims.fork(&files.job, [theirs, lock.into(), words.into()])?;
-    crash::point("job.started");
-    let (program, command) = (shims.program().to_owned(), job.command);
-    let (line, last_words) = (Some(line), Some(last_words));
-    Ok(Running { line, lock: watched, program, command, files, last_words, last: None })
+    Ok((lock, watched, last_words))
 }
 
 impl Running {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::SessionError;
 use crate::crash;
-use crate::state::{SessionFolder, free_name};
+use crate::state::{SessionFolder, free_name, standing};
 
 /// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved to `run.log.before`, which is said in the
 /// returned sentence, or left alone when git tracks it.
@@ -36,13 +36,13 @@ pub(super) fn point_run_log(
     }
     let target = log.strip_prefix(root).unwrap_or(log);
     let fresh = folder.root().join("run.log.link");
-    super::open::remove_file(&fresh)?;
-    crash::point("running.log_unlinked");
-    symlink(target, &fresh).and_then(|()| fs::rename(&fresh, &link)).map_err(|source| SessionError::Io {
-        action: "link",
-        path: link,
-        source,
-    })?;
+    let point = || {
+        super::open::remove_file(&fresh).map_err(std::io::Error::other)?;
+        crash::point("running.log_unlinked");
+        symlink(target, &fresh)?;
+        fs::rename(&fresh, &link)
+    };
+    standing(&fresh, point).map_err(|source| SessionError::Io { action: "link", path: link.clone(), source })?;
     Ok(notice)
 }
 

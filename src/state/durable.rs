@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{StateError, Unsynced};
+use super::{StateError, Unsynced, standing};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 
@@ -114,7 +114,6 @@ pub fn replace_through(folder: &Path, path: &Path, content: &[u8]) -> Result<(),
 }
 
 fn replace(folder: &Path, path: &Path, content: &[u8], durably: Option<Unsynced>) -> Result<(), StateError> {
-    let is_durable = durably.is_some();
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new()
             .prefix(TEMPORARY)
@@ -124,16 +123,18 @@ fn replace(folder: &Path, path: &Path, content: &[u8], durably: Option<Unsynced>
             file.as_file().set_permissions(replaced.permissions())?;
         }
         file.write_all(content)?;
-        if let Some(mut unsynced) = durably {
+        if let Some(unsynced) = &durably {
+            let mut unsynced = unsynced.clone();
             unsynced.add(file.path());
             unsynced.sync().map_err(|(_, source)| source)?;
         }
         crash::point("state.file_prepared");
         file.persist(path)?;
         crash::point("state.file_replaced");
-        if is_durable { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
+        if durably.is_some() { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
     };
-    write().map_err(failed("write", path))
+    // The temporary file is in `folder`, which may be deleted as well.
+    standing(path, || standing(&folder.join(TEMPORARY), write)).map_err(failed("write", path))
 }
 
 /// The first of `path`, `path-2`, `path-3` … at which nothing stands.
@@ -210,24 +211,35 @@ pub fn in_writable_folder<T>(path: &Path, change: impl Fn() -> io::Result<T>) ->
 
 /// Creates a folder with those above it that are not there, and syncs each folder that got a new one.
 pub(super) fn create_folder(path: &Path) -> Result<(), StateError> {
-    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
-    fs::create_dir_all(path).map_err(failed("create", path))?;
-    for parent in missing.iter().rev().filter_map(|folder| folder.parent()) {
-        File::open(parent).and_then(|folder| folder.sync_all()).map_err(failed("create", path))?;
-    }
-    Ok(())
+    let create = || -> io::Result<()> {
+        let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+        fs::create_dir_all(path)?;
+        missing
+            .iter()
+            .rev()
+            .filter_map(|folder| folder.parent())
+            .try_for_each(|parent| File::open(parent)?.sync_all())
+    };
+    standing(path, create).map_err(failed("create", path))
 }
 
 /// Removes what a killed process left of the files that it was about to replace. What has such a name and is no file is not
 /// of this program.
 pub fn remove_left_over(folder: &Path) -> Result<(), StateError> {
-    for entry in fs::read_dir(folder).map_err(failed("read", folder))? {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed("read", folder))?,
+    };
+    for entry in entries {
         let entry = entry.map_err(failed("read", folder))?;
         let path = entry.path();
         if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_file())
         {
-            fs::remove_file(&path).map_err(failed("remove", &path))?;
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &path)(error)),
+                _ => {}
+            }
         }
     }
     Ok(())
@@ -294,7 +306,7 @@ pub(super) fn append(path: &Path, line: &str) -> Result<File, StateError> {
         crash::point("state.line_appended");
         Ok(file)
     };
-    append().map_err(failed("append to", path))
+    standing(path, append).map_err(failed("append to", path))
 }
 
 /// The last bytes of a file, at most 64 KiB and none before byte `from`; nothing when there is no file.

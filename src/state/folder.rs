@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::StateError;
+use super::{StateError, standing};
 use super::durable::{
     create_folder, failed, is_odd, move_away, move_no_folder_away, open_regular, read_json, read_regular, write_json,
 };
@@ -260,13 +260,8 @@ fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
     if is_odd(path) {
         move_away(path).map_err(failed("move", path))?;
     }
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(failed("open", path))?;
+    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let mut file = standing(path, open).map_err(failed("open", path))?;
     match lock_within(&file, GLANCE) {
         Ok(true) => {}
         Ok(false) => return Err(StateError::Held { holder: Owner::of(&mut file).said }),

@@ -16,6 +16,7 @@ mod lock;
 mod logs;
 mod memory;
 mod run_logs;
+mod standing;
 mod stop_request;
 mod unsynced;
 
@@ -36,5 +37,6 @@ pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked};
 pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{is_compressed, plain_log, read_log_tail};
+pub use standing::standing;
 pub use stop_request::StopWhen;
 pub use unsynced::Unsynced;

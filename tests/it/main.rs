@@ -19,6 +19,8 @@ mod crash;
 #[cfg(debug_assertions)]
 mod crash_scenario;
 mod data;
+#[cfg(debug_assertions)]
+mod deletion;
 mod demo;
 mod demo_assets;
 mod disk;
