@@ -48,6 +48,7 @@ pub(super) fn of_error(kind: ErrorKind) -> u8 {
         ErrorKind::NeedsPerson => NEEDS_PERSON,
         ErrorKind::Held => HELD,
         ErrorKind::Damaged => DAMAGED,
+        ErrorKind::Interrupted => INTERRUPTED,
     }
 }
 

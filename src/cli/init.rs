@@ -224,6 +224,7 @@ fn settings_text(asked: &Asked) -> String {
     set(comment, "on-event", asked.on_event.clone().map(quoted), "\"sh ~/notify.sh\"");
     let keep_logs = asked.keep_logs.map(|size| quoted(size.to_string()));
     set("How much of the runs' logs is kept.", "keep-logs", keep_logs, "\"10GB\"");
+    set("Leave the session's commits unsigned.", "no-sign", flag(asked.no_sign), "true");
     if let Some(tag) = &asked.tag {
         set("The session's name.", "tag", Some(quoted(tag.to_string())), "");
     }

@@ -156,6 +156,9 @@ pub(super) struct SettingsArgs {
     /// Space for retained run logs, as in 2GB; `all`, or 0 for the best and the newest ten [default: 10GB]
     #[arg(long, value_name = "SIZE", help_heading = SESSION)]
     pub(super) keep_logs: Option<KeepLogs>,
+    /// Leave the session's commits unsigned, whatever commit.gpgSign says
+    #[arg(long)]
+    pub(super) no_sign: bool,
 }
 
 /// The dialect of a new results.tsv.
@@ -245,6 +248,7 @@ impl From<SettingsArgs> for Asked {
             stop_when_flagged: settings.stop_when_flagged.then_some(true),
             on_event: settings.on_event,
             keep_logs: settings.keep_logs,
+            no_sign: settings.no_sign.then_some(true),
         }
     }
 }

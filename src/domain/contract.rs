@@ -158,6 +158,9 @@ pub struct Contract {
     /// How much of the logs is kept.
     #[serde(default)]
     pub keep_logs: KeepLogs,
+    /// Whether the session's commits stay unsigned whatever git's configuration asks for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_sign: bool,
     /// The commit that the session started from.
     pub start: CommitId,
     /// The branch that the session started from, as a full ref name; absent for a detached HEAD.
@@ -220,6 +223,7 @@ impl Contract {
             stop_when_flagged: false,
             on_event: None,
             keep_logs: KeepLogs::default(),
+            no_sign: false,
             start,
             started_from: None,
             created,

@@ -28,6 +28,7 @@ pub use gpu::GpuMonitor;
 pub use holders::may_be_held;
 pub use job::{Exit, Job, Started, job_file};
 pub use start::{Running, attach, end_left_over, is_going_on, is_held, shims, start, start_with};
+pub use tree::kill_other_children;
 pub use unix::{end_by_signals, leave_interrupts_to_others, shield_from_terminal};
 
 /// The hidden first argument that makes the program a fork server.

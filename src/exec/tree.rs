@@ -9,6 +9,7 @@ use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep};
 
 use super::unix::{self, Ended, Pid, Signal};
+use super::{FORK_SERVER_ARGUMENT, SHIM_ARGUMENT};
 
 /// How long KILL is repeated before what does not die is given up as stuck in the kernel.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
@@ -172,6 +173,32 @@ pub(super) fn descendants(root: Pid) -> Vec<Pid> {
         let parents = parents();
         below(root, |pid| parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child).collect())
     }
+}
+
+/// Kills the children of this process, and all below them, but for its fork server and shims. Does nothing where there is no
+/// `/proc`.
+pub fn kill_other_children() {
+    let me = Pid::try_from(std::process::id()).unwrap_or(0);
+    let below_me = if lists_children() {
+        children(me)
+    } else {
+        parents().into_iter().filter(|(_, parent)| *parent == me).map(|(child, _)| child).collect()
+    };
+    for child in below_me.into_iter().filter(|pid| !is_own(*pid)) {
+        for pid in descendants(child).into_iter().chain([child]) {
+            // One that is gone meanwhile is no error.
+            let _ = unix::send(pid, Signal::Kill);
+        }
+    }
+}
+
+/// Whether a child is a fork server or a shim, by its first argument. One that has not started its program yet is not
+/// known for anything, and left.
+fn is_own(pid: Pid) -> bool {
+    let (line, mine) = (fs::read(format!("/proc/{pid}/cmdline")), fs::read("/proc/self/cmdline"));
+    let (Ok(line), Ok(mine)) = (line, mine) else { return true };
+    let word = line.split(|byte| *byte == 0).nth(1);
+    line == mine || [FORK_SERVER_ARGUMENT, SHIM_ARGUMENT].iter().any(|own| word == Some(own.as_bytes()))
 }
 
 /// Whether the kernel tells the children of a process.

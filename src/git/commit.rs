@@ -3,7 +3,9 @@
 use gix::ObjectId;
 
 use super::error::During;
+use super::identity::Identity;
 use super::path::{commit_id, object_id};
+use super::programs::Program;
 use super::{GitError, Proposal, Repo, Result, Untracked, refs, sync};
 use crate::crash;
 use crate::domain::CommitId;
@@ -80,14 +82,38 @@ impl Repo {
             message: message.into(),
             extra_headers: Vec::new(),
         };
-        let signing = |source: gix::Error| GitError::Signing(source.into());
-        let sign = may_sign && self.gix.commit_signing_options_if_enabled().map_err(signing)?.is_some();
+        let commit = if may_sign { self.signed(commit)? } else { commit };
         let id = self.gix.write_object(&commit).during(WHAT)?.detach();
-        if !sign {
-            self.commits.note(id, tree);
-            return Ok(id);
+        self.commits.note(id, tree);
+        Ok(id)
+    }
+
+    /// Leaves commits unsigned, whatever the configuration asks for.
+    pub fn sign_nothing(&self) {
+        self.signs.set(false);
+    }
+
+    /// Fails if commits have to be signed and cannot be. Writes nothing.
+    pub fn check_signing(&self) -> Result<()> {
+        let Identity { author, committer } = self.identity()?;
+        let (message, tree) = ("a test signature".into(), self.gix.empty_tree().id);
+        let (parents, extra_headers) = (Vec::new().into(), Vec::new());
+        self.signed(gix::objs::Commit { tree, parents, author, committer, encoding: None, message, extra_headers })
+            .map(drop)
+    }
+
+    /// The commit with a signature, where the configuration asks for one. The signing program is a child of this process.
+    fn signed(&self, commit: gix::objs::Commit) -> Result<gix::objs::Commit> {
+        if !self.signs.get() || !self.gix.config_snapshot().boolean("commit.gpgSign").unwrap_or(false) {
+            return Ok(commit);
         }
-        let signed = self.gix.find_commit(id).during(WHAT)?.signed().map_err(signing)?;
-        Ok(signed.id)
+        let signing = |source: gix::Error| GitError::Signing(source.into());
+        let call = self.call(Program::Signing);
+        let options = self.gix.commit_signing_options_if_enabled().map_err(signing);
+        let signed = options.and_then(|options| match options {
+            Some(options) => commit.sign(options).map_err(signing),
+            None => Ok(commit),
+        });
+        call.check(signed)
     }
 }

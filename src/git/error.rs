@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::domain::{CommitId, shell_word};
+use super::programs::{Cut, Program};
+use crate::domain::{CommitId, duration_text, shell_word};
 use crate::state::is_disk_full;
 
 /// The cause of an error, where it is another library's.
@@ -102,8 +103,22 @@ pub enum GitError {
         source: Option<Cause>,
     },
     /// Commits must be signed and could not be.
-    #[error("the commit could not be signed")]
+    #[error("cannot sign commits")]
     Signing(#[source] Cause),
+    /// A filter or a signing program was terminated.
+    #[error("terminated {program}: {}", match cut {
+        Cut::Asked => "asked to stop".to_owned(),
+        Cut::TimeOver => "the time of this invocation is over".to_owned(),
+        Cut::Late => format!("it did not finish within {}", duration_text(*limit)),
+    })]
+    Cut {
+        /// What it does.
+        program: Program,
+        /// Its own time limit.
+        limit: Duration,
+        /// Why.
+        cut: Cut,
+    },
     /// Something stands in the place of a file that would be waited for, or cannot be read.
     #[error("{} is no regular file", .0.display())]
     NoFile(PathBuf),
@@ -177,7 +192,12 @@ impl GitError {
                 let path = shell_word(path);
                 format!("`mv {path} {path}.replaced` puts it aside")
             }
-            GitError::Signing(_) => "git config commit.gpgSign false, or mend the signing key".to_owned(),
+            GitError::Signing(_) | GitError::Cut { program: Program::Signing, cut: Cut::Late, .. } => {
+                "fix the signing key, or pass --no-sign to leave the session's commits unsigned".to_owned()
+            }
+            GitError::Cut { program: Program::Filter, cut: Cut::Late, .. } => {
+                "see `git config --get-regexp '^filter'`, and fix the filter that hangs".to_owned()
+            }
             error if is_disk_full(error) => "make room on the disk and try again; nothing was lost".to_owned(),
             _ => return None,
         })

@@ -1,9 +1,10 @@
 //! Opening a repository, and refusing those that cannot be worked in safely.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use gix::bstr::ByteSlice;
@@ -12,6 +13,7 @@ use super::error::{At, During};
 use super::index_cache::IndexCache;
 use super::known_commits::KnownCommits;
 use super::listing::LastPacked;
+use super::programs::Programs;
 use super::odd::{QuietFolders, refuse_odd_repository};
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
@@ -32,6 +34,10 @@ pub struct Repo {
     pub(super) last_tree_diff: LastTreeDiff,
     pub(super) last_packed: LastPacked,
     pub(super) commits: KnownCommits,
+    /// What is known of filters and signing programs that may be running.
+    pub(super) programs: Arc<Programs>,
+    /// Whether commits are signed where the configuration asks for it.
+    pub(super) signs: Cell<bool>,
     /// What [`Repo::odd_worktree_files`] need not read again.
     pub(super) quiet_folders: RefCell<QuietFolders>,
     /// What [`Repo::walk`] need not read again.
@@ -96,6 +102,8 @@ impl Repo {
             last_tree_diff: LastTreeDiff::default(),
             last_packed: LastPacked::default(),
             commits: KnownCommits::default(),
+            programs: Arc::default(),
+            signs: Cell::new(true),
             quiet_folders: RefCell::default(),
             whole_folders: RefCell::default(),
         })

@@ -17,6 +17,7 @@ use gix::worktree::stack::state::attributes::Source;
 
 use super::attributes::attribute_files;
 use super::error::{At, During};
+use super::programs::{Call, Program};
 use super::index::{TEMPORARY, Version, stat_of};
 use super::{Repo, Result, path};
 use crate::state::in_writable_folder;
@@ -95,6 +96,8 @@ pub(super) struct Files<'repo> {
     repo: &'repo Repo,
     pipeline: gix::filter::Pipeline<'repo>,
     capabilities: gix::fs::Capabilities,
+    /// Behind the pipeline, which waits for its programs when it is dropped.
+    call: Call,
 }
 
 impl Repo {
@@ -110,9 +113,10 @@ impl Repo {
 
     fn files_with(&self, index: &State, source: Source) -> Result<Files<'_>> {
         const WHAT: &str = "preparing the filters";
+        let call = self.call(Program::Filter);
         let stack = self.gix.attributes_only(&attribute_files(index), source).during(WHAT)?.detach();
         let pipeline = gix::filter::Pipeline::new(&self.gix, stack).during(WHAT)?;
-        Ok(Files { repo: self, pipeline, capabilities: self.gix.filesystem_options().during(WHAT)? })
+        Ok(Files { repo: self, pipeline, capabilities: self.gix.filesystem_options().during(WHAT)?, call })
     }
 }
 
@@ -190,6 +194,12 @@ impl Files<'_> {
     }
 
     fn clean(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
+        self.call.go_on();
+        let cleaned = self.cleaned(raw, native, index);
+        self.call.check(cleaned)
+    }
+
+    fn cleaned(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
         const WHAT: &str = "filtering a file for git";
         Ok(match self.pipeline.convert_to_git(raw, native, index).during(WHAT)? {
             ToGitOutcome::Unchanged(_) => None,
@@ -204,6 +214,12 @@ impl Files<'_> {
 
     /// What a checkout writes for a blob.
     fn smudge(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
+        self.call.go_on();
+        let smudged = self.smudged(blob, relative);
+        self.call.check(smudged)
+    }
+
+    fn smudged(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
         const WHAT: &str = "filtering a file for the working tree";
         let options = to_worktree::Options { can_delay: Delay::Forbid, ..Default::default() };
         Ok(match self.pipeline.convert_to_worktree(blob, relative, options).during(WHAT)? {

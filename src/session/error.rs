@@ -7,7 +7,7 @@ use crate::domain::{
     Drift, FORMAT_VERSION, FailureClass, Space, Tag, TagError, bytes_text, count_of, nearest, shell_word,
 };
 use crate::exec::ExecError;
-use crate::git::GitError;
+use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
 use crate::rules::GlobError;
@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Held,
     /// Files or refs are damaged, and to mend them would be a guess.
     Damaged,
+    /// The user asked to stop.
+    Interrupted,
 }
 
 /// Why a session cannot start or go on.
@@ -36,6 +38,8 @@ pub enum ErrorKind {
 pub enum SessionError {
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error("cannot start a thread")]
+    Watchdog(#[source] std::io::Error),
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
@@ -250,6 +254,7 @@ impl SessionError {
             SessionError::AmbiguousExperiment { .. } | SessionError::OtherSession { .. } => ErrorKind::Usage,
             SessionError::Pattern(_) | SessionError::Glob(_) => ErrorKind::Usage,
             SessionError::BaselineFailed { .. } => ErrorKind::BaselineFailed,
+            SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
             SessionError::Stopped(_) | SessionError::NotStopped { .. } => ErrorKind::NeedsPerson,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
             SessionError::State(StateError::Json { .. })
@@ -272,6 +277,7 @@ impl SessionError {
                 return error.hint().or(Some(SEE_DOCTOR.into()));
             }
             SessionError::Git(error) => return error.hint(),
+            SessionError::Watchdog(_) => return None,
             SessionError::State(error) => return error.hint(),
             SessionError::Ledger(error) => return error.hint(),
             SessionError::Exec(error) => return error.hint(),

@@ -60,6 +60,7 @@ mod try_again;
 mod try_one;
 mod untracked;
 mod watch;
+mod watchdog;
 
 pub use branches::{Finalized, Restored};
 pub use choosing::{Choice, Chosen, choose_session, find_session};

@@ -24,6 +24,7 @@ use super::times::Times;
 use super::try_again::is_being_replaced;
 use super::untracked::untracked_path;
 use super::watch::{Seen, Watch};
+use super::watchdog::listen;
 use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
@@ -100,6 +101,12 @@ impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
     pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out } = plan;
+        listen(&repo, &interrupts, &folder);
+        if contract.no_sign {
+            repo.sign_nothing();
+        } else if matches!(drive, Drive::Loop { .. }) || !continued {
+            repo.check_signing()?;
+        }
         repo.defer_syncs();
         let is_fetched = continued && is_fetched(&repo, &contract.tag)?;
         repo.exclude(OWN_FILES)?;

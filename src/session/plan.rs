@@ -11,6 +11,7 @@ use super::error::{SessionError, list};
 use super::others::has_job;
 use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
+use super::watchdog::watch_programs;
 use crate::agent::reports;
 use crate::domain::{Clock, CommitId, Contract, Tag, with_causes};
 use crate::git::{Changes, Head, Repo};
@@ -114,6 +115,7 @@ impl Plan {
         };
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
+        watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
         let file_terms = FileTerms::of(&contract)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let unread = refuse_others(&repo, &contract.tag)?;

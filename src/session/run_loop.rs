@@ -26,22 +26,20 @@ impl Session<'_> {
     async fn run_on(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
         self.start_the_clock()?;
         let begun = self.begin(drive).await;
-        let begun = match self.or_take_back(begun) {
-            Err(error) if !self.taken_back => return Err(self.stopped_by(error)),
-            begun => begun?,
-        };
-        let reason = match begun {
-            Attempted::Recorded => {
+        let reason = match self.or_take_back(begun) {
+            Err(error) if self.taken_back => return Err(error),
+            Err(error) => self.ended_by(error)?,
+            Ok(Attempted::Recorded) => {
                 self.goes_on = true;
                 let turned = self.turn().await;
                 self.goes_on = false;
                 match turned {
                     Ok(reason) => reason,
-                    Err(error) => return Err(self.stopped_by(error)),
+                    Err(error) => self.ended_by(error)?,
                 }
             }
-            Attempted::StillRunning => StopReason::Detached,
-            Attempted::RolledBack => StopReason::Interrupted,
+            Ok(Attempted::StillRunning) => StopReason::Detached,
+            Ok(Attempted::RolledBack) => StopReason::Interrupted,
         };
         if !self.taken_back {
             self.stop(reason.clone())?;
@@ -77,6 +75,11 @@ impl Session<'_> {
             let _ = self.take_back();
         }
         result
+    }
+
+    /// Why the loop stops after `error`; the error itself, where that is the reason.
+    fn ended_by(&mut self, error: SessionError) -> Result<StopReason, SessionError> {
+        self.cut_short(&error).ok_or_else(|| self.stopped_by(error))
     }
 
     /// Notes what stopped the loop, as far as that can still be written.

@@ -77,6 +77,7 @@ asked! {
     stop_when_flagged: bool,
     on_event: String,
     keep_logs: KeepLogs,
+    no_sign: bool,
 }
 
 /// What an invocation asks for, by where it asks.
@@ -147,6 +148,7 @@ impl Asked {
             stop_when_flagged: asked.stop_when_flagged.unwrap_or(contract.stop_when_flagged),
             on_event: asked.on_event.or(contract.on_event),
             keep_logs: asked.keep_logs.unwrap_or(contract.keep_logs),
+            no_sign: asked.no_sign.unwrap_or(contract.no_sign),
             ..contract
         }
     }

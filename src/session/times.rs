@@ -26,6 +26,7 @@ impl Session<'_> {
         let ends = self.contract.until.map(|time| self.clock.next(time));
         let until = ends.and_then(|ends| ends.duration_since(started).try_into().ok());
         self.times = Some(Times { began: Instant::now(), started, until });
+        self.watch_the_clock();
         match ends {
             Some(ends) => self.emit(Event::Notice { detail: format!("this call ends at {}", moment_text(ends)) }),
             None => Ok(()),

@@ -56,6 +56,7 @@ mod outage;
 mod outcome;
 mod page;
 mod presets;
+mod programs;
 mod recovery;
 mod report;
 mod run_loop;

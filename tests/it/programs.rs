@@ -1,0 +1,120 @@
+//! Filters and signing programs of git's that hang or fail.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Stdio};
+
+use crate::interrupt::signal;
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar, ar_command, until};
+
+const ARGS: [&str; 8] = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+
+/// An agent that makes its change while programs of git's hang.
+const AGENT: &str = "touch ../hang; echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
+
+/// A program that does `work`, and with the file `hang` beside the repository notes that it waits, and waits for ever.
+fn program(repo: &TestRepo, work: &str) -> String {
+    let outside = repo.outside().display();
+    let path = repo.outside().join("program");
+    let script = format!("#!/bin/sh\n[ -e {outside}/hang ] && echo > {outside}/waits && sleep 600 && exit 1\n{work}\n");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+/// What is configured, for each kind of program.
+fn configure(repo: &TestRepo, kind: &str) {
+    match kind {
+        "filter" => {
+            repo.write(".gitattributes", "*.sh filter=x\n");
+            repo.commit_all("a filter");
+            repo.git(["config", "filter.x.clean", &program(repo, "cat")]);
+        }
+        "openpgp" => {
+            let sign = "cat > /dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; echo SIGNED-BY-TEST";
+            repo.git(["config", "commit.gpgSign", "true"]);
+            repo.git(["config", "user.signingKey", "me"]);
+            repo.git(["config", "gpg.program", &program(repo, sign)]);
+        }
+        _ => {
+            let sign = "for file; do :; done; echo SIGNED-BY-TEST > \"$file.sig\"";
+            repo.git(["config", "commit.gpgSign", "true"]);
+            repo.git(["config", "gpg.format", "ssh"]);
+            repo.git(["config", "user.signingKey", "key::ssh-ed25519 AAAA"]);
+            repo.git(["config", "gpg.ssh.program", &program(repo, sign)]);
+        }
+    }
+}
+
+/// A loop that waits for such a program after its first call of the agent.
+fn hanging_loop(repo: &TestRepo, more: &[&str]) -> Child {
+    let mut command = ar_command(repo, &repo.path(), ARGS);
+    command.args(["--agent", AGENT, "--grace", "1s"]).args(more);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the program to wait", || repo.outside().join("waits").exists().then_some(()));
+    child
+}
+
+fn ends(repo: &TestRepo, child: Child, code: i32) {
+    let called = Called::from(child.wait_with_output().unwrap()).exits(code);
+    assert!(called.stdout.contains("\nstopped: "), "{called:#?}");
+    until("all programs to be gone", || repo.processes().is_empty().then_some(()));
+}
+
+#[test]
+fn a_program_of_gits_that_hangs_keeps_no_request_to_stop_waiting() {
+    for (kind, stop) in [("filter", "-INT"), ("filter", "stop"), ("openpgp", "-TERM"), ("ssh", "-INT")] {
+        let repo = training_repo();
+        configure(&repo, kind);
+        let child = hanging_loop(&repo, &[]);
+        match stop {
+            "stop" => drop(ar(&repo, ["stop", "--now"]).ok()),
+            "-INT" => {
+                signal(&child, "-INT");
+                // Two of them at once would be one.
+                until("the first one to be heard", || {
+                    let caught = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+                    let pending = caught.lines().find(|line| line.starts_with("ShdPnd"))?;
+                    pending.ends_with("0000000000000000").then_some(())
+                });
+                signal(&child, "-INT");
+                // The signals' own thread may have been asleep.
+                signal(&child, "-INT");
+            }
+            signal_name => signal(&child, signal_name),
+        }
+        ends(&repo, child, 130);
+        assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]), "{kind}");
+        fs::remove_file(repo.outside().join("hang")).unwrap();
+        let agent = "echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
+        ar(&repo, ["resume", "--max-experiments", "1", "--agent", agent]).ok();
+        assert_eq!(repo.read("results.tsv").lines().count(), 3, "{kind}");
+        let is_signed = repo.git(["cat-file", "commit", "autoresearch/t"]).contains("SIGNED-BY-TEST");
+        assert_eq!(is_signed, kind != "filter");
+    }
+}
+
+#[test]
+fn a_program_of_gits_that_hangs_ends_with_the_time_of_the_loop() {
+    let repo = training_repo();
+    configure(&repo, "filter");
+    let child = hanging_loop(&repo, &["--for", "2s"]);
+    ends(&repo, child, 0);
+}
+
+#[test]
+fn a_key_that_cannot_sign_is_said_before_the_baseline_and_no_sign_is_stored() {
+    let repo = training_repo();
+    repo.git(["config", "commit.gpgSign", "true"]);
+    repo.git(["config", "gpg.program", "false"]);
+    let agent = "echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
+    let called = ar(&repo, ARGS.into_iter().chain(["--agent", agent])).exits(1);
+    assert!(called.stderr.starts_with("error: cannot sign commits\n"), "{called:#?}");
+    assert!(called.stderr.contains("--no-sign"), "{called:#?}");
+    assert!(!repo.exists("results.tsv") && repo.git(["branch", "--list", "autoresearch/*"]).is_empty());
+    ar(&repo, ARGS.into_iter().chain(["--agent", agent, "--no-sign", "--max-experiments", "1"])).ok();
+    ar(&repo, ["resume", "--max-experiments", "2"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
+    assert!(!repo.git(["cat-file", "commit", "autoresearch/t"]).contains("gpgsig"));
+}
