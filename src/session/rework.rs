@@ -15,7 +15,7 @@ use crate::agent::{Call, Reworked};
 use crate::crash;
 use crate::domain::{Event, Phase, Record, Version};
 use crate::git::SaveAs;
-use crate::rules::{Again, again};
+use crate::rules::{Again, LOST_RETRIES, again};
 use crate::state::OpenExperiment;
 
 /// Why the agent is called again for an experiment, and what it is shown.
@@ -65,25 +65,33 @@ impl Session<'_> {
         if self.journal.phase != Phase::Proposing {
             open = self.begin_rework(open, &draft)?;
         }
-        // What its run or its guards changed is no part of it.
-        self.put_back(&draft.commit, &draft.commit)?;
-        crash::point("rework.put_back");
-        self.move_branch(&open.base, &[&draft.commit], "an experiment that is worked on again")?;
-        crash::point("rework.branch_moved");
-        self.check_room()?;
-        self.remember_untracked_beside(&open.base, &draft.commit)?;
-        if self.waits_for_reset() {
-            return self.wait_to_rework(open, &draft).await;
-        }
-        let call = Call { folder: self.run_folder(open.id)? };
-        let Work { exit, usage, proposal, said, .. } = match self.ask_agent(&call, &open, None).await? {
-            Left::Work(work) => *work,
-            Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
-            Left::Nothing(Proposed::Interrupted) => {
-                return self.end_with_draft(open, "the work on it was interrupted");
+        let mut lost = 0;
+        let Work { exit, usage, proposal, said, .. } = loop {
+            // What its run or its guards changed is no part of it.
+            self.put_back(&draft.commit, &draft.commit)?;
+            crash::point("rework.put_back");
+            self.move_branch(&open.base, &[&draft.commit], "an experiment that is worked on again")?;
+            crash::point("rework.branch_moved");
+            self.check_room()?;
+            self.remember_untracked_beside(&open.base, &draft.commit)?;
+            if self.waits_for_reset() {
+                return self.wait_to_rework(open, &draft).await;
             }
-            Left::Nothing(Proposed::Outage) => return self.wait_to_rework(open, &draft).await,
-            Left::Nothing(_) => return self.end_with_draft(open, "the agent that worked on it was killed"),
+            let call = Call { folder: self.run_folder(open.id)? };
+            match self.ask_agent(&call, &open, None).await? {
+                Left::Work(work) => break *work,
+                Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
+                Left::Nothing(Proposed::Interrupted) => {
+                    return self.end_with_draft(open, "the work on it was interrupted");
+                }
+                Left::Nothing(Proposed::Outage) => return self.wait_to_rework(open, &draft).await,
+                // The call is made again, as after a kill of this process.
+                Left::Nothing(Proposed::Lost) if lost < LOST_RETRIES => {
+                    lost += 1;
+                    self.put_back(&draft.commit, &open.base)?;
+                }
+                Left::Nothing(_) => return self.end_with_draft(open, "the agent that worked on it was killed"),
+            }
         };
         open.agent = open.agent.map(|agent| agent.with(exit.seconds, usage));
         open.direction = proposal.direction.clone().or(open.direction);

@@ -170,6 +170,21 @@ fn a_rework_that_comes_to_nothing_ends_the_experiment_with_what_it_has() {
 }
 
 #[test]
+fn a_rework_whose_shim_is_killed_is_called_again_with_the_change_in_the_working_tree() {
+    let repo = repo();
+    let edits = [
+        "echo 'exit 3' > src/check; echo echo val_bpb: 1.5 > src/value",
+        "echo half > src/value; kill -KILL $PPID; sleep 60",
+        "cp src/value ../seen; echo true > src/check",
+    ];
+    session(&repo, &GUARD, &edits, 1).ok();
+    let record = record(&repo, 1);
+    assert_eq!((&record["outcome"], &record["metric"]["value"]), (&"keep".into(), &1.5.into()), "{record}");
+    assert_eq!(fs::read_to_string(repo.outside().join("seen")).unwrap(), "echo val_bpb: 1.5\n");
+    assert_eq!((lines(&repo, "calls"), repo.status()), (3, String::new()));
+}
+
+#[test]
 fn a_guard_has_the_deadline_of_a_run_and_nothing_of_it_survives() {
     let repo = repo();
     let stubborn =
