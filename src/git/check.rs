@@ -10,6 +10,7 @@ use gix::bstr::ByteSlice;
 use gix::objs::Kind;
 
 use super::error::{At, During};
+use super::path::parse_id;
 use super::ref_guard::RefGuard;
 use super::{GitError, Repo, Result, lock, open};
 use crate::domain::CommitId;
@@ -37,13 +38,15 @@ pub struct LockFile {
     pub age: Option<Duration>,
 }
 
-/// A file of a ref that names nothing, as a power cut leaves it.
+/// A ref whose file names nothing, as a power cut leaves it, or a branch whose commit was pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenRef {
     /// The ref's full name.
     pub name: String,
     /// Its file.
     pub path: PathBuf,
+    /// Whether it names an object that is gone.
+    pub is_lost: bool,
 }
 
 impl Repo {
@@ -99,11 +102,24 @@ impl Repo {
             let text = content.trim_ascii();
             let names = ObjectId::from_hex(text).is_ok_and(|id| !id.is_null()) || text.starts_with(b"ref: ");
             if !names && let Ok(name) = path.strip_prefix(self.common_dir()) {
-                broken.push(BrokenRef { name: name.to_string_lossy().into_owned(), path });
+                broken.push(BrokenRef { name: name.to_string_lossy().into_owned(), path, is_lost: false });
             }
         }
         broken.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(broken)
+    }
+
+    /// A branch that names an object which is gone; nothing when it can be read, or is not there.
+    pub fn lost_branch(&self, full: &str) -> Option<BrokenRef> {
+        let found = self.gix.try_find_reference(full).ok()??;
+        let id = found.target().try_id()?.to_owned();
+        let path = self.common_dir().join(full);
+        (!self.gix.has_object(id)).then(|| BrokenRef { name: full.to_owned(), path, is_lost: true })
+    }
+
+    /// Whether the repository has an object.
+    pub fn has_object(&self, object: &str) -> bool {
+        parse_id(object).is_ok_and(|id| self.gix.has_object(id))
     }
 
     /// All refs below `prefix` that can be read, with the objects that they name, sorted by name. Of a ref whose file names
@@ -181,7 +197,15 @@ impl Repo {
     pub fn mend_ref(&self, broken: &BrokenRef, object: &str) -> Result<PathBuf> {
         let copy = format!("autoresearch-damaged-{}", broken.name.replace('/', "-"));
         let copy = free_name(&self.common_dir().join(copy));
-        open::replace_file(&copy, &fs::read(&broken.path).at("reading", &broken.path)?)?;
+        let content = match fs::read(&broken.path) {
+            // It is packed.
+            Err(err) if err.kind() == ErrorKind::NotFound => Vec::new(),
+            content => content.at("reading", &broken.path)?,
+        };
+        open::replace_file(&copy, &content)?;
+        if let Some(folder) = broken.path.parent() {
+            fs::create_dir_all(folder).at("making the folder", folder)?;
+        }
         let mut lock = broken.path.clone().into_os_string();
         lock.push(".lock");
         let lock = PathBuf::from(lock);

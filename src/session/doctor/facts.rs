@@ -88,6 +88,9 @@ impl Facts {
         let mut refs: Vec<RecordRef> = found.collect();
         refs.sort_by_key(|found| found.id);
         broken.extend(repo.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch));
+        if broken.iter().all(|broken| broken.name != branch) {
+            broken.extend(repo.lost_branch(&branch));
+        }
         let holder = folder.owner(repo.git_dir()).ok().flatten().map(|owner| owner.said);
         let contract = folder.contract();
         // One that cannot be read is told of as such.

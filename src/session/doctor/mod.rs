@@ -7,6 +7,7 @@ mod examine;
 mod facts;
 mod host;
 mod ledger;
+mod lost;
 mod records;
 mod refs;
 mod repair;

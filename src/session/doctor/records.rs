@@ -2,7 +2,7 @@
 
 use super::examine::{REPAIR, finding_of};
 use super::facts::{Facts, RecordRef};
-use super::repository;
+use super::{lost, repository};
 use crate::domain::{Area, Drift, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::rules::ignored_changes;
@@ -11,7 +11,7 @@ use crate::state::StateError;
 
 /// Looks at the terms and the records of a session.
 pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(facts, found)).collect();
+    let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
     }
@@ -37,7 +37,7 @@ fn ignored(facts: &Facts) -> Option<Finding> {
     Some(Finding::warning(Area::Session, what).hint("pass --protect FILE to pin an input, or track it with git"))
 }
 
-fn record(facts: &Facts, found: &RecordRef) -> Option<Finding> {
+fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
     let RecordRef { id, name, tagged, record, .. } = found;
     let look = format!(
         "look with `git cat-file -p {name}`, and decide what experiment {id} was; `git update-ref {name} OBJECT` puts \
@@ -45,6 +45,10 @@ fn record(facts: &Facts, found: &RecordRef) -> Option<Finding> {
     );
     let record = match record {
         Ok(record) => record,
+        Err(_) if lost::rebuilt(repo, facts, found).is_some() => {
+            let what = format!("the object of the record {name} is gone; its commit, its row and the logs tell of it");
+            return Some(Finding::error(Area::Session, what).hint(REPAIR));
+        }
         Err(error @ SessionError::BadRecord { .. }) => return Some(finding_of(Area::Session, error).hint(look)),
         Err(error) => return Some(finding_of(Area::Session, error)),
     };

@@ -90,7 +90,10 @@ pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>
 
 fn broken(facts: &Facts) -> Vec<Finding> {
     let finding = |broken: &BrokenRef| {
-        let what = format!("the file of the ref {} names nothing", broken.name);
+        let what = match broken.is_lost {
+            true => format!("the ref {} leads to an object that is gone", broken.name),
+            false => format!("the file of the ref {} names nothing", broken.name),
+        };
         match value_of(facts, broken) {
             Some(_) => Finding::error(Area::Refs, what).hint(REPAIR),
             None => {

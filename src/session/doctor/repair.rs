@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::examine::{Examination, Patients, examine};
 use super::facts::Facts;
 use super::ledger::Books;
+use super::lost;
 use super::refs::value_of;
 use super::repository::in_the_way;
 use super::shared;
@@ -56,6 +57,10 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     for facts in patients.all() {
         agents_locks(&repo, facts, &mut done)?;
     }
+    for facts in &patients.meant {
+        lost_records(&repo, facts, &mut done)?;
+    }
+    let patients = Patients::find(&repo, tag)?.sessions();
     for facts in patients.meant.iter().chain(&imported) {
         refs(&repo, facts, &mut done)?;
     }
@@ -99,6 +104,16 @@ fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<()
         done.extend(
             left.iter().map(|path| format!("removed {}, left behind by a killed git of the agent", path.display())),
         );
+    }
+    Ok(())
+}
+
+/// Rebuilds the records whose objects are gone, as far as their commits, rows and logs tell of them.
+fn lost_records(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
+    for found in &facts.refs {
+        let Some((record, message)) = lost::rebuilt(repo, facts, found) else { continue };
+        repo.rewrite_record(&found.name, &record.commit, &message)?;
+        done.push(format!("rebuilt {} from its commit, its row and the logs", found.name));
     }
     Ok(())
 }

@@ -15,6 +15,12 @@ fn empty(repo: &TestRepo, path: &str) {
     repo.write(path, "");
 }
 
+/// Deletes the object that a ref names.
+fn lose(repo: &TestRepo, name: &str) {
+    let object = repo.git(["rev-parse", name]);
+    repo.rm(format!(".git/objects/{}/{}", &object[..2], &object[2..]));
+}
+
 /// Damages with what is found of them and what was mended of them.
 const DAMAGES: &[(&str, Damage, &str, &str)] = &[
     ("rm results.tsv", |repo| repo.rm("results.tsv"), "results.tsv is not there", "4 rows put in"),
@@ -107,6 +113,20 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         },
         "the file of the ref refs/autoresearch/t/00000 names nothing",
         "put refs/autoresearch/t/00000 back at ",
+    ),
+    (
+        "a record whose object is gone",
+        |repo| lose(repo, "refs/autoresearch/t/00002"),
+        "the object of the record refs/autoresearch/t/00002 is gone",
+        "rebuilt refs/autoresearch/t/00002 from ",
+    ),
+    (
+        "a branch whose commit is gone",
+        |repo| {
+            repo.write(".git/refs/heads/autoresearch/t", format!("{}\n", "1".repeat(40)));
+        },
+        "the ref refs/heads/autoresearch/t leads to an object that is gone",
+        "put refs/heads/autoresearch/t back at ",
     ),
     (
         "no branch",

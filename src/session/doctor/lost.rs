@@ -1,0 +1,111 @@
+//! Records whose objects are gone, rebuilt from what else tells of them: commit, row and event log.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::facts::{Facts, RecordRef};
+use crate::domain::{
+    CommitId, Contract, DiffStat, Environment, FORMAT_VERSION, Failure, MetricValue, Metrics, Outcome, Record,
+};
+use crate::git::Repo;
+use crate::ledger::{Ledger, Row, Said, read};
+use crate::session::reading::record_message;
+use crate::state::read_at_most;
+
+/// The size in bytes up to which an event log or results.tsv is read.
+const LARGEST: u64 = 64 << 20;
+
+/// Whether the object that a record's ref names is gone.
+pub(super) fn is_lost(repo: &Repo, found: &RecordRef) -> bool {
+    found.record.is_err() && !repo.has_object(&found.object)
+}
+
+/// The record of a ref whose object is gone, with its tag's message; `None` where what is left does not tell.
+pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(Record, String)> {
+    if !is_lost(repo, found) {
+        return None;
+    }
+    let terms = facts.terms().filter(|_| found.id != 0 || !facts.is_changed)?;
+    let line = log_line(facts, found.id)?;
+    let said = [&line["data"], &line["detail"]].into_iter().find(|said| said.is_object())?;
+    let commit: CommitId = serde_json::from_value(said["commit"].clone()).ok().filter(|it| repo.has_commit(it))?;
+    let record = record_of(repo, &terms, found.id, commit, &line, said)?;
+    let message = record_message(&record).ok()?;
+    Some((record, message))
+}
+
+fn record_of(repo: &Repo, terms: &Contract, id: u32, commit: CommitId, line: &Value, said: &Value) -> Option<Record> {
+    let base = if id == 0 { commit.clone() } else { repo.parents(&commit).ok()?.into_iter().next()? };
+    let outcome: Outcome = serde_json::from_value(said["outcome"].clone()).ok()?;
+    let finished: Timestamp = serde_json::from_value(line["ts"].clone()).ok()?;
+    let row = row_of(repo, terms, &commit);
+    let description = match &row {
+        Some(row) => row.description.to_string(),
+        None if id == 0 => "baseline".to_owned(),
+        None => repo.subject(&commit).ok()?,
+    };
+    let number = row.as_ref().and_then(|row| row.value.clone()).filter(|_| outcome != Outcome::Crash);
+    let class = serde_json::from_value(said["failure"].clone()).ok();
+    let mut record = Record {
+        version: FORMAT_VERSION,
+        id,
+        tag: terms.tag.clone(),
+        diff: if id == 0 { DiffStat::default() } else { repo.diff_stat(&base, &commit).ok()? },
+        base,
+        description,
+        direction: None,
+        outcome,
+        failure: class.map(|class| Failure { class, excerpt: String::new() }),
+        reason: said["reason"].as_str().unwrap_or_default().to_owned(),
+        metric: MetricValue {
+            name: terms.metric.name.clone(),
+            direction: terms.metric.direction,
+            value: number.as_ref().map(|number| number.value).or(said["value"].as_f64()),
+            raw: number.map(|number| number.raw).or(said["value"].as_f64().map(|value| value.to_string())),
+        },
+        metrics: Metrics::default(),
+        memory_gb: row.as_ref().and_then(|row| row.memory_gb),
+        runs: Vec::new(),
+        guards: Vec::new(),
+        versions: Vec::new(),
+        fingerprint: None,
+        environment: Arc::new(Environment::default()),
+        started: finished,
+        finished,
+        agent: None,
+        imported: None,
+        proposal: None,
+        more: [("rebuilt".to_owned(), json!(true))].into_iter().collect(),
+        commit,
+    };
+    if id == 0 {
+        record.more.insert("contract".into(), json!(terms));
+    }
+    Some(record)
+}
+
+/// The last line of the log of decisions that tells how an experiment ended.
+fn log_line(facts: &Facts, id: u32) -> Option<Value> {
+    let text = read_at_most(&facts.folder.logs().join("orchestrator.jsonl"), LARGEST).ok()?;
+    let lines = text.split(|byte| *byte == b'\n').rev().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let is_of = |line: &Value| {
+        line["event"] == "experiment_finished"
+            && (line["data"]["experiment"] == id || line["detail"]["experiment"] == id)
+    };
+    lines.into_iter().find(is_of)
+}
+
+fn row_of(repo: &Repo, terms: &Contract, commit: &CommitId) -> Option<Row> {
+    let text = read_at_most(&repo.main_worktree().join("results.tsv"), LARGEST).ok()?;
+    let said = Said { metric: Some(&terms.metric.name), direction: Some(terms.metric.direction), segment: None };
+    let Ledger { rows, .. } = read(text, &said);
+    let is_of = |row: &Row| {
+        row.commit
+            .as_ref()
+            .map(ToString::to_string)
+            .is_some_and(|cell| !cell.is_empty() && commit.as_str().starts_with(&cell))
+    };
+    rows.into_iter().rfind(is_of)
+}
