@@ -83,7 +83,7 @@ fn an_interpreter_that_does_not_answer_holds_nothing_up_and_leaves_nothing_behin
     fs::write(repo.outside().join("slow"), "").unwrap();
     let start = Instant::now();
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "env/bin/python train.sh", "--tag", "t"]).ok();
-    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 40, "{:?}", start.elapsed());
     // What it printed until then counts.
     assert_eq!(record(&repo, 0)["environment"]["tools"]["torch"], "2.4.0");
     until("the end of all processes", || repo.processes().is_empty().then_some(()));

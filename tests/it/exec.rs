@@ -100,7 +100,7 @@ fn start(job: &Job) -> Running {
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs") })
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(300), future).await.expect("hangs") })
 }
 
 pub(crate) fn kill(signal: &str, pid: u32) {
@@ -169,7 +169,7 @@ fn daemons_end_with_the_command() {
     assert!(succeeded(&exit));
     assert!(bench.log().contains("ready"), "the daemon was not up: {}", bench.log());
     // The time of the run is that of its leader.
-    assert!(exit.seconds < 10.0, "{exit:?}");
+    assert!(exit.seconds < 60.0, "{exit:?}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn who_hangs_is_ended_at_the_deadline() {
     let job = Job { timeout: Duration::from_millis(500), ..bench.train("hangs.sh") };
     let exit = bench.end(&job);
     assert!(exit.timed_out && !exit.stopped && !succeeded(&exit));
-    assert!((0.5..10.0).contains(&exit.seconds), "{exit:?}");
+    assert!((0.5..60.0).contains(&exit.seconds), "{exit:?}");
     let started = bench.started_file().unwrap();
     assert_eq!(started.started, exit.started);
     assert_eq!(started.deadline.unwrap().duration_since(started.started).as_millis(), 500);
@@ -210,7 +210,7 @@ fn a_stopped_process_ends_too() {
     let job = bench.job("sh -c 'kill -s STOP $$' & sleep 600");
     let exit = bench.end(&Job { timeout: Duration::from_millis(300), ..job });
     assert!(exit.timed_out);
-    assert!(exit.seconds < 10.0, "{exit:?}");
+    assert!(exit.seconds < 60.0, "{exit:?}");
 }
 
 #[test]

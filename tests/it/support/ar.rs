@@ -72,7 +72,7 @@ pub(crate) fn ar_command<S: AsRef<OsStr>>(repo: &TestRepo, dir: &Path, args: imp
 }
 
 /// How long a call may take that could wait for ever.
-const DEADLINE: Duration = Duration::from_secs(90);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Calls the binary in the root of the working tree, and fails where it waits for ever.
 #[track_caller]
