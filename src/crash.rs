@@ -2,8 +2,8 @@
 //!
 //! In a build with debug assertions they act only where their variables are set: each process adds a line with the name of each point that it passes to the file that
 //! `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th line of that name kills itself with
-//! SIGKILL. In a shim all names begin with `shim.`. With `AR_CRASH_REMOVE=FOLDER` whoever is first to pass a point deletes that
-//! folder there, and goes on.
+//! SIGKILL. In a shim all names begin with `shim.`. With `AR_CRASH_RUN=COMMAND` whoever is first to pass a point runs that
+//! command there, and goes on.
 
 #[cfg(not(debug_assertions))]
 use std::time::Duration;
@@ -33,6 +33,7 @@ mod armed {
     use std::fs::OpenOptions;
     use std::io::{self, Seek, Write};
     use std::path::Path;
+    use std::process::Command;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
@@ -163,9 +164,9 @@ mod armed {
             // The signal arrives before the call returns.
             let _ = kill_process(getpid(), Signal::KILL);
         }
-        if let Some(folder) = env::var_os("AR_CRASH_REMOVE").filter(|_| times == 1) {
-            // It may be gone already.
-            let _ = std::fs::remove_dir_all(folder);
+        if let Some(command) = env::var_os("AR_CRASH_RUN").filter(|_| times == 1) {
+            // Whatever comes of it.
+            let _ = Command::new("sh").arg("-c").arg(command).status();
         }
     }
 

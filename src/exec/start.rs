@@ -88,7 +88,9 @@ pub fn start_with(shims: &ForkServer, job: &Job) -> Result<Running, ExecError> {
     let (lock, watched, last_words) = loop {
         match prepare(&job, &files) {
             // The folder was deleted meanwhile.
-            Err(ExecError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound && deletions < DELETIONS => {
+            Err(ExecError::File { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && deletions < DELETIONS =>
+            {
                 deletions += 1;
             }
             prepared => break prepared?,

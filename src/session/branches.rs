@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
 use super::reading::SessionView;
+use super::watchdog::watch_programs;
 use crate::domain::{CommitId, Outcome, Record, Tag};
 use crate::git::{Head, HeadTarget};
 use crate::report::{kept_message, squashed_message};
@@ -82,6 +83,7 @@ impl SessionView {
         };
         let subject = |message: &str| message.lines().next().unwrap_or_default().to_owned();
         let Some(last) = kept.last() else { return Err(SessionError::NothingKept(self.tag.to_string())) };
+        watch_programs(&self.repo, None)?;
         let start = baseline.commit.clone();
         let mut commits = Vec::new();
         if squash {

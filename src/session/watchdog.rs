@@ -29,9 +29,8 @@ fn end_in(budget: Duration) -> Option<Instant> {
 /// Has the watchdog listen to what is asked of the session in `folder`.
 pub(super) fn listen(repo: &Repo, interrupts: &Interrupts, folder: &SessionFolder) {
     let (interrupts, folder) = (interrupts.clone(), folder.clone());
-    repo.programs().end_when(move || {
-        interrupts.asked() >= Interrupt::Detach || folder.stop_request() == Some(StopWhen::Now)
-    });
+    repo.programs()
+        .end_when(move || interrupts.asked() >= Interrupt::Detach || folder.stop_request() == Some(StopWhen::Now));
 }
 
 impl Session<'_> {

@@ -214,11 +214,7 @@ pub(super) fn create_folder(path: &Path) -> Result<(), StateError> {
     let create = || -> io::Result<()> {
         let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
         fs::create_dir_all(path)?;
-        missing
-            .iter()
-            .rev()
-            .filter_map(|folder| folder.parent())
-            .try_for_each(|parent| File::open(parent)?.sync_all())
+        missing.iter().rev().filter_map(|folder| folder.parent()).try_for_each(|parent| File::open(parent)?.sync_all())
     };
     standing(path, create).map_err(failed("create", path))
 }

@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{StateError, standing};
 use super::durable::{
     create_folder, failed, is_odd, move_away, move_no_folder_away, open_regular, read_json, read_regular, write_json,
 };
@@ -18,6 +17,7 @@ use super::journal::PROGRESS;
 use super::lock::{GLANCE, lock_within, share_within};
 use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
+use super::{StateError, standing};
 use crate::domain::{Contract, Tag};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
