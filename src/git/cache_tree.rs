@@ -11,7 +11,6 @@ use gix::index::extension::Tree;
 use gix::index::{Entry, PathStorageRef, State};
 use gix::objs::tree;
 
-use super::error::During;
 use super::{GitError, Repo, Result};
 
 /// Forgets the trees of all folders on the way to `path`.
@@ -43,7 +42,7 @@ impl Repo {
             return Ok(id);
         }
         let mut store = |tree: &gix::objs::Tree| {
-            let id = self.gix.write_object(tree).during("writing a tree")?.detach();
+            let id = self.write_object(tree, "writing a tree")?;
             written.push(id);
             Ok(id)
         };

@@ -2,7 +2,6 @@
 
 use gix::ObjectId;
 
-use super::error::During;
 use super::identity::Identity;
 use super::path::{commit_id, object_id};
 use super::programs::Program;
@@ -67,7 +66,6 @@ impl Repo {
         message: &str,
         may_sign: bool,
     ) -> Result<ObjectId> {
-        const WHAT: &str = "writing a commit";
         let identity = self.identity()?;
         let mut message = message.to_owned();
         if !message.ends_with('\n') {
@@ -83,7 +81,7 @@ impl Repo {
             extra_headers: Vec::new(),
         };
         let commit = if may_sign { self.signed(commit)? } else { commit };
-        let id = self.gix.write_object(&commit).during(WHAT)?.detach();
+        let id = self.write_object(&commit, "writing a commit")?;
         self.commits.note(id, tree);
         Ok(id)
     }

@@ -26,6 +26,7 @@ mod listing;
 mod lock;
 mod look;
 mod notes;
+mod objects;
 mod odd;
 mod open;
 mod operation;

@@ -52,8 +52,9 @@ impl Repo {
             }
             text.extend_from_slice(line.as_bytes());
             text.push(b'\n');
-            let blob = self.gix.write_blob(&text).during(WHAT)?.detach();
-            let tree = state.replace(object, blob, &self.gix).during(WHAT)?.tree;
+            let gix = self.writing_through();
+            let blob = gix.write_blob(&text).during(WHAT)?.detach();
+            let tree = state.replace(object, blob, &gix).during(WHAT)?.tree;
             let message = format!("ar note on {}", commit.short(12));
             let noted = self.write_commit(tree, tip.into_iter().collect(), &message, false)?;
             self.sync_objects(self.trees_of(tree)?.into_iter().chain([blob, tree, noted]))?;

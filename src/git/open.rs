@@ -13,8 +13,9 @@ use super::error::{At, During};
 use super::index_cache::IndexCache;
 use super::known_commits::KnownCommits;
 use super::listing::LastPacked;
-use super::programs::Programs;
+use super::objects::Held;
 use super::odd::{QuietFolders, refuse_odd_repository};
+use super::programs::Programs;
 use super::ref_guard::RefGuard;
 use super::sync::Synced;
 use super::tree_diff::LastTreeDiff;
@@ -34,6 +35,8 @@ pub struct Repo {
     pub(super) last_tree_diff: LastTreeDiff,
     pub(super) last_packed: LastPacked,
     pub(super) commits: KnownCommits,
+    /// The objects that were written lately.
+    pub(super) held: RefCell<Held>,
     /// What is known of filters and signing programs that may be running.
     pub(super) programs: Arc<Programs>,
     /// Whether commits are signed where the configuration asks for it.
@@ -94,6 +97,7 @@ impl Repo {
         refuse_formats(&gix)?;
         // A record is what its ref names, and nothing that stands for it.
         gix.objects.ignore_replacements = true;
+        gix.objects.enable_object_memory();
         Ok(Repo {
             gix,
             worktree,
@@ -102,6 +106,7 @@ impl Repo {
             last_tree_diff: LastTreeDiff::default(),
             last_packed: LastPacked::default(),
             commits: KnownCommits::default(),
+            held: RefCell::default(),
             programs: Arc::default(),
             signs: Cell::new(true),
             quiet_folders: RefCell::default(),

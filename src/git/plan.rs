@@ -279,7 +279,7 @@ impl Planner<'_> {
     }
 
     fn keep(&mut self, blob: &[u8]) -> Result<()> {
-        let id = self.repo.gix.write_blob(blob).during("saving a file")?.detach();
+        let id = self.repo.write_blob(blob, "saving a file")?;
         self.plan.written.push(id);
         Ok(())
     }

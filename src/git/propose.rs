@@ -255,8 +255,7 @@ impl Repo {
         match files.read(path.as_ref(), index)? {
             OnDisk::File(content) => {
                 if staged.map(|(_, id)| id) != Some(content.version.1) {
-                    written
-                        .push(self.gix.write_blob(&content.blob).during("writing a file to the repository")?.detach());
+                    written.push(self.write_blob(&content.blob, "writing a file to the repository")?);
                 }
                 edits.set.insert(path.clone(), (content.version, content.stat));
             }

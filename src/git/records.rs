@@ -1,11 +1,9 @@
 //! Records: annotated tag objects under refs of their own.
 
 use gix::ObjectId;
-use gix::objs::{Kind, Write};
-use gix::odb::loose;
+use gix::objs::{Kind, WriteTo};
 use gix::refs::FullName;
 use gix::refs::transaction::{PreviousValue, RefEdit};
-use gix::zlib::Compression;
 
 use super::error::During;
 use super::path::{object_id, parse_id};
@@ -108,9 +106,10 @@ impl Repo {
             message: message.into(),
             signature: None,
         };
-        let options = loose::Options { compression: Compression::NONE, ..loose::Options::default() };
-        let store = loose::Store::at_opts(self.gix.objects.store_ref().path(), self.gix.object_hash(), options);
-        store.write(&tag).during("writing a record")
+        const WHAT: &str = "writing a record";
+        let mut bytes = Vec::new();
+        tag.write_to(&mut bytes).during(WHAT)?;
+        self.write_with(Kind::Tag, &bytes, false, WHAT)
     }
 
     /// The annotated tag under a ref; nothing when there is no such ref, or it names something else.
@@ -134,6 +133,14 @@ impl Repo {
         self.edit_refs([RefEdit::update(refs::full_name(refname)?, id, PreviousValue::Any, "")])?;
         self.sync_ref(refname)?;
         Ok(true)
+    }
+
+    /// Writes an annotated tag on `commit` and makes the ref `refname` lead to it, whatever it leads to now.
+    pub fn rewrite_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
+        let id = self.write_tag(refname, commit, message)?;
+        self.sync_objects([id])?;
+        self.edit_refs([RefEdit::update(refs::full_name(refname)?, id, PreviousValue::Any, "")])?;
+        self.sync_ref(refname)
     }
 
     /// Deletes a ref, whatever it leads to.

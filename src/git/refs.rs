@@ -217,7 +217,8 @@ impl Repo {
             }
         }
         crash::point("git.ref_moved");
-        Ok(())
+        // What the refs lead to may have been pruned before they did.
+        self.rewrite_lost()
     }
 
     /// Forgets what was read of the packed refs: a ref whose file is gone may have been packed in the same moment.

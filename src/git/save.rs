@@ -113,7 +113,8 @@ impl Repo {
         written: &mut Vec<ObjectId>,
     ) -> Result<ObjectId> {
         const WHAT: &str = "writing a tree";
-        let mut editor = self.gix.edit_tree(base).during(WHAT)?;
+        let gix = self.writing_through();
+        let mut editor = gix.edit_tree(base).during(WHAT)?;
         let (removed, set): (Vec<_>, Vec<_>) = changes.partition(|(_, version)| version.is_none());
         let mut folders = BTreeSet::new();
         for (path, _) in removed.iter().chain(&set) {

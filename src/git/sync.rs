@@ -63,6 +63,8 @@ impl Repo {
     pub(super) fn unsynced_objects(&self, ids: impl IntoIterator<Item = ObjectId>) -> Unsynced {
         let root = self.gix.objects.store_ref().path().to_owned();
         let mut unsynced = Unsynced::default();
+        let ids: Vec<ObjectId> = ids.into_iter().collect();
+        self.hold_all(&ids);
         for id in ids {
             let hex = id.to_string();
             let dir = root.join(&hex[..2]);

@@ -82,14 +82,14 @@ impl Repo {
 
 /// Reads tags one after another.
 struct TagReader {
-    objects: gix::OdbHandle,
+    objects: gix::odb::Handle,
     loose: LooseTags,
     buffer: Vec<u8>,
 }
 
 impl TagReader {
     fn new(repo: &Repo) -> TagReader {
-        let mut objects = repo.gix.objects.clone();
+        let mut objects = repo.on_disk().clone();
         objects.set_pack_cache(|| Box::new(LastRead::default()));
         let loose = LooseTags::new(objects.store_ref().path());
         TagReader { objects, loose, buffer: Vec::new() }

@@ -185,7 +185,7 @@ impl Repo {
         if bytes.len() as u64 != known.size || now.is_none_or(|now| !now.same(known)) {
             return Ok(None);
         }
-        Ok(Some(self.gix.write_blob(bytes).during("keeping an untracked file")?.detach()))
+        self.keep_blob(&bytes).map(Some)
     }
 
     /// What became of an untracked file since `known`. Size, times and inode are compared first; where they differ, the

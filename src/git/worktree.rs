@@ -17,8 +17,8 @@ use gix::worktree::stack::state::attributes::Source;
 
 use super::attributes::attribute_files;
 use super::error::{At, During};
-use super::programs::{Call, Program};
 use super::index::{TEMPORARY, Version, stat_of};
+use super::programs::{Call, Program};
 use super::{Repo, Result, path};
 use crate::state::in_writable_folder;
 
@@ -181,8 +181,9 @@ impl Files<'_> {
     /// Writes a large file to the repository in constant memory. No filter is applied: the blob is the file's bytes.
     pub(super) fn store_large(&self, relative: &BStr, large: &Large) -> Result<Version> {
         let mut stream = self.stream(relative, large.size)?;
-        let id = self.repo.gix.objects.write_stream(Kind::Blob, large.size, &mut stream);
-        Ok((large.mode, id.during("saving a large file")?))
+        let id = self.repo.on_disk().write_stream(Kind::Blob, large.size, &mut stream).during("saving a large file")?;
+        self.repo.hold_file(id);
+        Ok((large.mode, id))
     }
 
     /// Exactly `size` bytes of a file, with zeros in place of what is cut off while it is read: a blob names its size

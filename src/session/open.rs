@@ -409,6 +409,7 @@ impl<'a> Session<'a> {
         }
         self.knows_untracked = self.goes_on;
         crash::point("idle.entered");
+        self.repo.settle_objects()?;
         self.pack_records()
     }
 
@@ -427,6 +428,7 @@ impl<'a> Session<'a> {
         self.write_journal()?;
         crash::point("stop.journal_written");
         self.name_all_changed_logs()?;
+        self.repo.outlast_gc()?;
         let experiments = self.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
     }

@@ -57,6 +57,8 @@ mod outcome;
 mod page;
 mod presets;
 mod programs;
+#[cfg(debug_assertions)]
+mod pruning;
 mod recovery;
 mod report;
 mod run_loop;
