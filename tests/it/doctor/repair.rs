@@ -17,7 +17,7 @@ fn empty(repo: &TestRepo, path: &str) {
 
 /// Deletes the object that a ref names.
 fn lose(repo: &TestRepo, name: &str) {
-    let object = repo.git(["rev-parse", name]);
+    let object = object(repo, name);
     repo.rm(format!(".git/objects/{}/{}", &object[..2], &object[2..]));
 }
 
@@ -104,6 +104,12 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         "put refs/autoresearch/t/00002 back at ",
     ),
     (
+        "a record whose object is gone",
+        |repo| lose(repo, "refs/autoresearch/t/00002"),
+        "the object of the record refs/autoresearch/t/00002 is gone",
+        "rebuilt refs/autoresearch/t/00002 from ",
+    ),
+    (
         "an empty file of a record in a pack",
         |repo| {
             repo.git(["pack-refs", "--all"]);
@@ -113,12 +119,6 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         },
         "the file of the ref refs/autoresearch/t/00000 names nothing",
         "put refs/autoresearch/t/00000 back at ",
-    ),
-    (
-        "a record whose object is gone",
-        |repo| lose(repo, "refs/autoresearch/t/00002"),
-        "the object of the record refs/autoresearch/t/00002 is gone",
-        "rebuilt refs/autoresearch/t/00002 from ",
     ),
     (
         "a branch whose commit is gone",
