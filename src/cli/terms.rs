@@ -157,7 +157,7 @@ pub(super) struct SettingsArgs {
     #[arg(long, value_name = "SIZE", help_heading = SESSION)]
     pub(super) keep_logs: Option<KeepLogs>,
     /// Leave the session's commits unsigned, whatever commit.gpgSign says
-    #[arg(long)]
+    #[arg(long, help_heading = SESSION)]
     pub(super) no_sign: bool,
 }
 

@@ -77,6 +77,7 @@ fn record_of(repo: &Repo, terms: &Contract, id: u32, commit: CommitId, line: &Va
         agent: None,
         imported: None,
         proposal: None,
+        proposal_error: None,
         more: [("rebuilt".to_owned(), json!(true))].into_iter().collect(),
         commit,
     };
