@@ -1,14 +1,9 @@
 //! Records whose objects are gone, rebuilt from what else tells of them: commit, row and event log.
 
-use std::sync::Arc;
-
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, RecordRef};
-use crate::domain::{
-    CommitId, Contract, DiffStat, Environment, FORMAT_VERSION, Failure, MetricValue, Metrics, Outcome, Record,
-};
+use crate::domain::{CommitId, Contract, DiffStat, Environment, FORMAT_VERSION, MetricValue, Outcome, Record};
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
 use crate::session::reading::record_message;
@@ -39,7 +34,6 @@ pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
 fn record_of(repo: &Repo, terms: &Contract, id: u32, commit: CommitId, line: &Value, said: &Value) -> Option<Record> {
     let base = if id == 0 { commit.clone() } else { repo.parents(&commit).ok()?.into_iter().next()? };
     let outcome: Outcome = serde_json::from_value(said["outcome"].clone()).ok()?;
-    let finished: Timestamp = serde_json::from_value(line["ts"].clone()).ok()?;
     let row = row_of(repo, terms, &commit);
     let description = match &row {
         Some(row) => row.description.to_string(),
@@ -47,40 +41,35 @@ fn record_of(repo: &Repo, terms: &Contract, id: u32, commit: CommitId, line: &Va
         None => repo.subject(&commit).ok()?,
     };
     let number = row.as_ref().and_then(|row| row.value.clone()).filter(|_| outcome != Outcome::Crash);
-    let class = serde_json::from_value(said["failure"].clone()).ok();
-    let mut record = Record {
-        version: FORMAT_VERSION,
-        id,
-        tag: terms.tag.clone(),
-        diff: if id == 0 { DiffStat::default() } else { repo.diff_stat(&base, &commit).ok()? },
-        base,
-        description,
-        direction: None,
-        outcome,
-        failure: class.map(|class| Failure { class, excerpt: String::new() }),
-        reason: said["reason"].as_str().unwrap_or_default().to_owned(),
-        metric: MetricValue {
+    let class = &said["failure"];
+    let value = number.as_ref().map(|number| number.value).or(said["value"].as_f64());
+    // What nothing tells is left out, as in a record of an older version.
+    let record = json!({
+        "version": FORMAT_VERSION,
+        "id": id,
+        "tag": terms.tag,
+        "diff": if id == 0 { DiffStat::default() } else { repo.diff_stat(&base, &commit).ok()? },
+        "commit": commit,
+        "base": base,
+        "description": description,
+        "outcome": outcome,
+        "failure": class.is_string().then(|| json!({"class": class})),
+        "reason": said["reason"].as_str().unwrap_or_default(),
+        "metric": MetricValue {
             name: terms.metric.name.clone(),
             direction: terms.metric.direction,
-            value: number.as_ref().map(|number| number.value).or(said["value"].as_f64()),
-            raw: number.map(|number| number.raw).or(said["value"].as_f64().map(|value| value.to_string())),
+            value,
+            raw: number.map(|number| number.raw).or(value.map(|value| value.to_string())),
         },
-        metrics: Metrics::default(),
-        memory_gb: row.as_ref().and_then(|row| row.memory_gb),
-        runs: Vec::new(),
-        guards: Vec::new(),
-        versions: Vec::new(),
-        fingerprint: None,
-        environment: Arc::new(Environment::default()),
-        started: finished,
-        finished,
-        agent: None,
-        imported: None,
-        proposal: None,
-        proposal_error: None,
-        more: [("rebuilt".to_owned(), json!(true))].into_iter().collect(),
-        commit,
-    };
+        "metrics": {},
+        "memory_gb": row.as_ref().and_then(|row| row.memory_gb),
+        "runs": [],
+        "environment": Environment::default(),
+        "started": line["ts"],
+        "finished": line["ts"],
+        "rebuilt": true,
+    });
+    let mut record: Record = serde_json::from_value(record).ok()?;
     if id == 0 {
         record.more.insert("contract".into(), json!(terms));
     }
