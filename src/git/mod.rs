@@ -61,7 +61,6 @@ pub use open::Repo;
 pub use operation::Operation;
 pub use programs::{Cut, Program, Programs};
 pub use propose::{ChangeKind, ChangedPath, EntryKind, LeftOut, Proposal, TooLarge, WhyLeftOut};
-pub use propose::{ChangeKind, ChangedPath, Proposal, TooLarge};
 pub use records::{PreparedRecord, TagObject};
 pub use restore::Restored;
 pub use save::{SaveAs, Saved};
