@@ -1,4 +1,4 @@
-//! What is measured: a metric's name, where its number stands, and which way is better.
+//! What is measured: a metric's name, and where its number stands.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,117 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Which way the metric is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Less is better: losses, errors, times.
-    #[default]
-    Lower,
-    /// More is better: accuracies, rewards, throughputs.
-    Higher,
-}
-
-/// Parts of a metric's name that say that more is better. Digits may follow, as in `map50`.
-const HIGHER_IS_BETTER: &[&str] = &[
-    "acc",
-    "accuracy",
-    "auc",
-    "auroc",
-    "bleu",
-    "dice",
-    "elo",
-    "f1",
-    "flops",
-    "fps",
-    "gain",
-    "gflops",
-    "improvement",
-    "iou",
-    "kappa",
-    "map",
-    "mcc",
-    "mfu",
-    "mrr",
-    "ndcg",
-    "precision",
-    "psnr",
-    "r2",
-    "recall",
-    "return",
-    "reward",
-    "rouge",
-    "score",
-    "sharpe",
-    "spearman",
-    "speed",
-    "speedup",
-    "ssim",
-    "tflops",
-    "throughput",
-    "top1",
-    "top5",
-    "utilization",
-    "win",
-    "winrate",
-];
-
-/// Two parts of a name that say it together.
-const HIGHER_TOGETHER: &[[&str; 2]] =
-    &[["exact", "match"], ["hit", "rate"], ["pass", "rate"], ["success", "rate"], ["win", "rate"]];
-
-/// Units of throughput, as the end of a name.
-const PER_SECOND: &[&str] = &["_s", "_sec", "_second", "ps"];
-
-/// What a throughput counts.
-const COUNTED: &[&str] = &[
-    "tok", "token", "tokens", "sample", "samples", "img", "images", "it", "iter", "iters", "step", "steps", "req",
-    "requests", "flop", "flops", "items", "per", "bytes", "mb", "gb",
-];
-
-impl Direction {
-    /// Whether `name` reads as a metric of which more is better, so that a direction must be said.
-    pub fn is_unclear_for(name: &str) -> bool {
-        let plain: String = name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        let parts: Vec<&str> = plain.split('_').filter(|part| !part.is_empty()).collect();
-        let is_digits = |part: &str| part.chars().all(|c| c.is_ascii_digit());
-        let per_second = PER_SECOND.iter().filter_map(|unit| plain.strip_suffix(unit)).any(|rest| {
-            let counted = rest.trim_end_matches("_per").rsplit('_').next();
-            counted.is_some_and(|counted| COUNTED.contains(&counted))
-        });
-        let alone = parts.iter().any(|part| {
-            let without_digits = part.trim_end_matches(|c: char| c.is_ascii_digit());
-            HIGHER_IS_BETTER.contains(part) || HIGHER_IS_BETTER.contains(&without_digits)
-        });
-        let together = parts.windows(2).any(|pair| {
-            // pass@k
-            HIGHER_TOGETHER.iter().any(|known| known == pair) || pair[0] == "pass" && is_digits(pair[1])
-        });
-        per_second || alone || together
-    }
-
-    /// Whether `a` is strictly better than `b`.
-    pub fn better(self, a: f64, b: f64) -> bool {
-        self.gain(a, b) > 0.0
-    }
-
-    /// How much better `a` is than `b`, in the metric's unit; negative when it is worse.
-    pub fn gain(self, a: f64, b: f64) -> f64 {
-        match self {
-            Direction::Lower => b - a,
-            Direction::Higher => a - b,
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Direction::Lower => "lower",
-            Direction::Higher => "higher",
-        })
-    }
-}
+use super::Direction;
 
 /// A finite number together with the text it was read from.
 ///
@@ -146,10 +36,10 @@ impl FromStr for Number {
 }
 
 impl Number {
-    /// The value of a text that is a finite number.
+    /// The value of a text that is a finite number; absent also where other digits than zeros amount to zero.
     pub fn value_of(text: &str) -> Option<f64> {
         // `f64::from_str` also takes `inf`, `nan` and `infinity`.
-        text.parse().ok().filter(|value: &f64| value.is_finite())
+        text.parse().ok().filter(|value: &f64| value.is_finite() && (*value != 0.0 || is_zero(text)))
     }
 
     /// How many digits stand behind the decimal point where the number is written without an exponent: 3 for
@@ -160,6 +50,12 @@ impl Number {
         let exponent = exponent.parse::<i64>().unwrap_or(0);
         usize::try_from((written as i64).saturating_sub(exponent)).unwrap_or(0)
     }
+}
+
+/// Whether the digits before an exponent are all zeros.
+fn is_zero(text: &str) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    !mantissa.contains(|c: char| ('1'..='9').contains(&c))
 }
 
 impl fmt::Display for Number {
@@ -213,78 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_say_higher_is_better_need_a_direction() {
-        for name in [
-            "accuracy",
-            "val_acc",
-            "reward",
-            "f1",
-            "val_f1",
-            "throughput",
-            "tok_s",
-            "tok_per_sec",
-            "mfu",
-            "eval/accuracy",
-            "F1",
-            "steps_per_second",
-            "success_rate",
-            "pass_rate",
-            "hit_rate",
-            "tok/s",
-            "tokens/sec",
-            "samples/s",
-            "elo",
-            "mAP50",
-            "map_50",
-            "pass@1",
-            "top1",
-            "top5",
-            "dice",
-            "exact_match",
-            "win_rate",
-            "gain",
-            "improvement_pct",
-            "mrr",
-            "kappa",
-            "mcc",
-            "speed",
-            "tflops",
-            "gflops",
-            "flops",
-            "utilization",
-        ] {
-            assert!(Direction::is_unclear_for(name), "{name}");
-        }
-        for name in [
-            "val_bpb",
-            "loss",
-            "val_loss",
-            "rmse",
-            "mae",
-            "ppl",
-            "perplexity",
-            "error_rate",
-            "latency_ms",
-            "time_s",
-            "seconds",
-            "mean_ms",
-            "avg_bpc",
-            "wer",
-            "cer",
-            "fid",
-            "train_s",
-            "memory_gb",
-            "heap_mb",
-        ] {
-            assert!(!Direction::is_unclear_for(name), "{name}");
-        }
-    }
-
-    #[test]
     fn a_number_is_finite_and_keeps_its_text() {
         let number: Number = "1.834200".parse().unwrap();
         assert_eq!((number.value, number.to_string().as_str()), (1.8342, "1.834200"));
-        for text in ["nan", "inf", "-inf", "infinity", "1e999", "", "word"] {
+        for text in ["0", "-0.0", "0e-999", "0.000e5"] {
+            assert!(text.parse::<Number>().is_ok_and(|number| number.value == 0.0), "{text}");
+        }
+        for text in ["nan", "inf", "-inf", "infinity", "1e999", "1e-999", "-0.001E-400", "", "word"] {
             assert!(text.parse::<Number>().is_err(), "{text}");
         }
     }

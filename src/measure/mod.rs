@@ -4,6 +4,7 @@
 //! run ended amount to. All of it is pure: nothing here opens a file or knows of a process.
 
 mod clean;
+mod elsewhere;
 mod file;
 mod mentions;
 mod name;

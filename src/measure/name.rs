@@ -5,8 +5,9 @@
 //! (`running_bpb`, `eval/bpb`) or phrase (`Best val_bpb: 1.17`, `test loss: 3`). After any other plain word it counts
 //! only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
 
+use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
 use super::number::{Value, next_char, value_at};
-use super::vocabulary::{is_marker, is_stale, qualifies};
+use super::vocabulary::{is_marker, is_stale, prints, qualifies};
 
 /// How many bytes in front of a name are looked at.
 pub(super) const LEFT: usize = 256;
@@ -72,6 +73,9 @@ fn leads_on(rest: &[u8]) -> bool {
 
 fn stands_alone(left: &[u8], form: Form) -> bool {
     let text = String::from_utf8_lossy(left);
+    if is_elsewhere(&text) {
+        return false;
+    }
     let bare = text.trim_end_matches(is_decoration);
     let quoted = bare.len() < text.len();
     let Some(last) = bare.chars().next_back() else { return form != Form::Cell };
@@ -86,7 +90,7 @@ fn stands_alone(left: &[u8], form: Form) -> bool {
         return quoted && word_before(bare).chars().count() == 1;
     }
     let glue = "-/._@$#%+~&?=\\";
-    !glue.contains(last) && !is_stale(label_before(bare))
+    !glue.contains(last) && !is_of_another_run(bare)
 }
 
 /// Whether a name counts that blanks part from `before`.
@@ -101,8 +105,7 @@ fn after_blank(before: &str, form: Form) -> bool {
         if matches!(last, '±' | '+' | '&' | '/' | '\\' | '$' | '@') {
             return false;
         }
-        let labels = ":(-—–>";
-        return !labels.contains(last) || !is_stale(label_before(before));
+        return matches!(last, ',' | ';' | '.') || !is_of_another_run(before);
     }
     let token = token_before(before);
     let token_start = before.len() - token.len();
@@ -112,7 +115,7 @@ fn after_blank(before: &str, form: Form) -> bool {
     if is_value(token) || is_marker(token) {
         return true;
     }
-    if qualifies(token) {
+    if qualifies(token) || prints(token) || is_of_another_run(before) {
         return false;
     }
     let identifier = token.contains(['_', '/', '.']);
@@ -128,19 +131,6 @@ fn token_before(text: &str) -> &str {
     &text[start..]
 }
 
-/// The word at the end of `text`.
-fn word_before(text: &str) -> &str {
-    let start = text
-        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
-        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
-    &text[start..]
-}
-
-/// The word in front of the punctuation at the end of `text`.
-fn label_before(text: &str) -> &str {
-    word_before(text.trim_end_matches(|c: char| is_blank(c) || is_decoration(c) || ":(-—–>".contains(c)))
-}
-
 /// Whether a token is the value of what stands before it: a number with whatever is glued to it, or a constant.
 fn is_value(token: &str) -> bool {
     let digits = token.trim_start_matches(['+', '-', '.', '#']);
@@ -149,11 +139,11 @@ fn is_value(token: &str) -> bool {
 }
 
 /// Quotes and Markdown emphasis, which may stand around a name.
-fn is_decoration(c: char) -> bool {
+pub(super) fn is_decoration(c: char) -> bool {
     matches!(c, '\'' | '"' | '`' | '*' | '\\')
 }
 
-fn is_blank(c: char) -> bool {
+pub(super) fn is_blank(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
@@ -221,6 +211,18 @@ mod tests {
             "Done. val_bpb: 1.2",
             "Restored checkpoint (val_bpb=1.2)",
             "验证 | val_bpb：1.2",
+            "[INFO] val_bpb: 1.2",
+            "[rank0] val_bpb: 1.2",
+            "[rank0]: val_bpb: 1.2",
+            "[eval] step 5 val_bpb: 1.2",
+            "[best 1.1] val_bpb: 1.2",
+            "[baseline] 1.3 [current] val_bpb: 1.2",
+            "(best: 1.1) val_bpb: 1.2",
+            "{\"best\": {\"loss\": 1.1}, \"val_bpb\": 1.2}",
+            "Evaluating best checkpoint: val_bpb 1.2",
+            "new best, val_bpb: 1.2",
+            "run finished (ok) val_bpb: 1.2",
+            "print('done') val_bpb: 1.2",
         ] {
             assert_eq!(read(line, "val_bpb").as_deref(), Some("1.2"), "{line}");
         }
@@ -258,6 +260,29 @@ mod tests {
             "mean ± val_bpb: 1.2 ± 0.1",
             "+ val_bpb=1.2",
             "F1 val_bpb: 1.2",
+            "[baseline] val_bpb: 1.2",
+            "12:00:01 [Baseline] val_bpb=1.2",
+            "[baseline] val_loss: 3.4 val_bpb: 1.2",
+            "[old run] val_loss=3.4 | val_bpb=1.2",
+            "(previous) val_bpb: 1.2",
+            "best so far: val_bpb 1.2",
+            "best-so-far val_bpb: 1.2",
+            "so far val_bpb=1.2",
+            "[best so far] val_bpb: 1.2",
+            "previous run val_bpb=1.2",
+            "previous run: val_bpb=1.2",
+            "last val_bpb: 1.2",
+            "prior - val_bpb: 1.2",
+            "target | val_bpb 1.2",
+            "expected val_bpb=1.2",
+            "reference: val_bpb=1.2",
+            "\"baseline\": {\"val_bpb\": 1.2}",
+            "print('val_bpb: 1.2')",
+            "    print(f\"step 5, val_bpb: 1.2\")",
+            "+print(b'val_bpb: 1.2')",
+            "logger.info(\"val_bpb: 1.2\")",
+            "echo \"val_bpb=1.2\"",
+            "+ echo val_bpb=1.2",
         ] {
             assert_eq!(read(line, "val_bpb"), None, "{line}");
         }

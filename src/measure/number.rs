@@ -7,7 +7,7 @@ use crate::domain::Number;
 pub(super) enum Value {
     /// A finite number.
     Finite(Number),
-    /// `nan`, `inf` or a number too large for a double, as it was written.
+    /// `nan`, `inf` or a number too large or too small for a double, as it was written.
     NotFinite(String),
 }
 
@@ -22,8 +22,8 @@ const LONGEST_UNIT: usize = 16;
 
 /// The value at the start of `text`, in quotes or a wrapper if it likes, and how many bytes it takes with its unit.
 ///
-/// A glued unit or `%` is not part of the number. `1m7.5s`, `1/20`, `1.2.3`, dates and times are no numbers: taking
-/// their first digits would invent one.
+/// A glued unit or `%` is not part of the number. `1m7.5s`, `1/20`, `1.2.3`, `1 500`, `1'000`, dates and times are no
+/// numbers: taking their first digits would invent one.
 pub(super) fn value_at(text: &[u8]) -> Option<(Value, usize)> {
     let mut at = 0;
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| text.starts_with(wrapper)) {
@@ -63,6 +63,9 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
         }
     }
     if integer_digits == 0 && !fraction {
+        return None;
+    }
+    if !fraction && integer_digits <= 3 && is_grouped(&text[end..]) {
         return None;
     }
     let mut exponent = false;
@@ -107,6 +110,7 @@ fn ends(rest: &[u8], decimal: bool) -> bool {
         ':' | '+' | '^' | '*' | '.' => !digit,
         '-' | '/' => !second.is_some_and(char::is_alphanumeric),
         '_' => false,
+        '\'' | '’' => !digit,
         _ => !first.is_alphanumeric(),
     }
 }
@@ -122,6 +126,14 @@ fn integer_part(text: &[u8], start: usize) -> (usize, bool) {
         }
     }
     (end, grouped)
+}
+
+/// Whether one blank and three digits follow, as where blanks group the digits in thousands.
+fn is_grouped(rest: &[u8]) -> bool {
+    let Some(blank @ (' ' | '\u{a0}' | '\u{2009}' | '\u{202f}')) = next_char(rest) else { return false };
+    let group = &rest[blank.len_utf8()..];
+    // `5 100/200` and `5 100%` tell of progress.
+    count_digits(group) == 3 && !matches!(group.get(3), Some(b'/' | b'%' | b':' | b'-'))
 }
 
 /// The length of a unit such as `ms`, `%`, `µs` or `it/s`, in bytes.
@@ -202,10 +214,17 @@ mod tests {
             ("tensor(0.3500, device='cuda:0')", "0.3500"),
             ("1.2±0.1", "1.2"),
             ("12.5\u{ff0c}", "12.5"),
+            ("0e-999", "0e-999"),
+            ("1  500", "1"),
+            ("1 50", "1"),
+            ("1 5000", "1"),
+            ("1.5 500", "1.5"),
+            ("5 100/200", "5"),
+            ("1234 500", "1234"),
         ] {
             assert_eq!(raw(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["nan", "NaN,", "-inf", "Infinity}", "1e999"] {
+        for text in ["nan", "NaN,", "-inf", "Infinity}", "1e999", "1e-999", "-0.5e-400,"] {
             assert!(raw(text).is_some_and(|raw| raw.starts_with("not finite")), "{text}");
         }
     }
@@ -220,6 +239,12 @@ mod tests {
             "12:30:00",
             "0x1F",
             "1_000",
+            "1 500",
+            "1 234 567",
+            "-1\u{a0}500.5",
+            "1\u{202f}500 ms",
+            "1'000",
+            "1’000.5",
             "1.2e-",
             "1.2e",
             "1,5",

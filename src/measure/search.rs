@@ -25,7 +25,7 @@ pub(super) const OVERLAP: usize = 8 * 1024;
 pub enum Found {
     /// A finite number.
     Number(Number),
-    /// `nan`, `inf` or a number too large for a double, as it was written.
+    /// `nan`, `inf` or a number too large or too small for a double, as it was written.
     NotFinite(String),
 }
 

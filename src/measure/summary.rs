@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::clean::Cleaner;
+use super::elsewhere::is_elsewhere;
 use super::number::{Value, value_at, whole};
 use super::vocabulary::is_marker;
 use crate::domain::Number;
@@ -135,7 +136,10 @@ fn in_line(line: &str) -> Vec<(String, Value)> {
         let Some((number, length)) = value_at(value.as_bytes()) else { continue };
         let tight = value.len() == behind.len() && !line[..at].ends_with(char::is_whitespace);
         let location = tight && value.as_bytes().get(length) == Some(&b':');
-        if !location && let Some(name) = name_before(&line[..at], tight) {
+        if !location
+            && !is_elsewhere(&line[..at])
+            && let Some(name) = name_before(&line[..at], tight)
+        {
             found.push((name, number));
         }
     }
@@ -209,6 +213,7 @@ mod tests {
         assert_eq!(names("| End of training | test loss 5.2 | test ppl 180"), ["test loss=5.2", "test ppl=180"]);
         assert_eq!(names("| ep_rew_mean | 22.8 |"), ["ep_rew_mean=22.8"]);
         assert_eq!(names("a: 1\na: 2\nb: 3\nb: nan\n"), ["a=2"]);
+        assert_eq!(names("loss: 2\n[baseline] loss: 3 acc=0.5\nprint('loss: 4, x: 5')\n"), ["loss=2"]);
         assert_eq!(names("compile_fx.py:2772: UserWarning"), [] as [&str; 0]);
     }
 

@@ -29,7 +29,7 @@ const OUT_OF_MEMORY: &[&str] = &[
     "out of memory",
     "out_of_memory",
     "outofmemory",
-    "resource_exhausted",
+    "oom when allocating",
     "cudaerrormemoryallocation",
     "cublas_status_alloc_failed",
     "cudnn_status_alloc_failed",
@@ -41,6 +41,13 @@ const OUT_OF_MEMORY: &[&str] = &[
     "unable to allocate",
     "memoryerror",
 ];
+
+/// What stands beside `RESOURCE_EXHAUSTED`, in lower case, where it is memory of XLA or TensorFlow that is.
+const EXHAUSTED_MEMORY: &[&str] = &["alloc", "memory", "oom", "hbm", "xla", "jax", "tensorflow"];
+
+/// What stands beside it where it is the quota or the largest message of an API, which has nothing to do with memory.
+const EXHAUSTED_QUOTA: &[&str] =
+    &["429", "quota", "rate limit", "too many requests", "larger than max", "grpc", "statuscode"];
 
 /// What batch systems and kernels say when they end a run for its memory, in lower case.
 const KILLED_FOR_MEMORY: &[&str] = &["oom-kill", "oom_kill", "oom kill", "term_memlimit", "out of memory: killed"];
@@ -78,7 +85,7 @@ pub(super) fn out_of_memory(lines: &[&str], own: bool) -> Option<Evidence> {
     let start = lines.len().saturating_sub(LAST_WORDS);
     (start..lines.len()).rev().find_map(|at| {
         let line = lines[at].to_lowercase();
-        let found = contains(&line, KILLED_FOR_MEMORY) || (own && contains(&line, OUT_OF_MEMORY));
+        let found = contains(&line, KILLED_FOR_MEMORY) || (own && says_out_of_memory(&line));
         found.then(|| (FailureClass::Oom, at..at + 1))
     })
 }
@@ -97,7 +104,7 @@ fn words(lines: &[&str], from: usize) -> Option<Evidence> {
     let start = from.max(lines.len().saturating_sub(LAST_WORDS));
     for at in (start..lines.len()).rev() {
         let line = lines[at].to_lowercase();
-        if contains(&line, OUT_OF_MEMORY) || contains(&line, KILLED_FOR_MEMORY) {
+        if says_out_of_memory(&line) || contains(&line, KILLED_FOR_MEMORY) {
             return Some((FailureClass::Oom, at..at + 1));
         }
         if line.contains("python") && line.contains(": no module named ") {
@@ -106,6 +113,12 @@ fn words(lines: &[&str], from: usize) -> Option<Evidence> {
     }
     let mut filled = (start..lines.len()).rev().filter(|&at| !lines[at].trim().is_empty()).take(LAST_NUMBERS);
     filled.find(|&at| says_nan(lines[at])).map(|at| (FailureClass::Nan, at..at + 1))
+}
+
+/// Whether a line in lower case says that memory ran out.
+fn says_out_of_memory(line: &str) -> bool {
+    let is_exhausted = || contains(line, &["resource_exhausted"]) && contains(line, EXHAUSTED_MEMORY);
+    contains(line, OUT_OF_MEMORY) || (is_exhausted() && !contains(line, EXHAUSTED_QUOTA))
 }
 
 /// Whether a line holds `nan` as a word of its own, or says that something is not finite.
@@ -133,8 +146,11 @@ impl Raised<'_> {
         match self.name {
             "SyntaxError" | "IndentationError" | "TabError" => FailureClass::SyntaxError,
             "ImportError" | "ModuleNotFoundError" => FailureClass::ImportError,
-            "MemoryError" | "_ArrayMemoryError" | "OutOfMemoryError" | "ResourceExhaustedError" => FailureClass::Oom,
-            _ if says(&|line| contains(&line.to_lowercase(), OUT_OF_MEMORY)) => FailureClass::Oom,
+            "MemoryError" | "_ArrayMemoryError" | "OutOfMemoryError" => FailureClass::Oom,
+            "ResourceExhaustedError" if !says(&|line| contains(&line.to_lowercase(), EXHAUSTED_QUOTA)) => {
+                FailureClass::Oom
+            }
+            _ if says(&|line| says_out_of_memory(&line.to_lowercase())) => FailureClass::Oom,
             "FloatingPointError" => FailureClass::Nan,
             _ if says(&says_nan) => FailureClass::Nan,
             "AssertionError"

@@ -24,6 +24,14 @@ fn the_final_traceback_decides() {
         ("RuntimeError: MPS backend out of memory (MPS allocated: 1 GB)", Oom),
         ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", Oom),
         ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying", Oom),
+        ("XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 2.0GiB", Oom),
+        ("jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of space in hbm", Oom),
+        ("tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when allocating tensor", Oom),
+        ("google.api_core.exceptions.ResourceExhausted: 429 Quota exceeded for memory requests", Crash),
+        ("google.genai.errors.ClientError: 429 RESOURCE_EXHAUSTED. {'message': 'out of quota'}", Crash),
+        ("api.ResourceExhaustedError: 429 RESOURCE_EXHAUSTED: quota", Crash),
+        ("grpc.RpcError: RESOURCE_EXHAUSTED: Received message larger than max (9 vs. 4)", Crash),
+        ("RuntimeError: {'status': 'RESOURCE_EXHAUSTED'}", Crash),
         ("MemoryError", Oom),
         ("ValueError: loss is NaN, stopping", Nan),
         ("FloatingPointError: invalid value encountered in multiply", Nan),
@@ -101,6 +109,9 @@ fn how_the_run_ended_comes_before_what_it_said() {
     assert_eq!(ended(|ending| *ending = Ending::from_status(143)), Killed);
     assert_eq!(ended(|ending| *ending = Ending::from_status(134)), Oom);
     assert_eq!(ended(|ending| *ending = Ending::from_status(255)), Oom);
+    let client = "status = StatusCode.RESOURCE_EXHAUSTED\ndetails = \"CLIENT: Sent message larger than max\"\n";
+    assert_eq!(failure(client, 1).class, Crash);
+    assert_eq!(failure("E0000 RESOURCE_EXHAUSTED: failed to allocate 3 GiB in XLA\n", 1).class, Oom);
     assert_eq!(failure("slurmstepd: error: Detected 1 oom_kill event in StepId=1\n", 137).class, Oom);
 }
 

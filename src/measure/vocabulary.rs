@@ -16,6 +16,7 @@ const STALE: &[&str] = &[
     "highest",
     "incumbent",
     "initial",
+    "last",
     "lowest",
     "max",
     "maximum",
@@ -37,6 +38,12 @@ const STALE: &[&str] = &[
     "最好",
     "基线",
 ];
+
+/// Words that may stand between such a word and the name: `previous run`.
+const BETWEEN: &[&str] = &["experiment", "number", "result", "results", "run", "score", "session", "value"];
+
+/// Programs and functions whose arguments a source line shows, while it is not run.
+const PRINTERS: &[&str] = &["echo", "print", "printf", "println"];
 
 /// Words that make the name another metric's: `test loss` is not `loss`.
 const QUALIFIERS: &[&str] = &[
@@ -86,6 +93,16 @@ pub(super) fn is_marker(word: &str) -> bool {
 /// Whether `word` in front of a name makes the number that of another time.
 pub(super) fn is_stale(word: &str) -> bool {
     contains(STALE, word)
+}
+
+/// Whether `word` may stand between a word that [`is_stale`] and a name.
+pub(super) fn is_between(word: &str) -> bool {
+    contains(BETWEEN, word)
+}
+
+/// Whether `word` in front of a name makes it a line of source code.
+pub(super) fn prints(word: &str) -> bool {
+    contains(PRINTERS, word)
 }
 
 /// Whether a part of `word` in front of a name makes it another name.

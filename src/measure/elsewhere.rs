@@ -1,0 +1,53 @@
+//! Whether a line in front of a name says that its number is not this run's: it is another run's, or source code.
+
+use super::name::{is_blank, is_decoration};
+use super::vocabulary::{is_between, is_stale};
+
+/// How many words back from a name are looked at.
+const WORDS: usize = 4;
+
+/// Whether the line up to a name says of all numbers behind it that they are not this run's: its last tag is one such as
+/// `[baseline]`, or a call with a text as its argument begins in it, as in `print('val_bpb: 0.1')`.
+pub(super) fn is_elsewhere(left: &str) -> bool {
+    let tag = left.rfind(']').and_then(|end| Some(&left[left[..end].rfind('[')? + 1..end]));
+    tag.is_some_and(is_of_another_run) || is_in_call(left)
+}
+
+/// Whether the words at the end of `text`, in whatever brackets and with whatever signs behind them, name another run: `best`,
+/// `previous run:`, `(old)`, `best so far`.
+pub(super) fn is_of_another_run(text: &str) -> bool {
+    let mut rest = text;
+    let mut far = false;
+    for _ in 0..WORDS {
+        rest = rest.trim_end_matches(|c: char| is_blank(c) || is_decoration(c) || ":()[]{}<>-—–|│┃".contains(c));
+        let word = word_before(rest);
+        if is_stale(word) || (far && word.eq_ignore_ascii_case("so")) || word.eq_ignore_ascii_case("so_far") {
+            return true;
+        }
+        far = word.eq_ignore_ascii_case("far");
+        if !far && !is_between(word) {
+            return false;
+        }
+        rest = &rest[..rest.len() - word.len()];
+    }
+    false
+}
+
+/// The word at the end of `text`.
+pub(super) fn word_before(text: &str) -> &str {
+    let start = text
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
+    &text[start..]
+}
+
+/// Whether `left` ends within a text in quotes that is the first argument of a call.
+fn is_in_call(left: &str) -> bool {
+    left.match_indices('(').any(|(at, _)| {
+        let is_call = left[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        // `f"…"`, `rb'…'`
+        let argument = left[at + 1..].trim_start_matches(|c: char| "bBfFrRuU".contains(c));
+        let quote = argument.chars().next().filter(|c| matches!(c, '\'' | '"' | '`'));
+        is_call && quote.is_some_and(|quote| !argument[1..].contains(quote))
+    })
+}
