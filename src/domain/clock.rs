@@ -1,6 +1,7 @@
 //! The time of day.
 
 use jiff::civil::{Date, Time};
+use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Unit, Zoned};
 
@@ -12,6 +13,14 @@ pub enum Clock {
     System,
     /// One moment, for reproducible tests.
     Fixed(Timestamp),
+}
+
+/// A moment as files and documents have it: in UTC, with milliseconds, always as wide.
+pub fn exact_time(at: Timestamp) -> String {
+    let mut text = String::with_capacity(24);
+    // To a string nothing can fail to be written.
+    let _ = DateTimePrinter::new().precision(Some(3)).print_timestamp(&at, &mut text);
+    text
 }
 
 /// How near a moment has to be for its seconds to matter to who waits for it.
@@ -109,6 +118,17 @@ mod tests {
         let text = |moment: &str| text_at(moment.parse().unwrap(), now, &zone);
         assert_eq!(text("2026-11-20T06:26:10Z"), "07:26");
         assert_eq!(text("2026-11-19T06:26:10Z"), "07:26 on Nov 19");
+    }
+
+    #[test]
+    fn all_times_have_milliseconds_and_one_width() {
+        for (moment, text) in [
+            ("2026-11-20T22:00:00Z", "2026-11-20T22:00:00.000Z"),
+            ("2026-11-20T22:00:00.123456789Z", "2026-11-20T22:00:00.123Z"),
+            ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59.500Z"),
+        ] {
+            assert_eq!(exact_time(moment.parse().unwrap()), text);
+        }
     }
 
     #[test]

@@ -166,6 +166,7 @@ pub struct Contract {
     /// The branch that the session started from, as a full ref name; absent for a detached HEAD.
     pub started_from: Option<String>,
     /// When the session was opened.
+    #[serde(with = "crate::domain::millis")]
     pub created: Timestamp,
     /// Whether it was made of another tool's ledger: there is no command, and nothing goes on from it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

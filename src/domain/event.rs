@@ -89,6 +89,7 @@ pub enum StopReason {
         /// The line of its output that says so.
         said: String,
         /// When it is over, where the agent names that.
+        #[serde(serialize_with = "crate::domain::millis::option::serialize")]
         until: Option<Timestamp>,
         /// How long it has lasted, in seconds.
         seconds: f64,
@@ -260,6 +261,7 @@ pub enum Event {
         #[serde(flatten)]
         outage: Outage,
         /// When it is called again.
+        #[serde(serialize_with = "crate::domain::millis::serialize")]
         again: Timestamp,
         /// How often it was waited out before.
         waits: u32,

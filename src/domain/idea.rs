@@ -59,6 +59,7 @@ pub struct Idea {
     /// Who had it: `user`, or `agent of nov20/7`.
     pub by: String,
     /// When it was added.
+    #[serde(serialize_with = "crate::domain::millis::serialize")]
     pub time: Timestamp,
     /// How far it has come.
     pub state: IdeaState,

@@ -5,6 +5,7 @@
 mod alert;
 mod clock;
 mod contract;
+mod direction;
 mod directive;
 mod environment;
 mod event;
@@ -19,6 +20,7 @@ mod lesson;
 mod limit;
 mod metric;
 mod metrics;
+pub mod millis;
 mod name;
 mod nearest;
 mod note;
@@ -35,11 +37,12 @@ mod unparsed;
 mod usage;
 
 pub use alert::{Alert, AlertKind};
-pub use clock::{Clock, ago_text, moment_text};
+pub use clock::{Clock, ago_text, exact_time, moment_text};
 pub use contract::{
     Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
     LedgerDialect,
 };
+pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use environment::{Environment, EnvironmentChange};
 pub use event::{Event, StopReason};
@@ -52,7 +55,7 @@ pub use json::{LaidOut, json_text, write_json};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
-pub use metric::{Direction, MetricSource, MetricSpec, Number, NumberError};
+pub use metric::{MetricSource, MetricSpec, Number, NumberError};
 pub use metrics::Metrics;
 pub use name::{ExperimentName, ExperimentNameError, FEWEST_DIGITS, Which};
 pub use nearest::nearest;

@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Tag, one_line};
+use super::{Tag, exact_time, one_line};
 
 /// A note on an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// When it was made; absent for one that was made with git alone.
+    #[serde(serialize_with = "crate::domain::millis::option::serialize")]
     pub at: Option<Timestamp>,
     /// Who made it; absent for one that was made with git alone.
     pub by: Option<String>,
@@ -17,11 +18,11 @@ pub struct Note {
 }
 
 impl Note {
-    /// The line that stands for it among the notes on a commit: `2026-11-21T07:12:00Z nov20/7 Ada: a spike at step 300`.
+    /// The line that stands for it among the notes on a commit: `2026-11-21T07:12:00.000Z nov20/7 Ada: a spike at step 300`.
     pub fn line(at: Timestamp, tag: &Tag, id: u32, by: &str, text: &str) -> String {
         // The first `: ` ends the name.
         let by = one_line(by).replace(": ", " ");
-        format!("{at} {tag}/{id} {by}: {}", one_line(text))
+        format!("{} {tag}/{id} {by}: {}", exact_time(at), one_line(text))
     }
 
     /// The notes on experiment `id` in what git has on its commit. A line that says nothing of an experiment was made with
@@ -62,7 +63,7 @@ mod tests {
             String::new(),
             "made with git".to_owned(),
         ];
-        assert_eq!(lines[0], "2026-11-21T07:12:00Z nov20/7 A Lovelace: a spike: look");
+        assert_eq!(lines[0], "2026-11-21T07:12:00.000Z nov20/7 A Lovelace: a spike: look");
         let notes = Note::read_all(&lines.join("\n"), &tag, 7);
         let own = Note { at: Some(at), by: Some("A Lovelace".into()), text: "a spike: look".into() };
         assert_eq!(notes, [own, Note { at: None, by: None, text: "made with git".into() }]);

@@ -68,6 +68,7 @@ pub struct Outage {
     /// The line of its output that says so; of [`OutageKind::Failed`] how it ended, and its last line.
     pub said: String,
     /// When it is over, where the agent names that; never in the past when it was read.
+    #[serde(default, with = "crate::domain::millis::option")]
     pub until: Option<Timestamp>,
 }
 

@@ -72,6 +72,11 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
+    /// Whether it says that the change was refused, and never run.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge | FailureClass::Duplicate)
+    }
+
     /// The class's name as records and reports spell it.
     pub fn name(self) -> &'static str {
         match self {

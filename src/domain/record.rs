@@ -89,6 +89,7 @@ pub struct Run {
     /// The seed, where the session sets one.
     pub seed: Option<u64>,
     /// When it was started.
+    #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
     /// How long it took, in seconds.
     pub seconds: f64,
@@ -213,8 +214,10 @@ pub struct Record {
     #[serde(with = "super::environment::shared")]
     pub environment: Arc<Environment>,
     /// When the attempt began.
+    #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
     /// When the verdict was reached.
+    #[serde(with = "crate::domain::millis")]
     pub finished: Timestamp,
     /// The agent's call; absent for the baseline and for `ar try`.
     pub agent: Option<AgentCall>,

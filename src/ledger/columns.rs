@@ -2,7 +2,7 @@
 
 use super::cell::memory_factor;
 use super::status::Verdict;
-use crate::domain::Direction;
+use crate::domain::{Direction, NameKind, plain_name};
 
 /// The commit's names, first choice first, as [`plain_name`] writes them.
 const COMMIT: &[&str] = &[
@@ -91,26 +91,6 @@ const MEMORY: &[&str] = &[
 /// Names that only the metric has.
 const METRIC: &[&str] = &["metric", "metric_value", "value", "objective", "primary_metric", "score", "fitness", "指标"];
 
-/// Parts of a name that say that less is better.
-const LOWER_IS_BETTER: &[&str] = &[
-    "bpb",
-    "bpc",
-    "cer",
-    "err",
-    "error",
-    "fid",
-    "latency",
-    "loss",
-    "mae",
-    "mse",
-    "nll",
-    "perplexity",
-    "ppl",
-    "rmse",
-    "runtime",
-    "wer",
-];
-
 /// Names of columns that are never the metric.
 const NEVER_METRIC: &[&str] = &[
     "",
@@ -147,6 +127,28 @@ const NEVER_METRIC: &[&str] = &[
     "version",
 ];
 
+/// Last words of names of columns that count, name or repeat something and are never the metric, in the singular.
+const NEVER_LAST: &[&str] = &[
+    "baseline",
+    "before",
+    "epoch",
+    "id",
+    "iter",
+    "iteration",
+    "old",
+    "prev",
+    "previous",
+    "round",
+    "seed",
+    "step",
+    "token",
+    "trial",
+];
+
+/// First words of names of columns that have the number of another experiment, or a count.
+const NEVER_FIRST: &[&str] =
+    &["baseline", "before", "expected", "n", "num", "old", "prev", "previous", "prior", "reference", "target"];
+
 /// Where the columns of a ledger are; indices from 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Columns {
@@ -180,52 +182,59 @@ impl Columns {
 
     /// Whether the column may be the metric as far as its place and name go.
     pub(super) fn may_be_metric(&self, column: usize, name: &str) -> bool {
-        let taken = [self.commit, self.memory, self.status, self.description].contains(&Some(column));
-        !taken && !NEVER_METRIC.contains(&plain_name(name).as_str())
+        !NEVER_METRIC.contains(&plain_name(name).as_str()) && self.may_be_said_metric(column, name)
     }
 
-    /// The likeliest metric among the columns that hold numbers: one whose name says so, else the first.
+    /// The same for a column whose place says that it is the metric.
+    pub(super) fn may_be_said_metric(&self, column: usize, name: &str) -> bool {
+        let taken = [self.commit, self.memory, self.status, self.description].contains(&Some(column));
+        !taken && !is_never_metric(&plain_name(name))
+    }
+
+    /// The likeliest metric among the columns that hold numbers, and whether its name says so; else the first of them.
     pub(super) fn likely_metric<S: AsRef<str>>(
         &self,
         names: &[S],
         holds_numbers: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
+    ) -> Option<(usize, bool)> {
         let fits: Vec<usize> = (0..names.len())
             .filter(|&column| self.may_be_metric(column, names[column].as_ref()) && holds_numbers(column))
             .collect();
         let with_name = |test: &dyn Fn(&str) -> bool| fits.iter().copied().find(|&column| test(names[column].as_ref()));
-        with_name(&|name| METRIC.contains(&plain_name(name).as_str()))
-            .or_else(|| with_name(&says_lower))
-            .or_else(|| with_name(&Direction::is_unclear_for))
-            .or_else(|| fits.first().copied())
+        let telling = |told| with_name(&|name| Direction::of_name(name) == Some(told));
+        let rate = |name: &str| matches!(Direction::of_name(name), Some((_, NameKind::Rate)));
+        let named = with_name(&|name| METRIC.contains(&plain_name(name).as_str()))
+            .or_else(|| telling((Direction::Lower, NameKind::Quality)))
+            .or_else(|| telling((Direction::Higher, NameKind::Quality)))
+            .or_else(|| with_name(&rate))
+            .or_else(|| telling((Direction::Lower, NameKind::Duration)));
+        named.map(|column| (column, true)).or_else(|| fits.first().map(|column| (*column, false)))
     }
 }
 
-/// Whether a name reads as a metric of which less is better.
-fn says_lower(name: &str) -> bool {
-    plain_name(name).split('_').any(|part| LOWER_IS_BETTER.contains(&part))
+/// What is said where the metric is not: the column that was taken for it, or that there is none.
+pub(super) fn metric_assumed(found: Option<(&str, bool)>, what: &str) -> String {
+    match found {
+        Some((name, true)) => format!("`{name}` is the metric; `--metric NAME` names another {what}"),
+        Some((name, false)) => {
+            format!(
+                "`{name}`, the first {what} with numbers, is taken for the metric, which its name does not say; \
+                 `--metric NAME` names another"
+            )
+        }
+        None => format!("no {what} looks like the metric; `--metric NAME` names it"),
+    }
+}
+
+/// Whether a column with this plain name holds something else than the experiment's own metric.
+fn is_never_metric(plain: &str) -> bool {
+    let is = |words: &[&str], word: &str| words.contains(&word) || words.contains(&word.trim_end_matches('s'));
+    let (first, last) = (plain.split('_').next().unwrap_or_default(), plain.rsplit('_').next().unwrap_or_default());
+    is(NEVER_LAST, last) || (first.len() < plain.len() && NEVER_FIRST.contains(&first))
 }
 
 fn first_of(names: &[String], wanted: &[&str]) -> Option<usize> {
     wanted.iter().find_map(|wanted| names.iter().position(|name| name == wanted))
-}
-
-/// A name in lower case with `_` between its words: `Commit Hash`, `commitHash` and `commit-hash` are `commit_hash`.
-fn plain_name(name: &str) -> String {
-    let mut plain = String::with_capacity(name.len());
-    let mut after_small = false;
-    for c in name.chars() {
-        let gap = !c.is_alphanumeric();
-        if (gap || (after_small && c.is_uppercase())) && !plain.is_empty() && !plain.ends_with('_') {
-            plain.push('_');
-        }
-        if !gap {
-            plain.extend(c.to_lowercase());
-        }
-        after_small = c.is_lowercase();
-    }
-    plain.truncate(plain.trim_end_matches('_').len());
-    plain
 }
 
 /// How many of a memory column's units make a GiB; absent for a column that is no memory.
@@ -290,12 +299,15 @@ mod tests {
     #[test]
     fn the_metric_is_the_column_whose_name_says_so() {
         for (names, expected) in [
-            (&["iteration", "commit", "test_acc", "memory_gb"][..], Some(2)),
-            (&["id", "time_s", "accuracy"], Some(2)),
-            (&["layers", "val_bpb", "score"], Some(2)),
-            (&["layers", "val_bpb", "tok_s"], Some(1)),
-            (&["layers", "width"], Some(0)),
-            (&["id", "date"], None),
+            (&["iteration", "commit", "test_acc", "memory_gb"][..], Some((2, true))),
+            (&["id", "time_s", "accuracy"], Some((2, true))),
+            (&["heads", "val_bpb", "score"], Some((2, true))),
+            (&["heads", "val_bpb", "tok_s"], Some((1, true))),
+            (&["wall_s", "tok_s"], Some((1, true))),
+            (&["old_loss", "loss_before", "loss"], Some((2, true))),
+            (&["total_tokens", "prev_score", "score_ns"], Some((2, true))),
+            (&["heads", "width"], Some((0, false))),
+            (&["id", "date", "round", "tokens", "n_heads", "run_id", "old_loss", "acc_before", "num_steps"], None),
         ] {
             let columns = Columns::by_name(names, None);
             assert_eq!(columns.likely_metric(names, |_| true), expected, "{names:?}");

@@ -13,7 +13,11 @@ const MOST_NAMED: usize = 20;
 pub fn examine(ledger: &Ledger) -> Vec<Finding> {
     let mut findings = vec![Finding::ok(Area::Ledger, what_it_is(ledger))];
     let warn = |what: &str| Finding::warning(Area::Ledger, what);
-    findings.extend(ledger.assumed.iter().map(|assumed| match assumed.split_once("; ") {
+    // A direction that the name tells is no cause for a warning.
+    let told = format!("{} is better, as the name", ledger.direction);
+    let (named, assumed): (Vec<_>, Vec<_>) = ledger.assumed.iter().partition(|said| said.starts_with(&told));
+    findings.extend(named.into_iter().map(|said| Finding::ok(Area::Ledger, said.as_str())));
+    findings.extend(assumed.into_iter().map(|assumed| match assumed.split_once("; ") {
         Some((what, hint)) => warn(what).hint(hint),
         None => warn(assumed),
     }));

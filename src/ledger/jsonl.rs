@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::cell::quantity;
-use super::columns::{Columns, memory_unit, verdict};
+use super::columns::{Columns, memory_unit, metric_assumed, verdict};
 use super::read::{Ledger, OtherWords, Row, Said, Segment, assume_direction, value};
-use super::status::{RowStatus, classify};
+use super::status::{RowStatus, classify, failure};
 use super::table::{Form, is_comment};
 use super::text::TextLines;
 use crate::domain::{Direction, Piece, count_of};
@@ -28,29 +28,30 @@ pub(super) fn read(text: &Arc<String>, said: &Said<'_>) -> Ledger {
             reader.line(lines.number, line);
         }
     }
-    let Reader { mut segments, rows, chosen, guess, words, has_verdict, .. } = reader;
-    let segment = segments.get(chosen).cloned().unwrap_or_default();
+    let Reader { mut segments, rows, chosen, is_numbered, has_own, guess, words, has_verdict, .. } = reader;
+    let segment = chosen.and_then(|chosen| segments.get(chosen)).cloned().unwrap_or_default();
     let metric = said.metric.map(str::to_owned).or(segment.metric).or_else(|| {
-        assumed.push(match &guess {
-            Some(name) => format!("`{name}` is the metric; `--metric NAME` names another field"),
-            None => "the field `metric` holds the metric; `--metric NAME` names another".to_owned(),
+        assumed.push(match (&guess, has_own) {
+            (None, true) => "the field `metric` holds the metric; `--metric NAME` names another".to_owned(),
+            (guess, _) => metric_assumed(guess.as_ref().map(|(name, is_named)| (name.as_str(), *is_named)), "field"),
         });
-        guess
+        guess.map(|(name, _)| name)
     });
     let direction = said.direction.or(segment.direction);
-    let direction = direction.unwrap_or_else(|| assume_direction(metric.as_deref(), false, &rows, &mut assumed));
+    let direction = direction.unwrap_or_else(|| assume_direction(metric.as_deref(), &mut assumed));
+    let elsewhere = segments.iter().map(|segment| segment.rows).sum::<usize>() - rows.len();
+    let elsewhere = u32::try_from(elsewhere).unwrap_or(u32::MAX);
     // Rows in front of all config lines are a segment without a name.
     let is_configured = segments.iter().any(|segment| segment.metric.is_some() || segment.name.is_some());
-    if !is_configured {
+    if !is_configured && !is_numbered {
         segments.clear();
     }
     if segments.len() > 1 && said.segment.is_none() {
-        let others: usize = segments.iter().map(|segment| segment.rows).sum::<usize>() - rows.len();
         assumed.push(format!(
-            "this is segment {} of {}, the newest with rows, and {} of the others left out; `--segment N` reads another",
-            chosen + 1,
+            "this is segment {}, the newest with rows of {}, and {} of the others left out; `--segment N` reads another",
+            segment.number,
             segments.len(),
-            count_of(others as u32, "row")
+            count_of(elsewhere, "row")
         ));
     }
     assumed.extend(words.sentence());
@@ -64,6 +65,7 @@ pub(super) fn read(text: &Arc<String>, said: &Said<'_>) -> Ledger {
         has_verdict,
         rows,
         segments,
+        elsewhere,
     }
 }
 
@@ -73,9 +75,13 @@ struct Reader<'a> {
     segments: Vec<Segment>,
     /// The rows of the chosen segment.
     rows: Vec<Row>,
-    chosen: usize,
-    /// The field that is taken for the metric, where nothing says it.
-    guess: Option<String>,
+    chosen: Option<usize>,
+    /// Whether rows say the number of their segment.
+    is_numbered: bool,
+    /// Whether rows of the chosen segment have a field `metric`.
+    has_own: bool,
+    /// The field that is taken for the metric, where nothing says it, and whether its name says so.
+    guess: Option<(String, bool)>,
     keys: Keys,
     /// The unit of the metric's numbers.
     unit: String,
@@ -90,7 +96,9 @@ impl<'a> Reader<'a> {
             said,
             segments: Vec::new(),
             rows: Vec::new(),
-            chosen: 0,
+            chosen: None,
+            is_numbered: false,
+            has_own: false,
             guess: None,
             keys: Keys::default(),
             unit: String::new(),
@@ -110,8 +118,8 @@ impl<'a> Reader<'a> {
         match object {
             Ok(object) if object.is_config() => self.config(&object),
             object => {
-                self.begin_row();
-                if self.segments.len() - 1 != self.chosen {
+                self.begin_row(object.as_ref().ok().and_then(Object::segment));
+                if self.chosen != self.segments.len().checked_sub(1) {
                     return;
                 }
                 let row = match object {
@@ -132,6 +140,7 @@ impl<'a> Reader<'a> {
         let said = |key: &str| object.get(key).map(text).map(Cow::into_owned);
         let direction = said("bestDirection").or_else(|| said("direction"));
         self.segments.push(Segment {
+            number: if before.rows == 0 { before.number } else { before.number.saturating_add(1) },
             name: said("name").or(before.name),
             metric: said("metricName").or_else(|| said("primaryMetric")).or(before.metric),
             direction: match direction.as_deref() {
@@ -143,34 +152,42 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Counts a row in the newest segment, which becomes the chosen one with its first row, unless another one is said.
-    fn begin_row(&mut self) {
-        if self.segments.is_empty() {
-            self.segments.push(Segment::default());
+    /// Counts a row in the newest segment, which becomes the chosen one with its first row, unless another one is said. `own` is
+    /// the number of its segment that the row says itself; another one than before begins a segment.
+    fn begin_row(&mut self, own: Option<usize>) {
+        self.is_numbered |= own.is_some();
+        let newest = self.segments.last();
+        if newest.is_none_or(|newest| newest.rows > 0 && own.is_some_and(|own| own != newest.number)) {
+            self.segments.push(Segment { rows: 0, ..newest.cloned().unwrap_or_default() });
         }
-        let newest = self.segments.len() - 1;
-        self.segments[newest].rows += 1;
-        if self.segments[newest].rows == 1 {
-            self.chosen = self.said.segment.map_or(newest, |number| number.wrapping_sub(1));
-            if self.chosen == newest {
-                self.rows.clear();
-                self.words = OtherWords::default();
-                self.unit.clear();
-                self.guess = None;
-                self.has_verdict = false;
-            }
+        let place = self.segments.len() - 1;
+        let newest = &mut self.segments[place];
+        newest.rows += 1;
+        if newest.rows > 1 {
+            return;
+        }
+        newest.number = own.unwrap_or(newest.number);
+        if self.said.segment.is_none_or(|wanted| wanted == newest.number) {
+            self.chosen = Some(place);
+            self.rows.clear();
+            self.words = OtherWords::default();
+            self.unit.clear();
+            self.guess = None;
+            self.has_own = false;
+            self.has_verdict = false;
         }
     }
 
     fn row(&mut self, line: u64, object: &Object<'_>) -> Row {
-        let config = self.segments[self.chosen].metric.as_deref();
+        let config = self.segments.last().and_then(|segment| segment.metric.as_deref());
         let own = object
             .get("metric")
             .filter(|_| self.said.metric.is_none() || config.is_none() || config == self.said.metric);
         if self.said.metric.or(config).is_none() && own.is_none() && self.guess.is_none() {
             self.guess = object.likely_metric();
         }
-        let metric = self.said.metric.or(config).or(self.guess.as_deref());
+        self.has_own |= own.is_some();
+        let metric = self.said.metric.or(config).or(self.guess.as_ref().map(|(name, _)| name.as_str()));
         let columns = self.keys.columns(object, metric);
         let field = |column: Option<usize>| column.map(|column| object.0[column].1);
         let named = || field(columns.metric).or_else(|| inside(object.get("metrics")?, metric?));
@@ -192,6 +209,8 @@ impl<'a> Reader<'a> {
         let memory_unit = columns.memory.and_then(|column| memory_unit(&object.0[column].0)).unwrap_or(1.0);
         let memory = quantity(&memory_cell);
         let is_zero = memory.as_ref().is_some_and(|found| found.value == 0.0);
+        let said = [field(columns.status), number].into_iter().flatten().map(text).chain([memory_cell.clone()]);
+        let said: Vec<_> = said.collect();
         let piece = |column: Option<usize>| field(column).map(|field| Piece::of(self.text, &text(field)));
         Row {
             line,
@@ -199,6 +218,7 @@ impl<'a> Reader<'a> {
             value,
             memory_gb: memory.and_then(|found| found.memory(memory_unit)),
             status,
+            failure: failure(status, said.iter().map(AsRef::as_ref)),
             description: piece(columns.description).unwrap_or_default(),
             problem: problem.map(Into::into),
         }
@@ -244,11 +264,16 @@ impl<'a> Object<'a> {
             || (self.get("metricName").is_some() && self.get("metric").is_none())
     }
 
-    fn likely_metric(&self) -> Option<String> {
+    /// The number of the segment that a row says it is of.
+    fn segment(&self) -> Option<usize> {
+        text(self.get("segment")?).parse().ok()
+    }
+
+    fn likely_metric(&self) -> Option<(String, bool)> {
         let names: Vec<&str> = self.names().collect();
         let columns = Columns::by_name(&names, None);
         let found = columns.likely_metric(&names, |column| quantity(&text(self.0[column].1)).is_some());
-        found.map(|column| names[column].to_owned())
+        found.map(|(column, is_named)| (names[column].to_owned(), is_named))
     }
 }
 

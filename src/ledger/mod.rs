@@ -2,6 +2,7 @@
 //!
 //! [`read()`] and [`examine()`] are pure; only [`LedgerFile`] and [`read_file`] touch a file. Nothing here rewrites a row that is whole.
 
+mod aligned;
 mod cell;
 mod columns;
 mod examine;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::cell::{Quantity, is_nothing, quantity};
 use super::jsonl;
 use super::shape::Shape;
-use super::status::{RowStatus, Verdict, classify};
+use super::status::{RowStatus, Verdict, classify, failure};
 use super::table::{Form, Line, Lines};
 use super::text::decode;
-use crate::domain::{Direction, Number, Piece, count_of, cut};
+use crate::domain::{Direction, FailureClass, Number, Piece, count_of, cut};
 
 /// How many different words that are no verdict are told.
 const MOST_WORDS: usize = 8;
@@ -21,9 +21,6 @@ const SHOWN: usize = 120;
 /// How much of a word in a status column is shown, in characters.
 const WORD_SHOWN: usize = 40;
 
-/// How many steps between kept rows it takes to say something about the direction.
-const TELLING_STEPS: u32 = 3;
-
 /// What is said of a ledger from outside; the rest is read or assumed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Said<'a> {
@@ -31,7 +28,7 @@ pub struct Said<'a> {
     pub metric: Option<&'a str>,
     /// Which way is better.
     pub direction: Option<Direction>,
-    /// The segment of a JSON-lines ledger, from 1.
+    /// The segment of a JSON-lines ledger, by its [number](Segment::number).
     pub segment: Option<usize>,
 }
 
@@ -56,11 +53,15 @@ pub struct Ledger {
     pub rows: Vec<Row>,
     /// What a JSON-lines ledger's config lines begin, oldest first; empty for other ledgers.
     pub segments: Vec<Segment>,
+    /// How many rows the other segments have.
+    pub elsewhere: u32,
 }
 
 /// What a config line of a JSON-lines ledger says of the rows behind it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Segment {
+    /// Its number, as its rows say it in a field `segment`; where they do not, one more than that before, from 0 on.
+    pub number: usize,
     /// What it is called.
     pub name: Option<String>,
     /// The metric.
@@ -84,6 +85,8 @@ pub struct Row {
     pub memory_gb: Option<f64>,
     /// What the row is counted as.
     pub status: RowStatus,
+    /// How it failed, where it says so.
+    pub failure: Option<FailureClass>,
     /// What it says it tried; of a malformed row the start of it.
     pub description: Piece,
     /// Why it is malformed, or why it has no value although its cell is not blank.
@@ -98,6 +101,7 @@ impl Row {
             value: None,
             memory_gb: None,
             status: RowStatus::Malformed,
+            failure: None,
             description: cut(text, SHOWN).into(),
             problem: Some(problem.into()),
         }
@@ -123,8 +127,9 @@ impl Ledger {
 
 /// Reads a ledger in any of the [`Form`]s, whatever is wrong with it; what it cannot read as a row it counts.
 ///
-/// The metric and its direction are those that are `said`, else what a plain header says (first column the commit, second
-/// the metric, lower is better) or a config line, else the likeliest, which [`Ledger::assumed`] then says. A segment that is not there has no rows.
+/// The metric and its direction are those that are `said`, else what a config line or a plain header says (first column the
+/// commit, second the metric), else the likeliest by their names, which [`Ledger::assumed`] then says. A segment that is not
+/// there has no rows.
 pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
     let text = Arc::new(decode(bytes.into()));
     let form = Form::of(&text);
@@ -134,8 +139,7 @@ pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
     let mut assumed = Vec::new();
     let shape = Shape::find(&text, form, said.metric, &mut assumed);
     let (rows, words) = read_rows(&text, &shape, &mut assumed);
-    let direction =
-        said.direction.unwrap_or_else(|| assume_direction(shape.metric.as_deref(), shape.plain, &rows, &mut assumed));
+    let direction = said.direction.unwrap_or_else(|| assume_direction(shape.metric.as_deref(), &mut assumed));
     assumed.extend(words.sentence());
     if shape.width == 0 {
         // That there is nothing is all there is to say.
@@ -157,6 +161,7 @@ pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
         assumed,
         rows,
         segments: Vec::new(),
+        elsewhere: 0,
     }
 }
 
@@ -244,6 +249,7 @@ impl RowReader<'_> {
             value,
             memory_gb: memory.and_then(|found| found.memory(*memory_unit)),
             status,
+            failure: failure(status, [columns.status, columns.memory, columns.metric].into_iter().filter_map(cell)),
             description: piece(columns.description).unwrap_or_default(),
             problem: problem.map(Into::into),
         }
@@ -306,39 +312,19 @@ impl OtherWords {
     }
 }
 
-/// The direction of a metric of which nobody said it: lower, unless its name says higher and the kept rows do not go down.
-pub(super) fn assume_direction(
-    name: Option<&str>,
-    is_plain: bool,
-    rows: &[Row],
-    assumed: &mut Vec<String>,
-) -> Direction {
-    let kept =
-        rows.iter().filter(|row| row.status == RowStatus::Keep).filter_map(|row| Some(row.value.as_ref()?.value));
-    let (mut up, mut down, mut first, mut last) = (0u32, 0u32, None, None);
-    for value in kept {
-        up += u32::from(last.is_some_and(|last| value > last));
-        down += u32::from(last.is_some_and(|last| value < last));
-        first = first.or(Some(value));
-        last = Some(value);
-    }
-    if let Some(name) = name
-        && Direction::is_unclear_for(name)
-        && last >= first
-    {
-        let says = if last > first { "and the kept rows say" } else { "says" };
-        assumed.push(format!("higher is better, as the name `{name}` {says}; `--lower` says otherwise"));
-        return Direction::Higher;
-    }
-    if up >= TELLING_STEPS && up > 3 * down {
-        assumed.push(format!(
-            "lower is better, although {up} of {} steps between kept rows go up; `--higher` says otherwise",
-            up + down
-        ));
-    } else if !is_plain || name.is_some_and(Direction::is_unclear_for) {
-        assumed.push("lower is better; `--higher` says otherwise".to_owned());
-    }
-    Direction::Lower
+/// The direction of a metric of which nobody said it: what its name says, else lower; a trend against that is a doubt that
+/// the report tells. What is assumed is always said.
+pub(super) fn assume_direction(name: Option<&str>, assumed: &mut Vec<String>) -> Direction {
+    let told = name.and_then(Direction::of_name).map(|(direction, _)| direction);
+    let direction = told.unwrap_or_default();
+    let why = match (name, told) {
+        (Some(name), Some(_)) => format!(", as the name `{name}` says"),
+        (Some(name), None) => format!(", as nothing in the name `{name}` says otherwise"),
+        (None, _) => String::new(),
+    };
+    let other = if direction == Direction::Lower { "--higher" } else { "--lower" };
+    assumed.push(format!("{direction} is better{why}; `{other}` says otherwise"));
+    direction
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use super::*;
-use crate::report::{Counts, Report};
+use crate::report::Report;
+use crate::rules::Counts;
 
 fn ledger(text: &str) -> Ledger {
     read(text.as_bytes(), &Said::default())
@@ -24,9 +25,9 @@ fn a_plain_header_says_metric_and_direction() {
                 ddddddd\t68.6%\t\tkeep\tin percent";
     let ledger = ledger(text);
     assert_eq!((ledger.metric.as_deref(), ledger.direction), (Some("val_bpb"), Direction::Lower));
-    assert!(ledger.assumed.is_empty(), "{:?}", ledger.assumed);
+    assert_eq!(ledger.assumed, ["lower is better, as the name `val_bpb` says; `--higher` says otherwise"]);
     let summary = Report::of_ledger(ledger.clone());
-    let expected = Counts { total: 5, keep: 2, discard: 1, crash: 1, other: 0, malformed: 1 };
+    let expected = Counts { total: 5, keep: 2, discard: 1, crash: 1, malformed: 1, ..Counts::default() };
     assert_eq!(summary.counts(), expected);
     let best = summary.best().unwrap();
     assert_eq!((best.commit.as_deref(), best.value.as_ref().unwrap().raw.as_str()), (Some("aaaaaaa"), "1.50"));
@@ -68,23 +69,35 @@ fn what_a_header_does_not_say_is_assumed_aloud() {
 }
 
 #[test]
-fn the_kept_rows_tell_the_direction_where_the_name_leaves_it_open() {
+fn the_name_tells_the_direction_and_a_trend_against_it_is_a_doubt() {
     let rows = |name: &str, values: &[&str]| {
         let rows: String = values.iter().map(|value| format!("a\t{value}\tkeep\n")).collect();
         let found = ledger(&format!("commit\t{name}\tstatus\n{rows}"));
-        (found.direction, found.assumed.join("; "))
+        let report = serde_json::to_value(Report::of_ledger(found.clone())).unwrap();
+        let doubts = report["warnings"].as_array().unwrap().len();
+        (found.direction, found.assumed.join("; "), doubts)
     };
-    let (direction, assumed) = rows("score", &["1", "3", "2"]);
-    assert!(direction == Direction::Higher && assumed.contains("--lower"), "{assumed}");
-    for one in [&["2"][..], &[]] {
-        let (direction, assumed) = rows("tok_per_sec", one);
-        assert!(direction == Direction::Higher && assumed.contains("as the name `tok_per_sec` says"), "{assumed}");
+    for (name, direction, says) in [
+        ("score", Direction::Higher, "as the name `score` says; `--lower`"),
+        ("tok_sec", Direction::Higher, "as the name `tok_sec` says"),
+        ("score_ns", Direction::Lower, "as the name `score_ns` says; `--higher`"),
+        ("odd", Direction::Lower, "as nothing in the name `odd` says otherwise; `--higher`"),
+    ] {
+        for values in [&["2", "1"][..], &["1", "2"], &["1"], &[]] {
+            let (found, assumed, doubts) = rows(name, values);
+            assert!(found == direction && assumed.contains(says), "{name} {values:?}: {assumed}");
+            let is_against = (values == ["1", "2"]) == (direction == Direction::Lower);
+            assert_eq!(doubts, usize::from(values.len() > 1 && is_against), "{name} {values:?}");
+        }
     }
-    let (direction, assumed) = rows("score", &["2", "1"]);
-    assert!(direction == Direction::Lower && assumed.contains("--higher"), "{assumed}");
-    let (direction, assumed) = rows("odd", &["1", "2", "3", "4"]);
-    assert!(direction == Direction::Lower && assumed.contains("3 of 3 steps"), "{assumed}");
-    assert_eq!(rows("odd", &["1", "2", "1"]), (Direction::Lower, String::new()));
+    let of = |names: &str| ledger(&format!("{names}\tstatus\n1\t2\t3\tkeep\n"));
+    let none = of("id\tround\told_loss");
+    assert!(none.metric.is_none() && none.assumed[0].starts_with("no column looks like the metric"), "{none:?}");
+    let weak = of("id\theads\twidth");
+    assert_eq!(weak.metric.as_deref(), Some("heads"));
+    assert!(weak.assumed[0].contains("which its name does not say"), "{:?}", weak.assumed);
+    let second = ledger("commit\ttokens\tval_bpb\tstatus\na\t100\t1.5\tkeep\n");
+    assert_eq!(second.metric.as_deref(), Some("val_bpb"));
 }
 
 #[test]
@@ -177,7 +190,7 @@ fn words_that_nobody_knows_are_told_and_other_words_taken_where_no_row_says_keep
     let found = ledger("commit\tloss\tstatus\na\t2\tBASELINE\nb\t1\tkeep\nc\t1\terror\nd\t1\tok\ne\t1\tok\n");
     let counts = Report::of_ledger(found.clone()).counts();
     assert_eq!((counts.keep, counts.crash, counts.other), (1, 0, 4));
-    assert!(found.assumed[0].ends_with("counted as other: `error` (1), `ok` (2)"), "{:?}", found.assumed);
+    assert!(found.assumed[1].ends_with("counted as other: `error` (1), `ok` (2)"), "{:?}", found.assumed);
     let found = ledger("commit\tloss\tstatus\na\t2\taccepted\nb\t1\terror\nc\t1\tpending\n");
     let statuses: Vec<_> = found.rows.iter().map(|row| row.status).collect();
     assert_eq!(statuses, [RowStatus::Keep, RowStatus::Crash, RowStatus::Other]);
@@ -244,17 +257,60 @@ fn json_lines_have_segments_of_which_the_newest_is_read() {
     assert_eq!((found.metric.as_deref(), found.direction, found.rows.len()), (Some("acc"), Direction::Higher, 2));
     assert_eq!((found.rows[0].value.as_ref(), found.rows[0].status), (None, RowStatus::Crash));
     assert_eq!(found.rows[1].value.as_ref().unwrap().raw, "0.50", "digits stay as they are written");
-    assert!(found.assumed[0].contains("segment 2 of 3") && found.assumed[0].contains("1 row of the others"));
-    let names: Vec<_> = found.segments.iter().map(|segment| (segment.name.as_deref(), segment.rows)).collect();
-    assert_eq!(names, [(Some("one"), 1), (Some("two"), 2), (Some("three"), 0)]);
-    let first = read(text.as_bytes(), &Said { segment: Some(1), ..Said::default() });
+    assert!(found.assumed[0].contains("segment 1,") && found.assumed[0].contains("1 row of the others"));
+    let names = found.segments.iter().map(|segment| (segment.number, segment.name.as_deref(), segment.rows));
+    assert_eq!(names.collect::<Vec<_>>(), [(0, Some("one"), 1), (1, Some("two"), 2), (2, Some("three"), 0)]);
+    assert_eq!((found.elsewhere, Report::of_ledger(found).counts().elsewhere), (1, 1));
+    let first = read(text.as_bytes(), &Said { segment: Some(0), ..Said::default() });
     assert_eq!((first.metric.as_deref(), first.rows.len(), first.assumed.len()), (Some("s"), 1, 0));
-    for segment in [0, 3, 4] {
+    assert_eq!(first.elsewhere, 2);
+    for segment in [2, 3] {
         assert!(read(text.as_bytes(), &Said { segment: Some(segment), ..Said::default() }).rows.is_empty());
     }
     let bare =
         ledger("{\"step\":1,\"val_loss\":\"2.5\",\"kept\":true}\n{\"step\":2,\"val_loss\":2.0,\"kept\":false}\n");
     assert_eq!((bare.metric.as_deref(), Report::of_ledger(bare.clone()).counts().discard), (Some("val_loss"), 1));
+}
+
+#[test]
+fn segments_have_the_numbers_that_their_rows_say() {
+    let text = "{\"segment\":3,\"val_loss\":1.5,\"status\":\"keep\"}\n\
+                {\"segment\":3,\"val_loss\":1.4,\"status\":\"keep\"}\n\
+                {\"type\":\"config\",\"metricName\":\"val_loss\"}\n\
+                {\"segment\":7,\"val_loss\":1.0,\"status\":\"keep\"}\n\
+                {\"segment\":8,\"val_loss\":0.5,\"status\":\"keep\"}\n";
+    let of = |segment| read(text.as_bytes(), &Said { segment, ..Said::default() });
+    let rows: Vec<_> = [None, Some(3), Some(7), Some(8), Some(0)].map(|segment| of(segment).rows.len()).into();
+    assert_eq!(rows, [1, 2, 1, 1, 0]);
+    assert_eq!(
+        (of(None).segments.iter().map(|segment| segment.number).collect::<Vec<_>>(), of(Some(3)).elsewhere),
+        (vec![3, 7, 8], 2)
+    );
+    assert_eq!(of(Some(3)).metric.as_deref(), Some("val_loss"));
+}
+
+#[test]
+fn a_table_that_blanks_align_is_read() {
+    let found = ledger(
+        "commit_hash  val_bpb  memory_gb  status    description\n\
+         -----------  -------  ---------  --------  -----------\n\
+         a3f8b2c1     1.8342   14.3       improved  baseline, GPT-125M\n\
+         c72f1b30     1.8589              rejected  mlp_ratio=8\n\
+         f10a2c88     nan      oom        failed    block_size=4096 OOM\n\
+         0badcafe  1.2\n",
+    );
+    assert_eq!((found.form, found.metric.as_deref()), (Form::Aligned, Some("val_bpb")));
+    let rows: Vec<_> = found.rows.iter().map(|row| (row.status, row.failure, row.description.as_str())).collect();
+    assert_eq!(
+        rows,
+        [
+            (RowStatus::Keep, None, "baseline, GPT-125M"),
+            (RowStatus::Discard, None, "mlp_ratio=8"),
+            (RowStatus::Crash, Some(FailureClass::Oom), "block_size=4096 OOM"),
+            (RowStatus::Other, None, ""),
+        ]
+    );
+    assert_eq!(Report::of_ledger(found).counts().crash, 1);
 }
 
 #[test]
@@ -275,5 +331,5 @@ fn a_header_that_comes_again_is_no_experiment() {
                 bbbbbbb\t1.4\tkeep\tmore\n";
     let ledger = read(text.as_bytes(), &Said::default());
     assert_eq!(ledger.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 4]);
-    assert_eq!(ledger.assumed, ["1 line with the header again left out"]);
+    assert_eq!(ledger.assumed[1], "1 line with the header again left out");
 }

@@ -1,7 +1,7 @@
 //! What the columns of a ledger's table are, by its header or by what stands in it.
 
 use super::cell::{Quantity, number, quantity};
-use super::columns::{Columns, is_without_unit, memory_unit, verdict};
+use super::columns::{Columns, is_without_unit, memory_unit, metric_assumed, verdict};
 use super::status::{RowStatus, Verdict, classify};
 use super::table::{Cells, Form, Line, Lines};
 
@@ -27,8 +27,6 @@ pub(super) struct Shape {
     pub(super) memory_unit: f64,
     /// The metric's name; absent where nothing says it.
     pub(super) metric: Option<String>,
-    /// Whether the header says metric and direction by itself.
-    pub(super) plain: bool,
     /// Whether the first line is the header.
     pub(super) skip: bool,
 }
@@ -62,7 +60,6 @@ impl Shape {
             verdict: Verdict::Word,
             memory_unit: 1.0,
             metric: metric.map(str::to_owned),
-            plain: false,
             skip: has_header && width > 0,
         };
         if has_header {
@@ -85,11 +82,10 @@ impl Shape {
     fn with_header(self, header: Vec<String>, sample: &Sample<'_>, assumed: &mut Vec<String>) -> Self {
         let mut columns = Columns::by_name(&header, self.metric.as_deref());
         let likely = || columns.likely_metric(&header, |column| sample.mostly(&is_number, column));
-        let second = [columns.memory, columns.status, columns.description].iter().all(|column| *column != Some(1));
         let plain = columns.commit == Some(0)
             && self.width > 1
-            && second
-            && (sample.any(&is_number, 1) || likely().is_none_or(|column| column == 1));
+            && columns.may_be_said_metric(1, &header[1])
+            && (sample.any(&is_number, 1) || likely().is_none_or(|(column, _)| column == 1));
         let mut metric = self.metric;
         if let Some(name) = &metric {
             if columns.metric.is_none() && self.width > 0 {
@@ -102,12 +98,10 @@ impl Shape {
             columns.metric = Some(1);
             metric = Some(header[1].clone());
         } else {
-            columns.metric = likely();
+            let found = likely();
+            columns.metric = found.map(|(column, _)| column);
             metric = columns.metric.map(|column| header[column].clone());
-            assumed.push(match &metric {
-                Some(name) => format!("`{name}` is the metric; `--metric NAME` names another column"),
-                None => "no column looks like the metric; `--metric NAME` names it".to_owned(),
-            });
+            assumed.push(metric_assumed(found.map(|(column, is_named)| (header[column].as_str(), is_named)), "column"));
         }
         let mut unit = columns.memory.and_then(|column| memory_unit(&header[column])).unwrap_or(1.0);
         if let Some(column) = columns.memory.filter(|&column| is_without_unit(&header[column])) {
@@ -128,7 +122,6 @@ impl Shape {
         Shape {
             verdict: columns.status.map_or(Verdict::Word, |column| verdict(&header[column])),
             memory_unit: unit,
-            plain: plain && columns.metric == Some(1),
             header,
             columns,
             metric,

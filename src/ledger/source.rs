@@ -47,7 +47,7 @@ pub enum SourceError {
     NoSegment {
         /// The file.
         path: PathBuf,
-        /// The segment that was asked for, from 1.
+        /// The number of the segment that was asked for.
         wanted: usize,
         /// Those that are there.
         there: Vec<Segment>,
@@ -87,9 +87,9 @@ impl SourceError {
                 format!("`(head -n 1 {0}; tail -n 1000000 {0}) > newest.tsv` takes its newest rows", shell_word(path))
             }
             SourceError::NoSegment { there, .. } if there.is_empty() => {
-                "leave `--segment` out: only JSON lines with config lines have segments".to_owned()
+                "omit `--segment`: only JSON lines with config lines have segments".to_owned()
             }
-            SourceError::NoSegment { .. } => "leave `--segment` out for the newest".to_owned(),
+            SourceError::NoSegment { .. } => "omit `--segment` for the newest".to_owned(),
             SourceError::Io { source, path } if source.kind() == io::ErrorKind::PermissionDenied => {
                 format!("`ls -l {}` shows whose it is", shell_word(path))
             }
@@ -103,15 +103,20 @@ impl SourceError {
     }
 }
 
+/// How many segments an error names.
+const MOST_NAMED: usize = 10;
+
 fn segments_text(there: &[Segment]) -> String {
-    let named = |(number, segment): (usize, &Segment)| {
+    let named = |segment: &Segment| {
         let name = segment.name.as_deref().or(segment.metric.as_deref()).unwrap_or("without a name");
-        format!("{number} is {name}, {}", count_of(u32::try_from(segment.rows).unwrap_or(u32::MAX), "row"))
+        let rows = count_of(u32::try_from(segment.rows).unwrap_or(u32::MAX), "row");
+        format!("{} is {name}, {rows}", segment.number)
     };
-    match there.is_empty() {
-        true => "it has none".to_owned(),
-        false => (1..).zip(there).map(named).collect::<Vec<_>>().join("; "),
+    let mut names: Vec<String> = there.iter().take(MOST_NAMED).map(named).collect();
+    if let Some(more) = there.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        names.push(format!("and {more} more"));
     }
+    if names.is_empty() { "it has none".to_owned() } else { names.join("; ") }
 }
 
 const GZIP: &str = "compressed";
@@ -140,7 +145,7 @@ pub fn read_file(path: &Path, said: &Said<'_>) -> Result<Ledger, SourceError> {
     }
     let ledger = read(bytes, said);
     match said.segment {
-        Some(wanted) if wanted == 0 || wanted > ledger.segments.len() => {
+        Some(wanted) if ledger.segments.iter().all(|segment| segment.number != wanted) => {
             Err(SourceError::NoSegment { path: path.to_owned(), wanted, there: ledger.segments })
         }
         _ => Ok(Ledger { file: Some(path.to_owned()), ..ledger }),

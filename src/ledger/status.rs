@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::Outcome;
+use crate::domain::{FailureClass, Outcome};
 
 /// What a row of a ledger is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -112,6 +112,18 @@ pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
     let found =
         WORDS.iter().find(|(_, usual, wide)| is(word, usual) || (verdict == Verdict::WideWord && is(word, wide)));
     found.map_or(RowStatus::Other, |(status, ..)| *status)
+}
+
+/// How a row failed, where one of its cells says so: `oom` stands for a verdict, for memory and for the number.
+pub(super) fn failure<'a>(status: RowStatus, mut cells: impl Iterator<Item = &'a str>) -> Option<FailureClass> {
+    let class = |cell: &str| {
+        cell.split(|c: char| !c.is_alphanumeric()).find_map(|word| match word.to_ascii_lowercase().as_str() {
+            "oom" => Some(FailureClass::Oom),
+            "timeout" => Some(FailureClass::Timeout),
+            _ => None,
+        })
+    };
+    if status == RowStatus::Crash { cells.find_map(class) } else { None }
 }
 
 #[cfg(test)]

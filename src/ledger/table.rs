@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use memchr::memchr_iter;
 
+use super::aligned::{self, Stops};
 use super::text::TextLines;
 
 /// How many lines a quoted cell may span before its quote is taken for a character.
@@ -19,6 +20,8 @@ pub enum Form {
     Commas,
     /// The same with semicolons.
     Semicolons,
+    /// Columns that are aligned with blanks.
+    Aligned,
     /// A Markdown table.
     Markdown,
     /// A JSON object a line.
@@ -38,6 +41,9 @@ impl Form {
         if start.starts_with('|') || TextLines::new(text).take(200).any(is_rule) {
             return Form::Markdown;
         }
+        if !first.contains('\t') && aligned::is_table(first) {
+            return Form::Aligned;
+        }
         match [('\t', Form::Tabs), (',', Form::Commas), (';', Form::Semicolons)]
             .into_iter()
             .find(|(sign, _)| first.contains(*sign))
@@ -53,6 +59,7 @@ impl Form {
             Form::Tabs => "tab-separated",
             Form::Commas => "comma-separated",
             Form::Semicolons => "semicolon-separated",
+            Form::Aligned => "a table aligned with blanks",
             Form::Markdown => "a Markdown table",
             Form::JsonLines => "JSON lines",
         }
@@ -94,6 +101,8 @@ pub(super) struct Lines<'a> {
     /// Lines that were looked at and are still to be given, with their numbers.
     ahead: VecDeque<(u64, &'a str)>,
     form: Form,
+    /// Where the cells of an aligned table begin.
+    stops: Stops,
     /// How many cells a row has, once that is known: a row that is torn in a quoted cell can then be told.
     pub(super) width: Option<usize>,
     /// The last comment, with its line.
@@ -104,7 +113,15 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str, form: Form) -> Self {
-        Lines { lines: TextLines::new(text), ahead: VecDeque::new(), form, width: None, comment: None, prose: 0 }
+        Lines {
+            lines: TextLines::new(text),
+            ahead: VecDeque::new(),
+            form,
+            stops: Stops::default(),
+            width: None,
+            comment: None,
+            prose: 0,
+        }
     }
 
     /// Reads the next line of cells into `line`; false at the end.
@@ -114,7 +131,12 @@ impl<'a> Lines<'a> {
                 self.comment = Some((number, text));
                 continue;
             }
-            if text.trim().is_empty() || (self.form == Form::Markdown && is_rule(text)) {
+            let draws = match self.form {
+                Form::Markdown => is_rule(text),
+                Form::Aligned => aligned::is_rule(text),
+                _ => false,
+            };
+            if draws || text.trim().is_empty() {
                 continue;
             }
             if self.form == Form::Markdown && !text.contains('|') {
@@ -126,7 +148,7 @@ impl<'a> Lines<'a> {
             match self.form {
                 Form::Tabs => self.mend_torn(text, &mut line.cells),
                 Form::Commas | Form::Semicolons => self.mend_open(text, &mut line.cells),
-                Form::Markdown | Form::JsonLines => {}
+                Form::Aligned | Form::Markdown | Form::JsonLines => {}
             }
             if line.cells.iter().any(|cell| !cell.trim().is_empty()) {
                 return true;
@@ -136,7 +158,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Takes a comment's text apart as a line of cells.
-    pub(super) fn comment_cells(&self) -> Option<(u64, Cells<'a>)> {
+    pub(super) fn comment_cells(&mut self) -> Option<(u64, Cells<'a>)> {
         let (number, text) = self.comment?;
         let text = text.trim_start();
         let mut cells = Cells::new();
@@ -161,12 +183,13 @@ impl<'a> Lines<'a> {
         Some(self.ahead[place].1)
     }
 
-    fn split(&self, text: &'a str, cells: &mut Cells<'a>) {
+    fn split(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         cells.clear();
         match self.form {
             Form::Tabs | Form::JsonLines => split_tabs(text, cells),
             Form::Commas => split_quoted(text, ',', cells),
             Form::Semicolons => split_quoted(text, ';', cells),
+            Form::Aligned => self.stops.split(text, cells),
             Form::Markdown => split_bars(text, cells),
         }
     }

@@ -12,8 +12,8 @@ use super::plan::OWN_FILES;
 use super::reading::record_message;
 use super::terms::{free_tag, is_taken};
 use crate::domain::{
-    Clock, CommitId, Contract, FEWEST_DIGITS, FORMAT_VERSION, Imported, MetricSource, MetricSpec, MetricValue, Outcome,
-    Record, Tag, one_line,
+    Clock, CommitId, Contract, FEWEST_DIGITS, FORMAT_VERSION, Failure, Imported, MetricSource, MetricSpec, MetricValue,
+    Outcome, Record, Tag, one_line,
 };
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
@@ -148,7 +148,7 @@ impl Maker<'_> {
             description: one_line(&row.description),
             direction: None,
             outcome,
-            failure: None,
+            failure: row.failure.map(|class| Failure { class, excerpt: String::new() }),
             reason: format!("imported: line {} of {} counts as {status}{problem}", row.line, one_line(&self.file)),
             metric: MetricValue {
                 name: self.metric.name.clone(),

@@ -29,7 +29,7 @@ fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
     let shown = called(&repo, "report --ledger theirs.tsv -v").ok();
     let expected = "theirs.tsv:5: 1 field, not 5\ntheirs.tsv:6: `3.1K` is no number\n";
     assert_eq!(shown.stderr, expected);
-    assert!(shown.stdout.contains("the name `score` and the kept rows say; `--lower` says otherwise"), "{shown:?}");
+    assert!(shown.stdout.contains("as the name `score` says; `--lower` says otherwise"), "{shown:?}");
     let lower = called(&repo, "report --ledger theirs.tsv --lower --format json").ok().json();
     assert_eq!(lower["best"]["commit"], "aaaaaaa");
 
@@ -77,11 +77,30 @@ fn a_segment_of_json_lines_is_asked_for_by_its_number() {
     let row = "{\"commit\":\"a\",\"metric\":1.50,\"status\":\"keep\"}\n";
     repo.write("log.jsonl", config("one") + row + row + &config("two") + row);
     let newest = called(&repo, "report --ledger log.jsonl").ok().stdout;
-    assert!(newest.contains("segment 2 of 2") && newest.contains("`--segment N`"), "{newest}");
-    let first = called(&repo, "report --ledger log.jsonl --segment 1 --format json").ok().json();
-    assert_eq!(first["counts"]["total"], 2);
+    assert!(newest.contains("this is segment 1,") && newest.contains("`--segment N`"), "{newest}");
+    assert!(newest.contains("1 row: 1 keep, 0 discard, 0 crash, 2 in other segments"), "{newest}");
+    let first = called(&repo, "report --ledger log.jsonl --segment 0 --format json").ok().json();
+    assert_eq!((&first["counts"]["total"], &first["counts"]["elsewhere"]), (&2.into(), &1.into()));
     let none = called(&repo, "report --ledger log.jsonl --segment 3").exits(2);
-    assert!(none.stderr.contains("no segment 3: 1 is one, 2 rows; 2 is two, 1 row\nhint: "), "{none:?}");
+    assert!(none.stderr.contains("no segment 3: 0 is one, 2 rows; 1 is two, 1 row\nhint: "), "{none:?}");
+    let many: String = (0..30).map(|number| config(&format!("s{number}")) + row).collect();
+    repo.write("log.jsonl", many);
+    let none = called(&repo, "report --ledger log.jsonl --segment 30").exits(2).stderr;
+    assert!(none.contains("9 is s9, 1 row; and 20 more\n") && !none.contains("s10"), "{none}");
+}
+
+#[test]
+fn an_imported_row_that_ran_out_of_memory_has_that_class() {
+    let repo = TestRepo::new();
+    repo.write(
+        "theirs.txt",
+        "commit    val_bpb   memory_gb  status   description\n\
+         a1a1a1a   1.8342    14.3       keep     baseline\n\
+         b2b2b2b   nan       oom        failed   block_size=4096\n",
+    );
+    called(&repo, "import theirs.txt --tag old").ok();
+    let record = called(&repo, "show old/1 --format json").ok().json();
+    assert_eq!((&record["outcome"], &record["failure"]["class"]), (&"crash".into(), &"oom".into()), "{record}");
 }
 
 #[test]

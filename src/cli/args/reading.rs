@@ -46,8 +46,8 @@ pub(in crate::cli) struct SaidArgs {
     /// Treat higher values as better
     #[arg(long, requires = "file")]
     pub(in crate::cli) higher: bool,
-    /// Segment of a JSON-lines ledger, from 1 [default: the newest with rows]
-    #[arg(long, value_name = "N", requires = "file", value_parser = positive, allow_negative_numbers = true)]
+    /// Segment of a JSON-lines ledger, as the file numbers it, else from 0 [default: the newest with rows]
+    #[arg(long, value_name = "N", requires = "file", allow_negative_numbers = true)]
     pub(in crate::cli) segment: Option<usize>,
 }
 

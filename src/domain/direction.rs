@@ -1,0 +1,273 @@
+//! Which way a metric is better, and what its name says of that.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Which way the metric is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Less is better: losses, errors, times.
+    #[default]
+    Lower,
+    /// More is better: accuracies, rewards, throughputs.
+    Higher,
+}
+
+/// What in a metric's name says which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameKind {
+    /// A word for quality: `loss`, `accuracy`.
+    Quality,
+    /// A count per unit of time: `tok_s`, `steps_per_sec`.
+    Rate,
+    /// A unit of time at the end: `mean_ms`, `train_seconds`.
+    Duration,
+}
+
+use Direction::{Higher, Lower};
+use NameKind::{Duration, Quality, Rate};
+
+/// Words in a metric's name that tell its direction. Digits may follow, as in `map50`.
+const WORDS: &[(NameKind, Direction, &[&str])] = &[
+    (
+        Quality,
+        Lower,
+        &[
+            "bpb",
+            "bpc",
+            "brier",
+            "cer",
+            "cost",
+            "ece",
+            "eer",
+            "err",
+            "error",
+            "errors",
+            "fid",
+            "latency",
+            "loss",
+            "mae",
+            "mape",
+            "mse",
+            "nll",
+            "penalty",
+            "perplexity",
+            "ppl",
+            "regret",
+            "rmse",
+            "rmsle",
+            "smape",
+            "ttft",
+            "violations",
+            "wer",
+        ],
+    ),
+    (Duration, Lower, &["duration", "elapsed", "runtime", "time", "walltime"]),
+    (
+        Quality,
+        Higher,
+        &[
+            "acc",
+            "accuracy",
+            "auc",
+            "auroc",
+            "bleu",
+            "dice",
+            "elo",
+            "f1",
+            "gain",
+            "improvement",
+            "iou",
+            "kappa",
+            "map",
+            "mcc",
+            "mrr",
+            "ndcg",
+            "precision",
+            "psnr",
+            "r2",
+            "recall",
+            "return",
+            "reward",
+            "rouge",
+            "score",
+            "sharpe",
+            "spearman",
+            "ssim",
+            "top1",
+            "top5",
+            "win",
+            "winrate",
+        ],
+    ),
+    (Rate, Higher, &["flops", "fps", "gflops", "mfu", "speed", "speedup", "tflops", "throughput", "utilization"]),
+];
+
+/// Two words of a name that say together that more is better.
+const HIGHER_TOGETHER: &[[&str; 2]] =
+    &[["exact", "match"], ["hit", "rate"], ["pass", "rate"], ["success", "rate"], ["win", "rate"]];
+
+/// Units of time.
+const TIME_UNITS: &[&str] = &[
+    "ns",
+    "us",
+    "µs",
+    "μs",
+    "ms",
+    "s",
+    "sec",
+    "secs",
+    "second",
+    "seconds",
+    "minute",
+    "minutes",
+    "hour",
+    "hours",
+    "nanoseconds",
+    "microseconds",
+    "milliseconds",
+];
+
+/// Those that follow directly what is counted in a second, as in `tok_s`.
+const SECOND: &[&str] = &["s", "sec", "second"];
+
+/// What a throughput counts.
+const COUNTED: &[&str] = &[
+    "tok", "token", "tokens", "sample", "samples", "img", "images", "it", "iter", "iters", "step", "steps", "req",
+    "requests", "flop", "flops", "items", "bytes", "mb", "gb",
+];
+
+impl Direction {
+    /// What a metric's name says of its direction: its unit of time, else its last word that tells.
+    pub fn of_name(name: &str) -> Option<(Direction, NameKind)> {
+        let lower: String = name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        of_words(&lower).or_else(|| of_words(&plain_name(name)))
+    }
+
+    /// Whether `name` reads as a metric of which more is better, so that a direction must be said.
+    pub fn is_unclear_for(name: &str) -> bool {
+        Direction::of_name(name).is_some_and(|(direction, _)| direction == Higher)
+    }
+
+    /// Whether `a` is strictly better than `b`.
+    pub fn better(self, a: f64, b: f64) -> bool {
+        self.gain(a, b) > 0.0
+    }
+
+    /// How much better `a` is than `b`, in the metric's unit; negative when it is worse.
+    pub fn gain(self, a: f64, b: f64) -> f64 {
+        match self {
+            Lower => b - a,
+            Higher => a - b,
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lower => "lower",
+            Higher => "higher",
+        })
+    }
+}
+
+/// A name in lower case with `_` between its words: `Commit Hash`, `commitHash` and `commit-hash` are `commit_hash`.
+pub fn plain_name(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len());
+    let mut after_small = false;
+    for c in name.chars() {
+        let gap = !c.is_alphanumeric();
+        if (gap || (after_small && c.is_uppercase())) && !plain.is_empty() && !plain.ends_with('_') {
+            plain.push('_');
+        }
+        if !gap {
+            plain.extend(c.to_lowercase());
+        }
+        after_small = c.is_lowercase();
+    }
+    plain.truncate(plain.trim_end_matches('_').len());
+    plain
+}
+
+/// What the words of a name in lower case, with `_` between them, say of its direction.
+fn of_words(name: &str) -> Option<(Direction, NameKind)> {
+    let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
+    let (last, before) = words.split_last()?;
+    if let Some(per) = words.iter().position(|word| *word == "per") {
+        // `tokens_per_sec` is a rate, `ms_per_token` a time.
+        if words.get(per + 1).is_some_and(|unit| TIME_UNITS.contains(unit)) {
+            let is_worse = words[..per].iter().any(|word| of_word(word).is_some_and(|(told, _)| told == Lower));
+            return Some((if is_worse { Lower } else { Higher }, Rate));
+        }
+        if words[..per].last().is_some_and(|unit| TIME_UNITS.contains(unit)) {
+            return Some((Lower, Duration));
+        }
+    }
+    let is_counted = |word: &str| COUNTED.contains(&word);
+    let glued = last.strip_suffix("ps").is_some_and(is_counted);
+    if glued || (SECOND.contains(last) && before.last().is_some_and(|word| is_counted(word))) {
+        return Some((Higher, Rate));
+    }
+    if !before.is_empty() && TIME_UNITS.contains(last) {
+        return Some((Lower, Duration));
+    }
+    let is_digits = |word: &str| word.chars().all(|c| c.is_ascii_digit());
+    let together = words.windows(2).any(|pair| {
+        // pass@k
+        HIGHER_TOGETHER.iter().any(|known| known == pair) || pair[0] == "pass" && is_digits(pair[1])
+    });
+    if together {
+        return Some((Higher, Quality));
+    }
+    let alone = *last == "seconds" || *last == "milliseconds";
+    words.iter().rev().find_map(|word| of_word(word)).or(alone.then_some((Lower, Duration)))
+}
+
+/// What one word of a name says of its direction.
+fn of_word(word: &str) -> Option<(Direction, NameKind)> {
+    let without_digits = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_known = |words: &[&str]| words.contains(&word) || words.contains(&without_digits);
+    WORDS.iter().find(|(.., words)| is_known(words)).map(|(kind, direction, _)| (*direction, *kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str) -> Option<Direction> {
+        Direction::of_name(name).map(|(direction, _)| direction)
+    }
+
+    #[test]
+    fn names_that_say_higher_is_better_need_a_direction() {
+        let names = "accuracy val_acc reward f1 val_f1 throughput tok_s tok_sec tok_per_sec tok_per_s mfu eval/accuracy \
+                     F1 steps_per_second success_rate pass_rate hit_rate tok/s tokens/sec samples/s elo mAP50 map_50 \
+                     pass@1 top1 top5 dice exact_match win_rate gain improvement_pct mrr kappa mcc speed tflops gflops \
+                     flops utilization fps games_per_s requests_per_minute valAcc tokps loss_improvement";
+        for name in names.split_whitespace() {
+            assert!(Direction::is_unclear_for(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_losses_and_times_say_lower() {
+        let names = "val_bpb loss val_loss rmse mae ppl perplexity val_perplexity error_rate latency latency_p99 \
+                     latency_ms time_s seconds train_seconds mean_ms mean_us mean_ns score_ns accuracy_loss top1_error \
+                     avg_bpc wer test_wer cer fid train_s ms_per_token sec_per_step errors_per_sec step_ms valLoss \
+                     wall_time combined_µs";
+        for name in names.split_whitespace() {
+            assert_eq!(told(name), Some(Lower), "{name}");
+            assert!(!Direction::is_unclear_for(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_say_nothing() {
+        for name in ["", "_", "width", "memory_gb", "heap_mb", "quality", "s", "p50", "bits_per_byte"] {
+            assert_eq!(told(name), None, "{name}");
+        }
+    }
+}
