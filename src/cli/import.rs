@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Outcome, count_of};
+use autoresearch::domain::count_of;
 use autoresearch::report::imported_grid;
+use autoresearch::rules::Counts;
 use autoresearch::session::Import;
 
 use super::args::ImportArgs;
@@ -22,13 +23,12 @@ pub(super) fn run(args: ImportArgs) -> Result<ExitCode, CliError> {
     let records = import.records();
     let tag = import.tag();
     let experiments = count(records.len(), "experiment");
-    let outcomes = [Outcome::Keep, Outcome::Discard, Outcome::Crash]
-        .map(|outcome| format!("{} {outcome}", records.iter().filter(|record| record.outcome == outcome).count()));
+    let counts = Counts::of(records);
     let linked = records.iter().filter(|record| record.commit.is_known()).count();
     let what = format!(
         "{experiments} of {} as session {tag}: {}; {linked} with the commit, {} without",
         args.file.display(),
-        outcomes.join(", "),
+        counts.listed(),
         records.len() - linked
     );
     if args.dry_run {

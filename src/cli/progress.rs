@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Outcome, Record, Tag, clock_time, count_of,
+    Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Record, Tag, clock_time, count_of, exact_time,
     experiment_name, moment_text, one_line, shell_word,
 };
 use autoresearch::report::{columns, fit};
+use autoresearch::rules::Ended;
 use autoresearch::state::SessionFolder;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
@@ -94,7 +95,7 @@ impl Progress {
     }
 
     fn show_json(&self, event: &Event) {
-        let mut line = json!({"version": FORMAT_VERSION, "ts": self.clock.now()});
+        let mut line = json!({"version": FORMAT_VERSION, "ts": exact_time(self.clock.now())});
         if let (Some(line), Ok(serde_json::Value::Object(fields))) = (line.as_object_mut(), serde_json::to_value(event))
         {
             line.extend(fields);
@@ -332,13 +333,14 @@ fn prefixed(before: &str, text: &str) -> String {
 
 /// One finished experiment: number, outcome, what it was, and why it ended so.
 pub(super) fn experiment_line(record: &Record) -> String {
-    let color = match record.outcome {
-        Outcome::Keep => AnsiColor::Green,
-        Outcome::Discard => AnsiColor::Yellow,
-        Outcome::Crash => AnsiColor::Red,
+    let ended = Ended::of_record(record);
+    let color = match ended {
+        Ended::Keep => AnsiColor::Green,
+        Ended::Discard | Ended::Refused | Ended::Other => AnsiColor::Yellow,
+        Ended::Crash => AnsiColor::Red,
     };
     let style = Style::new().fg_color(Some(color.into()));
-    let outcome = record.outcome;
+    let outcome = ended.name();
     let mut line = format!("{:>4}  {style}{outcome:<8}{style:#} {}: {}", record.id, record.description, record.reason);
     if let Some(failure) = &record.failure {
         line += &format!(" [{}]", failure.class);

@@ -53,8 +53,10 @@ pub struct Started {
     #[serde(default)]
     pub host: String,
     /// When the command was started.
+    #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
     /// When its time is over, unless the machine sleeps in between.
+    #[serde(default, with = "crate::domain::millis::option")]
     pub deadline: Option<Timestamp>,
 }
 

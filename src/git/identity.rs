@@ -29,7 +29,7 @@ impl Repo {
     }
 
     /// Author and committer as `GIT_AUTHOR_*`, `GIT_COMMITTER_*` and `user.*` say; the time is now unless
-    /// `GIT_AUTHOR_DATE` or `GIT_COMMITTER_DATE` says otherwise.
+    /// `GIT_AUTHOR_DATE` or `GIT_COMMITTER_DATE` says otherwise, and never before 1970, of which git makes no dates.
     pub(super) fn identity(&self) -> Result<Identity> {
         let committer = signature(self.gix.committer(), "GIT_COMMITTER_DATE")?;
         let author = signature(self.gix.author(), "GIT_AUTHOR_DATE")?;
@@ -37,7 +37,9 @@ impl Repo {
             || Signature { name: FALLBACK.0.into(), email: FALLBACK.1.into(), time: Time::now_local_or_utc() };
         let committer = committer.unwrap_or_else(fallback);
         let author = author.unwrap_or_else(|| Signature { time: Time::now_local_or_utc(), ..committer.clone() });
-        Ok(Identity { author, committer })
+        let from_1970 =
+            |who: Signature| Signature { time: Time { seconds: who.time.seconds.max(0), ..who.time }, ..who };
+        Ok(Identity { author: from_1970(author), committer: from_1970(committer) })
     }
 }
 

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::experiments::signed_gain;
 use super::grid::Align;
-use crate::domain::{Clock, Note, Number, Outcome, Record, nearest};
-use crate::rules::History;
+use crate::domain::{Clock, Note, Number, Outcome, Record, exact_time, nearest};
+use crate::rules::{Ended, History};
 
 /// What a column of the table shows. A text is the name of a number in the logs where it is none of the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Column {
         match self {
             Column::Id => record.id.to_string(),
             Column::Commit => record.commit.short(8).to_owned(),
-            Column::Outcome => record.outcome.to_string(),
+            Column::Outcome => Ended::of_record(record).name().to_owned(),
             Column::Value => record.metric.number().map(|number| number.to_string()).unwrap_or_default(),
             Column::Gain => shown.gain().unwrap_or_default(),
             Column::Memory => record.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
@@ -168,7 +168,7 @@ impl Column {
 
 /// A moment as on the `screen` of who has that clock, else in UTC.
 pub(super) fn time(at: Timestamp, screen: Option<Clock>) -> String {
-    screen.map_or_else(|| at.to_string(), |clock| clock.said(at))
+    screen.map_or_else(|| exact_time(at), |clock| clock.said(at))
 }
 
 /// An experiment with what the columns show of its surroundings.

@@ -22,6 +22,13 @@ impl Cost {
     }
 }
 
+impl Cost {
+    /// All of it, for people.
+    pub(super) fn total_text(&self) -> String {
+        money_text(self.total)
+    }
+}
+
 /// Cost and tokens as a fact for people; absent where neither is known.
 pub(super) fn cost_sentence(cost: Option<&Cost>, tokens: Option<Tokens>) -> Option<String> {
     let money = cost.map(|cost| {

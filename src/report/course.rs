@@ -6,6 +6,8 @@ use crate::rules::{Elsewhere, Waits};
 /// What is known of a session beside its records.
 #[derive(Debug, Clone, Default)]
 pub struct Course {
+    /// The name of the repository's folder.
+    pub repository: Option<String>,
     /// The experiments after which it was flagged for a person.
     pub flagged: Vec<u32>,
     /// Why its last loop ended.

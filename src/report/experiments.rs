@@ -6,7 +6,7 @@ use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
 use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, money_text, one_line};
-use crate::rules::{History, format_distance};
+use crate::rules::{Ended, History, format_distance};
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
 /// people, who have that clock, the notes come with those where there are some.
@@ -55,7 +55,7 @@ pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Gr
     add("experiment", format!("{} of {}", record.id, record.tag));
     add("description", record.description.clone());
     add("direction", record.direction.clone().unwrap_or_default());
-    add("outcome", record.outcome.to_string());
+    add("outcome", Ended::of_record(record).name().to_owned());
     add("reason", record.reason.clone());
     add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
     add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::grid::{Align, Grid};
-use crate::domain::{CommitId, Note, Record};
+use crate::domain::{CommitId, Note, Record, exact_time};
 
 /// A record with the notes on it, as JSON has it; without notes the field is absent.
 #[derive(Serialize)]
@@ -47,8 +47,8 @@ const COLUMNS: [(&str, Cell); 28] = [
     ("files", |record| record.diff.files.to_string()),
     ("added", |record| record.diff.added.to_string()),
     ("deleted", |record| record.diff.deleted.to_string()),
-    ("started", |record| record.started.to_string()),
-    ("finished", |record| record.finished.to_string()),
+    ("started", |record| exact_time(record.started)),
+    ("finished", |record| exact_time(record.finished)),
     ("host", |record| record.environment.host.clone()),
     ("gpu", |record| record.environment.gpu.clone().unwrap_or_default()),
     ("direction", |record| record.direction.clone().unwrap_or_default()),

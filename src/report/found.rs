@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::chart::Series;
+use super::chart::{Series, origin};
 use super::cost::Cost;
 use super::course::Course;
 use crate::domain::{
@@ -15,40 +15,18 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning, environment_changes,
-    ignored_changes, margin, misses, spread, summarize, time_split, warnings,
+    Counts, Ended, Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning,
+    environment_changes, ignored_changes, margin, misses, spread, summarize, time_split, warnings,
 };
-
-/// How many experiments ended how. `other` are rows with a verdict that is none of the three, or without one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the fields are outcomes")]
-pub struct Counts {
-    pub total: u32,
-    pub keep: u32,
-    pub discard: u32,
-    pub crash: u32,
-    pub other: u32,
-    pub malformed: u32,
-}
-
-impl Counts {
-    fn add(&mut self, outcome: Option<Outcome>) {
-        self.total += 1;
-        *match outcome {
-            Some(Outcome::Keep) => &mut self.keep,
-            Some(Outcome::Discard) => &mut self.discard,
-            Some(Outcome::Crash) => &mut self.crash,
-            None => &mut self.other,
-        } += 1;
-    }
-}
 
 /// How long a session took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Times {
     /// When the first experiment began.
+    #[serde(serialize_with = "crate::domain::millis::serialize")]
     pub(super) started: Timestamp,
     /// When the last one ended.
+    #[serde(serialize_with = "crate::domain::millis::serialize")]
     pub(super) finished: Timestamp,
     /// Hours from the one to the other.
     pub(super) hours: f64,
@@ -74,7 +52,9 @@ pub(super) struct Details {
     /// How long its runs took.
     pub(super) seconds: f64,
     diff: DiffStat,
+    #[serde(serialize_with = "crate::domain::millis::serialize")]
     started: Timestamp,
+    #[serde(serialize_with = "crate::domain::millis::serialize")]
     finished: Timestamp,
     /// The agent's call that made it, and what that used.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,6 +85,8 @@ impl Details {
 #[derive(Debug, Clone)]
 pub struct Report {
     pub(super) tag: Option<String>,
+    /// Where it is from: repository, GPU, agent, as far as they are known.
+    pub(super) origin: Vec<String>,
     pub(super) metric: Option<String>,
     pub(super) direction: Direction,
     pub(super) counts: Counts,
@@ -142,21 +124,18 @@ impl Report {
     /// Sums up a session.
     pub fn of_session(tag: &str, metric: &str, direction: Direction, history: &History) -> Report {
         let records = history.records();
-        let mut counts = Counts::default();
+        let counts = Counts::of(records);
         let points: Vec<Point> = records
             .iter()
-            .map(|record| {
-                counts.add(record.verdict());
-                Point {
-                    id: record.id,
-                    commit: record.commit.is_known().then(|| record.commit.as_str().into()),
-                    value: record.metric.number(),
-                    outcome: record.verdict(),
-                    description: record.description.as_str().into(),
-                    failure: record.failure.as_ref().map(|failure| failure.class),
-                    reason: record.reason.as_str().into(),
-                    excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
-                }
+            .map(|record| Point {
+                id: record.id,
+                commit: record.commit.is_known().then(|| record.commit.as_str().into()),
+                value: record.metric.number(),
+                outcome: record.verdict(),
+                description: record.description.as_str().into(),
+                failure: record.failure.as_ref().map(|failure| failure.class),
+                reason: record.reason.as_str().into(),
+                excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
             })
             .collect();
         let baseline = points.iter().position(|point| point.id == 0);
@@ -182,6 +161,7 @@ impl Report {
     ) -> Report {
         Report {
             tag: None,
+            origin: Vec::new(),
             metric: None,
             direction,
             counts,
@@ -209,6 +189,7 @@ impl Report {
     pub fn with_course(mut self, history: &History, course: Course) -> Report {
         let records = history.records();
         self = self.with_spent(course.spent);
+        self.origin = origin(course.repository, records);
         self.flagged = course.flagged;
         self.ended = course.ended;
         self.spread = spread(records, &course.elsewhere);
@@ -302,20 +283,21 @@ impl Report {
         let points: Vec<Point> = points
             .map(|(place, row)| {
                 let outcome = row.status.outcome();
-                counts.add(outcome);
+                counts.add(Ended::of(outcome, row.failure));
                 Point {
                     id: place as u32,
                     commit: row.commit,
                     value: row.value,
                     outcome,
                     description: row.description,
-                    failure: None,
+                    failure: row.failure,
                     reason: Box::default(),
                     excerpt: Box::default(),
                 }
             })
             .collect();
         (counts.total, counts.malformed) = (total, total - counts.total);
+        counts.elsewhere = ledger.elsewhere;
         let summary = summarize(&points, ledger.direction, baseline, ledger.has_verdict);
         let mut report = Report {
             metric: ledger.metric,

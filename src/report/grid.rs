@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::safe::safe_line;
 use super::width::{columns, fit, wrap};
+use crate::domain::Number;
 
 /// What a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,14 +214,15 @@ impl Grid {
         }
     }
 
-    /// Renders it as comma-separated values, by RFC 4180 with line feeds.
+    /// Renders it as comma-separated values, by RFC 4180 with line feeds. A text that a spreadsheet would take for a formula has
+    /// a quote before it.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let header: Vec<_> = self.columns.iter().map(|(name, _)| name.as_str()).collect();
+        let header = self.columns.iter().map(|(name, _)| defused(name));
         // Writing to memory cannot fail, and the rows are as long as the header.
-        let _ = writer.write_record(&header);
+        let _ = writer.write_record(header);
         for row in &self.rows {
-            let _ = writer.write_record(row);
+            let _ = writer.write_record(row.iter().map(|cell| defused(cell)));
         }
         writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
@@ -242,6 +244,18 @@ impl Grid {
     }
 }
 
+/// A cell that no spreadsheet takes for a formula: text that begins like one has a quote before it, as they themselves mark text.
+fn defused(cell: &str) -> String {
+    // `-0.1 (5.3 %), better` is what a comparison says.
+    let is_number = || {
+        let (number, rest) = cell.split_once(' ').unwrap_or((cell, ""));
+        let is_harmless = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '.' | ',' | '(' | ')' | '%');
+        Number::value_of(number.trim_end_matches('%')).is_some() && rest.chars().all(is_harmless)
+    };
+    let begins = cell.trim_start().starts_with(['=', '+', '-', '@']) || cell.starts_with(['\t', '\r']);
+    if begins && cell.len() > 1 && !is_number() { format!("'{cell}") } else { cell.to_owned() }
+}
+
 /// A text that Markdown shows as it is: no table, no HTML, no link and no image begins in it.
 pub(super) fn escape_markdown(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('[', "\\[").replace('<', "&lt;")
@@ -250,6 +264,21 @@ pub(super) fn escape_markdown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_cell_of_a_csv_is_a_formula() {
+        let mut grid = Grid::new([("=a", Align::Text), ("b", Align::Text)]);
+        for [one, other] in
+            [["=1+2", "+cmd|x"], ["-2.5", "+3 %"], ["@SUM", "-1+cmd|' /C calc'!A0"], ["\t=1", "-"], ["a=1", "1e-3"]]
+        {
+            grid.push([one.to_owned(), other.to_owned()]);
+        }
+        let csv = grid.to_csv();
+        let lines: Vec<_> = csv.lines().collect();
+        assert_eq!(lines[..4], ["'=a,b", "'=1+2,'+cmd|x", "-2.5,+3 %", "'@SUM,'-1+cmd|' /C calc'!A0"]);
+        assert!(lines[4].starts_with('\'') && lines[4].ends_with(",-"), "{csv}");
+        assert_eq!(lines[5], "a=1,1e-3");
+    }
 
     #[test]
     fn every_format_keeps_cells_apart() {

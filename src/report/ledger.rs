@@ -7,7 +7,7 @@ use super::grid::{Align, Grid};
 use super::json::Each;
 use crate::domain::{Direction, FORMAT_VERSION, Number};
 use crate::ledger::{Ledger, Row, RowStatus};
-use crate::rules::{Candidate, Selection, select_places};
+use crate::rules::{Candidate, Ended, Selection, select_places};
 
 /// The places of the rows that are selected, in order.
 pub fn select_rows(ledger: &Ledger, selection: &Selection) -> Vec<usize> {
@@ -17,7 +17,7 @@ pub fn select_rows(ledger: &Ledger, selection: &Selection) -> Vec<usize> {
 
 fn candidate(row: &Row, direction: Direction) -> Candidate<'_> {
     Candidate {
-        outcome: row.status.outcome(),
+        ended: Ended::of(row.status.outcome(), row.failure),
         value: row.value.as_ref().map(|number| number.value),
         direction,
         finished: None,

@@ -34,7 +34,7 @@ pub use experiments::{experiments_grid, record_grid};
 pub use exported::{exported_grid, imported_grid, record_json};
 pub use finalize::{kept_message, squashed_message};
 pub use findings::{findings_grid, findings_json, findings_text};
-pub use found::{Counts, Report};
+pub use found::Report;
 pub use grid::{Align, Format, Grid};
 pub use html::{Detail, Excerpt, Room, html_report};
 pub use ideas::ideas_grid;

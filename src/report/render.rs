@@ -64,7 +64,7 @@ pub fn report_grid(report: &Report) -> Grid {
             point.id.to_string(),
             commit(point),
             value(point),
-            point.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
+            outcome(point).to_owned(),
             point.failure.map(|class| class.to_string()).unwrap_or_default(),
             point.description.to_string(),
         ]);
@@ -160,20 +160,7 @@ pub(super) fn fact(markdown: bool, name: &str, value: &str) -> String {
 
 /// How many experiments ended how.
 pub(super) fn counts_sentence(report: &Report) -> String {
-    let counts = &report.counts;
-    let mut line = format!(
-        "{}: {} keep, {} discard, {} crash",
-        count_of(counts.total, "row"),
-        counts.keep,
-        counts.discard,
-        counts.crash
-    );
-    for (count, name) in [(counts.other, "other"), (counts.malformed, "malformed")] {
-        if count > 0 {
-            let _ = write!(line, ", {count} {name}");
-        }
-    }
-    line
+    format!("{}: {}", count_of(report.counts.total, "row"), report.counts.listed())
 }
 
 pub(super) fn describe(point: &Point) -> String {
@@ -181,6 +168,11 @@ pub(super) fn describe(point: &Point) -> String {
     let commit = commit(point);
     let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
     format!("{value}  experiment {}{commit}: {}", point.id, point.description)
+}
+
+/// How an experiment ended, in a word; none for a row that does not say it.
+pub(super) fn outcome(point: &Point) -> &'static str {
+    point.outcome.map_or("", |_| point.ended().name())
 }
 
 pub(super) fn value(point: &Point) -> String {

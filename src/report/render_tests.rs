@@ -65,6 +65,7 @@ fn rich() -> (History, Course) {
         environment: baseline.environment.clone(),
     };
     let course = Course {
+        repository: None,
         flagged: vec![8],
         ended: Some("the session has its 11 experiments".into()),
         waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0 },
@@ -311,8 +312,7 @@ warnings
   1 row cannot be read and is left out
 
 assumed
-  higher is better, as the name `tok_s` and the kept rows say; `--lower` says
-  otherwise
+  higher is better, as the name `tok_s` says; `--lower` says otherwise
 "#);
     assert!(of("").starts_with("no experiments\n"), "{}", of(""));
     assert!(of("commit\tloss\tstatus\tdescription\n-\tnan\tcrash\tx\n").starts_with("no number of loss\n"));

@@ -11,10 +11,11 @@ use super::cost::cost_sentence;
 use super::found::Report;
 use super::grid::{Align, Format, Grid};
 use super::json::PointFields;
-use super::render::{commit, counts_sentence, describe, fact, value};
+use super::render::{commit, counts_sentence, describe, fact, outcome, value};
 use crate::domain::{
     Contract, Direction, FORMAT_VERSION, Number, Outage, Spent, StopReason, Tag, Tokens, clock_time, duration_text,
-    experiment_name, json_text, moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
+    exact_time, experiment_name, json_text, moment_text, money_text, one_line, shell_word, time_of_day_text,
+    tokens_text,
 };
 use crate::rules::{Activity, History, Point, reached_goal, spent_enough};
 
@@ -310,8 +311,8 @@ impl SessionStatus {
             "outage": self.outage.as_ref().map(|outage| json!({
                 "kind": outage.outage.kind,
                 "said": outage.outage.said,
-                "since": outage.since,
-                "until": outage.again,
+                "since": exact_time(outage.since),
+                "until": exact_time(outage.again),
             })),
             "open": self.open.as_ref().map(|open| json!({
                 "id": open.id,
@@ -325,7 +326,7 @@ impl SessionStatus {
                 "said": said,
                 "at_work": self.at_work,
             })),
-            "last_seen": self.last_seen,
+            "last_seen": self.last_seen.map(exact_time),
             "metric": contract.map(|contract| &contract.metric.name),
             "direction": contract.map(|contract| contract.metric.direction),
             "incumbent": incumbent(&report, &self.history).map(PointFields::of),
@@ -436,7 +437,7 @@ fn last_grid(report: &Report) -> Grid {
         grid.push([
             point.id.to_string(),
             commit(point),
-            point.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
+            outcome(point).to_owned(),
             value(point),
             point.failure.map(|class| class.to_string()).unwrap_or_default(),
             point.description.to_string(),

@@ -9,8 +9,8 @@ use super::render::counts_sentence;
 use super::safe::{safe_code, safe_line};
 use super::status::SessionStatus;
 use super::width::{columns, fit};
-use crate::domain::{GpuLoad, Number, Outcome, Record, clock_time, experiment_name};
-use crate::rules::{History, format_gain};
+use crate::domain::{GpuLoad, Number, Record, clock_time, experiment_name};
+use crate::rules::{Ended, History, format_gain};
 
 /// How many lines a chart takes at least: title, picture, the lane of what has no value, axis, legend.
 const LEAST_CHART: usize = 10;
@@ -273,16 +273,17 @@ impl Row {
         let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
         Row {
             id: record.id.to_string(),
-            outcome: record.outcome.to_string(),
+            outcome: Ended::of_record(record).name().to_owned(),
             value: record.metric.number().map(|number| number.to_string()).unwrap_or_default(),
             commit: record.commit.short(8).to_owned(),
             took: if record.runs.is_empty() { String::new() } else { clock_time(record.run_seconds()) },
             memory: record.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
             what: safe_line(&format!("{class}{}", record.description)),
-            style: match record.outcome {
-                Outcome::Keep => colour(AnsiColor::Green),
-                Outcome::Discard => Style::new(),
-                Outcome::Crash => colour(AnsiColor::Red),
+            style: match Ended::of_record(record) {
+                Ended::Keep => colour(AnsiColor::Green),
+                Ended::Discard | Ended::Other => Style::new(),
+                Ended::Crash => colour(AnsiColor::Red),
+                Ended::Refused => Style::new().dimmed(),
             },
         }
     }

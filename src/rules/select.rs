@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use regex::Regex;
 
-use crate::domain::{Direction, Note, Outcome, Record};
+use super::Ended;
+use crate::domain::{Direction, Note, Record};
 
 /// In which order experiments are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,8 +24,8 @@ pub enum SortBy {
 /// Which experiments are shown.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Their outcomes; any when empty.
-    pub outcomes: Vec<Outcome>,
+    /// How they ended; anyhow when empty.
+    pub outcomes: Vec<Ended>,
     /// Found in their description, reason, direction, failure or notes.
     pub pattern: Option<Regex>,
     /// Their order.
@@ -36,8 +37,8 @@ pub struct Selection {
 /// What a selection looks at of an experiment, or of a row of a ledger.
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
-    /// Its outcome; absent for a row that has none of them.
-    pub outcome: Option<Outcome>,
+    /// How it ended.
+    pub ended: Ended,
     /// Its number of the metric.
     pub value: Option<f64>,
     /// Which way is better.
@@ -54,7 +55,7 @@ impl<'a> Candidate<'a> {
         let failure = record.failure.iter().flat_map(|failure| [failure.class.name(), failure.excerpt.as_str()]);
         let said = [record.description.as_str(), record.reason.as_str()].into_iter().chain(record.direction.as_deref());
         Candidate {
-            outcome: Some(record.outcome),
+            ended: Ended::of_record(record),
             value: record.metric.value,
             direction: record.metric.direction,
             finished: Some(record.finished),
@@ -73,8 +74,8 @@ pub fn select<'a>(records: &'a [Record], notes: &BTreeMap<u32, Vec<Note>>, selec
 /// The places of the candidates that are selected, in order.
 pub fn select_places(candidates: &[Candidate<'_>], selection: &Selection) -> Vec<usize> {
     let is_meant = |place: &usize| {
-        let Candidate { outcome, said, .. } = &candidates[*place];
-        (selection.outcomes.is_empty() || outcome.is_some_and(|outcome| selection.outcomes.contains(&outcome)))
+        let Candidate { ended, said, .. } = &candidates[*place];
+        (selection.outcomes.is_empty() || selection.outcomes.contains(ended))
             && selection.pattern.as_ref().is_none_or(|pattern| said.iter().any(|text| pattern.is_match(text)))
     };
     let mut selected: Vec<usize> = (0..candidates.len()).filter(is_meant).collect();
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(ids(Selection::default()), [0, 1, 2, 3]);
         assert_eq!(ids(Selection { sort: SortBy::Best, ..Selection::default() }), [3, 0, 2, 1]);
         assert_eq!(ids(Selection { sort: SortBy::Time, top: Some(2), ..Selection::default() }), [3, 2]);
-        assert_eq!(ids(Selection { outcomes: vec![Outcome::Crash, Outcome::Keep], ..Selection::default() }), [0, 1, 3]);
+        assert_eq!(ids(Selection { outcomes: vec![Ended::Crash, Ended::Keep], ..Selection::default() }), [0, 1, 3]);
         let pattern = Some(Regex::new("(?i)warmup").unwrap());
         assert_eq!(ids(Selection { pattern, top: Some(9), ..Selection::default() }), [1, 2, 3]);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::{Direction, FailureClass, Number, Outcome, Piece};
 
-use super::relative_gain;
+use super::{Ended, relative_gain};
 
 /// One experiment as far as the summary looks at it; a session's record and a foreign ledger's row both give one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,6 +25,13 @@ pub struct Point {
     pub reason: Box<str>,
     /// The lines of the log that show the failure; empty where there are none.
     pub excerpt: Box<str>,
+}
+
+impl Point {
+    /// How it ended, as people count it.
+    pub fn ended(&self) -> Ended {
+        Ended::of(self.outcome, self.failure)
+    }
 }
 
 /// A kept experiment and what it gained over the one kept before it.
@@ -53,7 +60,7 @@ pub struct Summary {
     pub relative_gain: Option<f64>,
     /// The kept experiments in order.
     pub kept: Vec<KeptStep>,
-    /// Kept experiments per experiment with a verdict, the baseline not counted.
+    /// Kept experiments per experiment with a verdict, without the baseline and what was refused.
     pub keep_rate: Option<f64>,
     /// How many failed in which way.
     pub failures: BTreeMap<FailureClass, u32>,
@@ -97,7 +104,7 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
             continue;
         };
         let after_baseline = Some(index) != baseline;
-        judged += u32::from(after_baseline);
+        judged += u32::from(after_baseline && point.ended().is_judged());
         if outcome != Outcome::Keep {
             let first = *began.get_or_insert(index);
             since_keep += 1;
@@ -177,6 +184,13 @@ pub(super) mod tests {
         assert_eq!(steps.iter().map(|step| (step.over, step.gain)).collect::<Vec<_>>(), [(Some(0), Some(1.0))]);
         let steps = summarize(&points, Direction::Lower, None, true).kept;
         assert_eq!(steps[0].gain, None);
+    }
+
+    #[test]
+    fn what_was_refused_lowers_no_keep_rate() {
+        let refused = Point { failure: Some(FailureClass::Scope), ..point(2, None, Outcome::Crash) };
+        let points = [point(0, Some("3"), Outcome::Keep), point(1, Some("2"), Outcome::Keep), refused];
+        assert_eq!(summarize(&points, Direction::Lower, Some(0), true).keep_rate, Some(1.0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::doubts::{
     best_is_not_the_tip, changed_while_running, direction_doubted, environment_changed, flagged, ignored_changed,
     saved, unreadable,
 };
-use super::waste::{crashes, outages, waiting_for_the_agent};
+use super::waste::{crashes, outages, refusals, waiting_for_the_agent};
 use super::{Point, Spread, Summary, TimeSplit};
 use crate::domain::{Direction, EnvironmentChange};
 
@@ -69,6 +69,7 @@ pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     found.extend(changed_while_running(evidence));
     found.extend(ignored_changed(evidence));
     found.extend(crashes(evidence));
+    found.extend(refusals(evidence));
     found.extend(waiting_for_the_agent(evidence));
     found.extend(outages(evidence));
     found.extend(flagged(evidence));

@@ -1,7 +1,7 @@
 //! Warnings on time that went into something else than good runs.
 
-use super::{Evidence, Warning};
-use crate::domain::{FailureClass, Outcome, percent_text, span_text};
+use super::{Ended, Evidence, Point, Warning};
+use crate::domain::{FailureClass, percent_text, span_text};
 
 /// The part of a session's time from which waiting is worth a word: a tenth, an hour of a night. Own judgement.
 const WAITING: f64 = 0.1;
@@ -43,19 +43,37 @@ pub(super) fn outages(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Many crashes, and their main class.
 pub(super) fn crashes(evidence: Evidence<'_>) -> Option<Warning> {
-    let after_baseline = evidence.points.get(1..).unwrap_or_default();
-    let judged = after_baseline.iter().filter(|point| point.outcome.is_some()).count();
-    let crashed = after_baseline.iter().filter(|point| point.outcome == Some(Outcome::Crash)).count();
-    if judged < ENOUGH || (crashed as f64) < CRASHES * judged as f64 {
+    many(evidence, Ended::Crash, "crashes", "experiments crashed", Ended::is_judged)
+}
+
+/// Many proposals that were refused, and why most of them.
+pub(super) fn refusals(evidence: Evidence<'_>) -> Option<Warning> {
+    many(evidence, Ended::Refused, "refusals", "experiments were refused without a run", |ended| ended != Ended::Other)
+}
+
+/// A large share of experiments that ended so, of those that `count`, and their main class.
+fn many(
+    evidence: Evidence<'_>,
+    wanted: Ended,
+    kind: &'static str,
+    words: &str,
+    count: impl Fn(Ended) -> bool,
+) -> Option<Warning> {
+    let after_baseline = || evidence.points.iter().skip(1).map(Point::ended);
+    let judged = after_baseline().filter(|ended| count(*ended)).count();
+    let found = after_baseline().filter(|ended| *ended == wanted).count();
+    if judged < ENOUGH || (found as f64) < CRASHES * judged as f64 {
         return None;
     }
-    let main = evidence.summary.failures.iter().max_by_key(|(_, count)| **count);
+    let failures = evidence.summary.failures.iter();
+    let main =
+        failures.filter(|(class, _)| class.is_refusal() == (wanted == Ended::Refused)).max_by_key(|(_, count)| **count);
     let class = main.map(|(class, count)| format!(", {count} of them with {class}")).unwrap_or_default();
     let hint = main.zip(evidence.tag).map(|((class, _), tag)| {
         let example = evidence.summary.examples.get(class).map_or(0, |index| evidence.points[*index].id);
         hint(*class, tag, example)
     });
-    Some(Warning { kind: "crashes", what: format!("{crashed} of {judged} experiments crashed{class}"), hint })
+    Some(Warning { kind, what: format!("{found} of {judged} {words}{class}"), hint })
 }
 
 /// What mends most failures of a class; `example` is the newest of them.

@@ -19,6 +19,7 @@ impl SessionView {
         let is_idle = journal.as_ref().is_some_and(|journal| journal.open.is_none());
         let tip = || self.repo.branch(&self.tag.branch_ref()).ok().flatten();
         Course {
+            repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
             flagged: self.flagged(),
             ended: self.ended(),
             waits: waits(&self.folder.logs().join(EVENT_LOGS[0]), self.history.records()),
@@ -86,14 +87,16 @@ fn waits(log: &Path, records: &[Record]) -> Waits {
             continue;
         }
         let Ok(parsed) = serde_json::from_slice::<Value>(line) else { continue };
-        let (at, detail) = (parsed["ts"].as_str().and_then(|at| at.parse::<Timestamp>().ok()), &parsed["detail"]);
+        // Earlier versions had the data in the place of the text.
+        let data = if parsed["data"].is_object() { &parsed["data"] } else { &parsed["detail"] };
+        let at = parsed["ts"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
         // What came after the last record belongs to an experiment that has none.
         if at.is_none_or(|at| at < first.started || at > last.finished) {
             continue;
         }
-        let seconds = detail["seconds"].as_f64().unwrap_or(0.0);
+        let seconds = data["seconds"].as_f64().unwrap_or(0.0);
         match parsed["event"].as_str().unwrap_or_default() {
-            "agent_finished" if detail["changed"] == false => waits.idle_calls += seconds,
+            "agent_finished" if data["changed"] == false => waits.idle_calls += seconds,
             "outage_over" => waits.outages += seconds,
             "session_stopped" => stopped = at,
             "session_started" => {
@@ -119,12 +122,13 @@ mod tests {
         let log = folder.path().join("work.jsonl");
         let line = |at: &str, event: &str, detail: &str| {
             format!(
-                "{{\"ts\":\"2026-11-20T{at}Z\",\"source\":\"session\",\"level\":\"info\",\"event\":\"{event}\",\"detail\":{detail}}}\n"
+                "{{\"ts\":\"2026-11-20T{at}Z\",\"source\":\"session\",\"level\":\"info\",\"event\":\"{event}\",\"detail\":\"\",\"data\":{detail}}}\n"
             )
         };
         let text = [
             line("22:00:00", "session_started", "{}"),
-            line("22:10:00", "agent_finished", r#"{"changed":true,"seconds":60.0}"#),
+            line("22:10:00", "agent_finished", r#"{"changed":true,"seconds":60.0}"#)
+                .replace("\"detail\":\"\",\"data\"", "\"detail\""),
             line("22:20:00", "agent_finished", r#"{"changed":false,"seconds":30.0}"#),
             line("22:50:00", "outage_over", r#"{"seconds":1200.5}"#),
             line("23:00:00", "session_stopped", "{}"),

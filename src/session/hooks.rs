@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::interrupts::Listener;
 use super::open::Session;
-use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, with_causes};
+use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, exact_time, with_causes};
 use crate::exec::{self, Exit, Job};
 use crate::rules::alerts;
 use crate::state::{Level, move_odd_away, write_atomic};
@@ -214,7 +214,7 @@ impl Courier {
         // Who opens a pipe waits until somebody reads from it.
         move_odd_away(log)?;
         let mut file = File::options().create(true).append(true).open(log)?;
-        writeln!(file, "{} {}", self.clock.now(), alert.text)
+        writeln!(file, "{} {}", exact_time(self.clock.now()), alert.text)
     }
 
     fn warn(&self, kind: AlertKind, detail: &str) {

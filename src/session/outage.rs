@@ -12,7 +12,7 @@ use super::open::Session;
 use super::running::HEARTBEAT;
 use crate::agent;
 use crate::crash;
-use crate::domain::{Event, Outage, OutageKind, Refusal, StopReason};
+use crate::domain::{Event, Outage, OutageKind, Refusal, StopReason, exact_time};
 use crate::exec::Exit;
 use crate::rules::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, refused};
 use crate::state::{OpenExperiment, OpenOutage};
@@ -148,7 +148,7 @@ impl Session<'_> {
             }
             if last_beat.elapsed() >= HEARTBEAT {
                 last_beat = Instant::now();
-                self.log.heartbeat(self.now(), &json!({"experiment": id, "waiting_until": again}))?;
+                self.log.heartbeat(self.now(), &json!({"experiment": id, "waiting_until": exact_time(again)}))?;
                 self.write_journal()?;
             }
             tokio::select! {

@@ -25,6 +25,7 @@ const LARGEST: u64 = 64 << 20;
 struct Line {
     version: u32,
     id: u32,
+    #[serde(with = "crate::domain::millis")]
     ts: Timestamp,
     by: String,
     state: IdeaState,

@@ -44,6 +44,7 @@ pub struct OpenExperiment {
     #[serde(default)]
     pub direction: Option<String>,
     /// When it began.
+    #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
     /// The agent's call.
     #[serde(default)]
@@ -131,6 +132,7 @@ pub struct Aside {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenOutage {
     /// When the first call failed.
+    #[serde(with = "crate::domain::millis")]
     pub since: Timestamp,
     /// How long it has lasted with somebody at work, in seconds.
     pub seconds: f64,
@@ -149,6 +151,7 @@ pub struct OpenOutage {
     pub outage: Outage,
     /// Until when it is waited out; absent while the agent is called. Where nobody waits, until when the session that is
     /// resumed waits.
+    #[serde(default, with = "crate::domain::millis::option")]
     pub until: Option<Timestamp>,
 }
 
@@ -215,6 +218,7 @@ pub struct Journal {
     #[serde(default)]
     pub aside: Option<Aside>,
     /// When the journal was last written.
+    #[serde(with = "crate::domain::millis")]
     pub last_seen: Timestamp,
     /// Fields of a newer program.
     #[serde(flatten)]

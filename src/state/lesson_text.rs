@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 
-use crate::domain::{FORMAT_VERSION, Lesson, LessonId, cut, one_line};
+use crate::domain::{FORMAT_VERSION, Lesson, LessonId, cut, exact_time, one_line};
 use crate::rules::Fold;
 
 /// How a line starts that names the format's version.
@@ -230,7 +230,7 @@ impl LessonText {
 /// could begin a comment or another element, or a block of code.
 fn entry(lesson: Lesson) -> Piece {
     let mut text = format!("{MARKER}{}{END}\n", lesson.id);
-    let time = lesson.time.to_string();
+    let time = exact_time(lesson.time);
     for (name, value) in [
         ("strategy", &lesson.strategy),
         ("outcome", &lesson.outcome),
@@ -318,7 +318,7 @@ mod tests {
         file.add(lesson("3", "short schedules\nneed <!-- no --> `long` warm-up, a < b"));
         let expected = "<!-- autoresearch-lessons version 1 -->\n# Lessons\n\n<!-- lesson t/3 -->\n- **strategy**: warm-up\n\
                         - **outcome**: keep\n- **insight**: short schedules need ‹!-- no --> 'long' warm-up, a < b\n\
-                        - **context**: t, val_bpb 2.0 → 1.9\n- **experiment**: 3\n- **time**: 2026-11-20T22:00:00Z\n\n";
+                        - **context**: t, val_bpb 2.0 → 1.9\n- **experiment**: 3\n- **time**: 2026-11-20T22:00:00.000Z\n\n";
         assert_eq!(file.text(), expected);
         let read = LessonText::parse(expected.as_bytes()).unwrap();
         assert_eq!(read.lessons()[0].context, "t, val_bpb 2.0 → 1.9");

@@ -8,9 +8,13 @@ use serde_json::Value;
 
 use super::StateError;
 use super::durable::append;
+use crate::domain::{cut, one_line};
 
 /// The files of the event logs.
 pub const EVENT_LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
+
+/// How much of a text is in a line's detail, in characters.
+const SHOWN: usize = 200;
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -34,11 +38,15 @@ pub struct EventLog {
 
 #[derive(Serialize)]
 struct Line<'a> {
+    #[serde(serialize_with = "crate::domain::millis::serialize")]
     ts: Timestamp,
     source: &'a str,
     level: Level,
     event: &'a str,
-    detail: &'a Value,
+    /// What there is to say, for who reads it.
+    detail: String,
+    /// The same for programs, and what else is known.
+    data: &'a Value,
 }
 
 impl EventLog {
@@ -48,18 +56,20 @@ impl EventLog {
     }
 
     /// Writes a line about the work itself.
-    pub fn work(&self, ts: Timestamp, level: Level, event: &str, detail: &Value) -> Result<(), StateError> {
-        self.write("work.jsonl", Line { ts, source: "session", level, event, detail })
+    pub fn work(&self, ts: Timestamp, level: Level, event: &str, data: &Value) -> Result<(), StateError> {
+        self.write("work.jsonl", Line { ts, source: "session", level, event, detail: detail_of(data), data })
     }
 
     /// Writes a line about a decision on how to go on.
-    pub fn decision(&self, ts: Timestamp, event: &str, detail: &Value) -> Result<(), StateError> {
-        self.write("orchestrator.jsonl", Line { ts, source: "rules", level: Level::Decision, event, detail })
+    pub fn decision(&self, ts: Timestamp, event: &str, data: &Value) -> Result<(), StateError> {
+        let detail = detail_of(data);
+        self.write("orchestrator.jsonl", Line { ts, source: "rules", level: Level::Decision, event, detail, data })
     }
 
     /// Writes a sign of life.
-    pub fn heartbeat(&self, ts: Timestamp, detail: &Value) -> Result<(), StateError> {
-        self.write("heartbeat.jsonl", Line { ts, source: "session", level: Level::Info, event: "heartbeat", detail })
+    pub fn heartbeat(&self, ts: Timestamp, data: &Value) -> Result<(), StateError> {
+        let (level, detail) = (Level::Info, detail_of(data));
+        self.write("heartbeat.jsonl", Line { ts, source: "session", level, event: "heartbeat", detail, data })
     }
 
     fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {
@@ -67,5 +77,45 @@ impl EventLog {
         let text = serde_json::to_string(&line).map_err(|source| StateError::Json { path: path.clone(), source })?;
         // Nothing rests on a line here: the system writes it to the disk when it likes.
         append(&path, &text).map(drop)
+    }
+}
+
+/// Data as a line of text: the sentence that it has, else its fields; what has fields of its own is in the data alone.
+fn detail_of(data: &Value) -> String {
+    let Some(fields) = data.as_object() else { return String::new() };
+    if let Some(Value::String(sentence)) = fields.get("detail") {
+        return one_line(sentence);
+    }
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(cut(&one_line(text), SHOWN)),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    };
+    let told = fields.iter().filter_map(|(name, value)| Some(format!("{}: {}", name.replace('_', " "), text(value)?)));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_detail_as_text_and_its_data_beside_it() {
+        assert_eq!(detail_of(&json!({"detail": "one\ntwo", "of": "stop"})), "one two");
+        let data =
+            json!({"id": 3, "seconds": 1.5, "said": "a\tb", "run": {"exit": 0}, "value": null, "timed_out": false});
+        assert_eq!(detail_of(&data), "id: 3, seconds: 1.5, said: a b, timed out: false");
+        assert_eq!(detail_of(&json!({})), "");
+        let folder = tempfile::tempdir().unwrap();
+        EventLog::new(folder.path())
+            .heartbeat("2026-11-20T22:00:00Z".parse().unwrap(), &json!({"process": 7}))
+            .unwrap();
+        assert_eq!(
+            std::fs::read_to_string(folder.path().join("heartbeat.jsonl")).unwrap(),
+            "{\"ts\":\"2026-11-20T22:00:00.000Z\",\"source\":\"session\",\"level\":\"info\",\"event\":\"heartbeat\",\
+             \"detail\":\"process: 7\",\"data\":{\"process\":7}}\n"
+        );
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::StateError;
 use super::durable::{append, read_json, read_tail, write_json};
-use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall};
+use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall, exact_time};
 use crate::rules::same_direction;
 
 /// What was found.
@@ -22,6 +22,7 @@ pub const DIRECTIONS: &str = "directions_tried.json";
 #[derive(Debug, Clone, Serialize)]
 pub struct Iteration<'a> {
     /// When it ended.
+    #[serde(serialize_with = "crate::domain::millis::serialize")]
     pub ts: Timestamp,
     /// Its number, from 1.
     pub iteration: u32,
@@ -86,7 +87,7 @@ impl Directions {
 }
 
 fn finding_line(ts: Timestamp, experiment: u32, finding: &str) -> Value {
-    json!({"ts": ts, "experiment": experiment, "finding": finding})
+    json!({"ts": exact_time(ts), "experiment": experiment, "finding": finding})
 }
 
 /// The memory files of one session.

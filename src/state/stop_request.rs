@@ -27,6 +27,7 @@ pub enum StopWhen {
 struct StopRequest {
     version: u32,
     when: StopWhen,
+    #[serde(with = "crate::domain::millis")]
     asked: Timestamp,
     /// Who was asked, in its own words.
     #[serde(default)]

@@ -74,6 +74,37 @@ fn a_change_to_what_may_not_be_touched_is_recorded_and_not_run() {
 }
 
 #[test]
+fn what_was_refused_is_counted_apart_from_crashes_wherever_people_look() {
+    let repo = repo();
+    let edits = ["echo 1.5 > src/value", "echo x > README.md", "echo not a number > src/value", "echo y > README.md"];
+    let called = session(&repo, &["--scope", "src/**"], &edits).ok();
+    assert!(called.stdout.contains("  refused ") && called.stdout.contains("  crash "), "{called:?}");
+    let counted = "5 rows: 2 keep, 0 discard, 1 crash, 2 refused";
+    let report = ar(&repo, ["report"]).ok().stdout;
+    for text in [counted, "keep rate    50", "1 crashed", "2 refused"] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
+    for command in ["report", "status"] {
+        let json = ar(&repo, [command, "--format", "json"]).ok().json();
+        let counts = &json["counts"];
+        assert_eq!(
+            (&counts["total"], &counts["crash"], &counts["refused"]),
+            (&5.into(), &1.into(), &2.into()),
+            "{json}"
+        );
+    }
+    assert!(ar(&repo, ["status"]).ok().stdout.contains(counted));
+    let log = ar(&repo, ["log", "--outcome", "refused", "--format", "json"]).ok().stdout;
+    assert_eq!(log.matches("\"class\": \"scope\"").count(), 2, "{log}");
+    assert!(!ar(&repo, ["log", "--outcome", "crash"]).ok().stdout.contains("scope"));
+    let page = ar(&repo, ["report", "--format", "html", "--chart", "../chart.svg"]).ok().stdout;
+    assert_eq!(page.matches("data-outcome=\"refused\"").count(), 2);
+    assert_eq!(page.matches("data-outcome=\"crash\"").count(), 1);
+    let chart = fs::read_to_string(repo.outside().join("chart.svg")).unwrap();
+    assert!(chart.contains(">2 refused<") && chart.contains(">1 crashed<"), "{chart}");
+}
+
+#[test]
 fn a_scope_that_no_file_is_in_is_said_before_the_night() {
     let repo = repo();
     let called = session(&repo, &["--scope", "sources/**"], &["echo 1.5 > src/value"]).ok();

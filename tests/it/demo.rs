@@ -25,7 +25,9 @@ fn the_demo_keeps_discards_and_crashes_and_can_be_read_in_every_format() {
     assert_eq!(report["version"], 1);
     assert_eq!(
         report["counts"],
-        serde_json::json!({"total": 11, "keep": 6, "discard": 3, "crash": 2, "other": 0, "malformed": 0})
+        serde_json::json!({
+            "total": 11, "keep": 6, "discard": 3, "crash": 2, "refused": 0, "other": 0, "malformed": 0, "elsewhere": 0
+        })
     );
     assert_eq!((&report["best"]["id"], &report["best"]["value"]), (&10.into(), &2.22063.into()));
     assert_eq!(report["baseline"]["value"], 2.642837);

@@ -28,7 +28,7 @@ fn warnings(repo: &TestRepo) -> Vec<String> {
     hooks
         .map(|line| {
             assert_eq!(line["level"], "warn");
-            format!("{} {}", line["detail"]["of"].as_str().unwrap_or("-"), line["detail"]["detail"].as_str().unwrap())
+            format!("{} {}", line["data"]["of"].as_str().unwrap_or("-"), line["detail"].as_str().unwrap())
         })
         .collect()
 }

@@ -81,7 +81,7 @@ fn logs_beyond_the_quota_are_dropped_and_that_is_said() {
         .map(|line| serde_json::from_str(line).unwrap())
         .filter(|event: &Value| event["event"] == "logs_dropped")
         .collect();
-    let numbers: Vec<_> = dropped.iter().map(|event| event["detail"]["experiments"].to_string()).collect();
+    let numbers: Vec<_> = dropped.iter().map(|event| event["data"]["experiments"].to_string()).collect();
     assert_eq!(numbers, ["[0]", "[2]"], "{dropped:?}");
 }
 

@@ -49,7 +49,7 @@ fn decisions(repo: &TestRepo) -> Vec<String> {
     lines
         .filter_map(|line| {
             assert_eq!(line["level"], "decision");
-            let detail = &line["detail"];
+            let detail = &line["data"];
             match line["event"].as_str().unwrap() {
                 "directed" => Some(format!("{} {}", detail["after"], detail["directive"]["kind"].as_str().unwrap())),
                 "flagged" => Some(format!("{} flagged", detail["after"])),

@@ -111,3 +111,41 @@ fn the_page_of_a_ledger_is_whole_whatever_stands_in_it() {
     let hostile = page(format!("commit\t{}\tstatus\n1\t2\tkeep\n", HOSTILE.replace('\t', " ")));
     assert_harmless(&hostile);
 }
+
+#[test]
+fn picture_and_page_say_of_what_they_are_and_many_experiments_are_paged() {
+    let repo = training_repo();
+    let train = repo.read("train.sh");
+    let line = train.lines().find(|line| line.starts_with("VAL_BPB=")).unwrap();
+    repo.write("train.sh", train.replace(line, "VAL_BPB=1.5"));
+    ar(&repo, ["try", "-m", "better", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
+    let page = ar(&repo, ["report", "--format", "html", "--chart", "../chart.svg"]).ok().stdout;
+    let path = repo.path();
+    let folder = path.file_name().unwrap().to_str().unwrap();
+    let about = format!("{folder}, session nov20");
+    assert!(inside(&page, "title").starts_with(&about), "{page}");
+    assert!(page.contains(&format!("<p class=\"about\">{about}")), "{page}");
+    let chart = fs::read_to_string(repo.outside().join("chart.svg")).unwrap();
+    for text in [&about, "1 experiment, 1 kept, val_bpb from 2.000000 to 1.5 (25 % better)"] {
+        assert!(chart.contains(text), "{text} in {chart}");
+    }
+
+    // Whether scripts show it page by page is for `tests/html/check.py`; the whole is there without them.
+    let rows: String = (0..5000)
+        .map(|n| {
+            format!(
+                "a{n:06x}\t{:.5}\t{}\tidea {n}\n",
+                2.0 / f64::from(n + 1),
+                if n % 10 == 0 { "keep" } else { "discard" }
+            )
+        })
+        .collect();
+    fs::write(repo.outside().join("many.tsv"), format!("commit\tval_bpb\tstatus\tdescription\n{rows}")).unwrap();
+    let args = ["report", "--ledger", "many.tsv", "--format", "html", "--chart", "many.svg"];
+    let many = Called::from(ar_command(&repo, repo.outside(), args).output().unwrap()).ok().stdout;
+    assert_eq!(many.matches("<tr class=").count(), 5000);
+    assert!(many.contains("<nav id=\"pages\" hidden") && !many.contains("min-width: 44rem"));
+    let chart = fs::read_to_string(repo.outside().join("many.svg")).unwrap();
+    let (last_mark, line) = (chart.rfind("<circle").unwrap(), chart.find("class=\"best\"").unwrap());
+    assert!(last_mark < line, "the line lies above the marks");
+}

@@ -341,8 +341,9 @@ fn all_state_files_are_there_and_hold_what_they_should() {
         let text = state(&format!("logs/{log}.jsonl"));
         let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         for key in ["ts", "source", "level", "event", "detail"] {
-            assert!(line.get(key).is_some(), "{log}: {key} in {line}");
+            assert!(line[key].is_string(), "{log}: {key} in {line}");
         }
+        assert!(line["data"].is_object() && line["ts"].as_str().unwrap().len() == "2026-11-20T22:00:00.000Z".len());
     }
     for file in ["run.log", "exit.json", "prompt.md", "agent.log"] {
         assert!(repo.exists(format!(".autoresearch/t/runs/00001/{file}")), "{file}");

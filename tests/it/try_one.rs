@@ -35,6 +35,19 @@ fn the_first_try_opens_a_session_and_measures_the_baseline_without_the_change() 
 }
 
 #[test]
+fn a_clock_before_1970_makes_commits_that_git_takes() {
+    let repo = training_repo();
+    set_value(&repo, "1.5");
+    let mut command = ar_command(&repo, &repo.path(), FIRST);
+    let dates = ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"].map(|name| (name, "1969-06-01 12:00:00 +0000"));
+    Called::from(command.envs(dates).env("AR_CLOCK", "1969-06-01T12:00:00Z").output().unwrap()).ok();
+    assert_eq!(repo.git(["log", "-1", "--format=%at %ct"]), "0 0");
+    repo.git(["fsck", "--strict"]);
+    let record = ar(&repo, ["show", "1", "--format", "json"]).ok().json();
+    assert_eq!(record["finished"], "1969-06-01T12:00:00.000Z");
+}
+
+#[test]
 fn exit_codes_say_the_outcome_only_when_asked() {
     let repo = training_repo();
     set_value(&repo, "2.5");

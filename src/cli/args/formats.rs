@@ -1,8 +1,7 @@
 //! What commands can print, and of what.
 
-use autoresearch::domain::Outcome;
 use autoresearch::report::Format;
-use autoresearch::rules::SortBy;
+use autoresearch::rules::{Ended, SortBy};
 use clap::ValueEnum;
 
 /// What the loop prints.
@@ -103,16 +102,19 @@ pub(in crate::cli) enum OutcomeName {
     Keep,
     /// Measured and not kept
     Discard,
-    /// Without a number
+    /// Run, and without a number that counts
     Crash,
+    /// Refused before it ran: out of scope, protected, too large, or tried before
+    Refused,
 }
 
-impl From<OutcomeName> for Outcome {
+impl From<OutcomeName> for Ended {
     fn from(name: OutcomeName) -> Self {
         match name {
-            OutcomeName::Keep => Outcome::Keep,
-            OutcomeName::Discard => Outcome::Discard,
-            OutcomeName::Crash => Outcome::Crash,
+            OutcomeName::Keep => Ended::Keep,
+            OutcomeName::Discard => Ended::Discard,
+            OutcomeName::Crash => Ended::Crash,
+            OutcomeName::Refused => Ended::Refused,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What a chart shows: the experiments as marks, the best number so far as a staircase, and the limits between which
 //! both are drawn.
 
-use crate::domain::{Direction, Outcome};
-use crate::rules::Point;
+use crate::domain::Direction;
+use crate::rules::{Ended, Point};
 
 /// How far the picture goes beyond best and baseline at least, as a share of the distance between the two: that of the
 /// notebook `analysis.ipynb` in karpathy/autoresearch.
@@ -33,6 +33,8 @@ pub enum MarkKind {
     Discard,
     /// It crashed; its number, if there is one, is no result.
     Crash,
+    /// It was refused, and never run.
+    Refused,
 }
 
 /// One experiment.
@@ -145,15 +147,18 @@ impl Limits {
 }
 
 fn mark(point: &Point) -> Mark {
-    let kind = match point.outcome {
-        Some(Outcome::Keep) => MarkKind::Keep,
-        Some(Outcome::Crash) => MarkKind::Crash,
-        Some(Outcome::Discard) | None => MarkKind::Discard,
+    let kind = match point.ended() {
+        Ended::Keep => MarkKind::Keep,
+        Ended::Crash => MarkKind::Crash,
+        Ended::Refused => MarkKind::Refused,
+        Ended::Discard | Ended::Other => MarkKind::Discard,
     };
     let number = point.value.as_ref();
     Mark {
         number: point.id,
-        value: number.filter(|_| kind != MarkKind::Crash).map(|number| number.value.clamp(-LARGEST, LARGEST)),
+        value: number
+            .filter(|_| !matches!(kind, MarkKind::Crash | MarkKind::Refused))
+            .map(|number| number.value.clamp(-LARGEST, LARGEST)),
         raw: number.map(|number| number.raw.clone()).unwrap_or_default(),
         kind,
         description: point.description.to_string(),
@@ -209,7 +214,7 @@ fn ordered(a: f64, b: f64) -> (f64, f64) {
 
 /// Experiments that ended so, numbered from 0, of a metric `loss`.
 #[cfg(test)]
-pub(super) fn test_series(direction: Direction, values: &[(Outcome, Option<&str>)]) -> Series {
+pub(super) fn test_series(direction: Direction, values: &[(crate::domain::Outcome, Option<&str>)]) -> Series {
     let points: Vec<Point> =
         (0..).zip(values).map(|(id, (outcome, value))| tests::point(id, *outcome, *value)).collect();
     Series::new("loss", direction, &points)
@@ -219,6 +224,7 @@ pub(super) fn test_series(direction: Direction, values: &[(Outcome, Option<&str>
 mod tests {
     use super::test_series as series;
     use super::*;
+    use crate::domain::Outcome;
 
     pub(super) fn point(id: u32, outcome: Outcome, value: Option<&str>) -> Point {
         Point {

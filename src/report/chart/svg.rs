@@ -16,7 +16,7 @@ const WIDTH: f64 = 1200.0;
 const HEIGHT: f64 = 600.0;
 
 /// The frame of the picture: what is above it, below it and to its right. To its left are the labels of its axis.
-const TOP: f64 = 66.0;
+const TOP: f64 = 84.0;
 const BOTTOM: f64 = HEIGHT - 64.0;
 const RIGHT: f64 = WIDTH - 24.0;
 
@@ -41,8 +41,9 @@ const HOVER_CHARS: usize = 300;
 /// How many labels a place is looked for.
 const MOST_LABELS: usize = 80;
 
-/// From how many marks on they are drawn smaller.
+/// From how many marks on they are drawn smaller, and from how many on smaller still, below the line.
 const MANY: usize = 120;
+const CROWD: usize = 1000;
 
 /// The places of the picture.
 struct Frame {
@@ -67,7 +68,7 @@ impl Frame {
     }
 }
 
-/// Draws a chart as a document of its own with this title: the experiments as marks that say more when the pointer is on
+/// Draws a chart as a document of its own with this title, whose lines after the first are smaller: the experiments as marks that say more when the pointer is on
 /// them, the running best, and labels on what was kept.
 pub fn chart_svg(series: &Series, title: &str) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", picture(series, title).into_string())
@@ -75,7 +76,10 @@ pub fn chart_svg(series: &Series, title: &str) -> String {
 
 /// The `svg` element of the chart. Its colours are those of a light page; what is to change with the page has a class.
 pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
-    let title = safe_line(title);
+    let (title, about) = title.split_once('\n').unwrap_or((title, ""));
+    let (title, about) = (safe_line(title), safe_line(about));
+    let spoken = if about.is_empty() { title.clone() } else { format!("{title}; {about}") };
+    let is_crowd = series.marks.len() > CROWD;
     let metric = safe_line(&series.metric);
     let rows = series.limits.map(|limits| ticks(limits, 8)).unwrap_or_default();
     let widest = rows.iter().map(|tick| text_width(&tick.label, LABEL_FONT)).fold(0.0, f64::max);
@@ -85,9 +89,10 @@ pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
     let middle = (frame.left + RIGHT) / 2.0;
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox={"0 0 " (WIDTH) " " (HEIGHT)} width=(WIDTH)
-            height=(HEIGHT) role="img" aria-label=(title) font-family=(FONT) font-size=(LABEL_FONT) fill="#24292f" {
+            height=(HEIGHT) role="img" aria-label=(spoken) font-family=(FONT) font-size=(LABEL_FONT) fill="#24292f" {
             rect class="paper" width=(WIDTH) height=(HEIGHT) fill="#ffffff" {}
             text x=(px(frame.left)) y="26" font-size="17" font-weight="bold" { (title) }
+            text class="about" x=(px(frame.left)) y="46" font-size="12" fill="#59636e" { (about) }
             (legend(series, frame.left))
             @for tick in &rows {
                 @let y = px(frame.y(tick.value));
@@ -107,9 +112,9 @@ pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
             }
             // The kept ones come last, so that nothing hides them.
             @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, series)) }
-            path class="best" d=(staircase(series, &frame)) fill="none" stroke="#1f9d57" stroke-width="2" {}
-            (labels(series, &frame))
+            @if !is_crowd { (line(series, &frame, false)) (labels(series, &frame)) }
             @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, series)) }
+            @if is_crowd { (line(series, &frame, true)) (labels(series, &frame)) }
         }
     }
 }
@@ -132,6 +137,15 @@ fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(share).sum::<f64>() * size
 }
 
+/// The running best; with an edge of paper where it lies on marks.
+fn line(series: &Series, frame: &Frame, on_marks: bool) -> Markup {
+    let path = staircase(series, frame);
+    html! {
+        @if on_marks { path class="edge" d=(path) fill="none" stroke="#ffffff" stroke-width="5" {} }
+        path class="best" d=(path) fill="none" stroke="#1f9d57" stroke-width="2" {}
+    }
+}
+
 /// The running best as the path of a line.
 fn staircase(series: &Series, frame: &Frame) -> String {
     let mut path = String::new();
@@ -147,7 +161,11 @@ fn staircase(series: &Series, frame: &Frame) -> String {
 
 /// The radius of the mark of something kept, and of something else.
 fn radii(series: &Series) -> (f64, f64) {
-    if series.marks.len() > MANY { (4.2, 2.4) } else { (5.2, 3.2) }
+    match series.marks.len() {
+        ..=MANY => (5.2, 3.2),
+        ..=CROWD => (4.2, 2.4),
+        _ => (3.0, 1.5),
+    }
 }
 
 /// The mark of an experiment; one beyond the edge points to where it is.
@@ -158,6 +176,7 @@ fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
         MarkKind::Keep => ("keep", kept),
         MarkKind::Discard => ("discard", other),
         MarkKind::Crash => ("crash", 3.4),
+        MarkKind::Refused => ("refused", 2.8),
     };
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     let outline = match edge {
@@ -170,8 +189,8 @@ fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
         None => None,
     };
     html! {
-        g class=(name) fill=(if mark.kind == MarkKind::Keep { "#2fbf71" } else { "#8c959f" })
-            stroke=(match mark.kind { MarkKind::Keep => "#0b2e1a", MarkKind::Discard => "none", MarkKind::Crash => "#cf222e" })
+        g class=(name) fill=(fill_of(mark.kind))
+            stroke=(stroke_of(mark.kind))
             fill-opacity=[(mark.kind == MarkKind::Discard).then_some("0.55")]
             stroke-width=[(mark.kind == MarkKind::Crash).then_some("1.5")] {
             title { (hover(mark)) }
@@ -183,12 +202,30 @@ fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
     }
 }
 
+fn fill_of(kind: MarkKind) -> &'static str {
+    match kind {
+        MarkKind::Keep => "#2fbf71",
+        MarkKind::Discard | MarkKind::Crash => "#8c959f",
+        MarkKind::Refused => "none",
+    }
+}
+
+fn stroke_of(kind: MarkKind) -> &'static str {
+    match kind {
+        MarkKind::Keep => "#0b2e1a",
+        MarkKind::Discard => "none",
+        MarkKind::Crash => "#cf222e",
+        MarkKind::Refused => "#8c959f",
+    }
+}
+
 /// What is said of an experiment when the pointer is on its mark.
 fn hover(mark: &Mark) -> String {
     let what = match mark.kind {
         MarkKind::Keep => "kept",
         MarkKind::Discard => "not kept",
         MarkKind::Crash => "crashed",
+        MarkKind::Refused => "refused, and never run",
     };
     let value = if mark.raw.is_empty() { String::new() } else { format!(" {}", safe_line(&mark.raw)) };
     format!("experiment {}:{value} {what}\n{}", mark.number, cut(&safe_line(&mark.description), HOVER_CHARS))
@@ -202,6 +239,7 @@ fn legend(series: &Series, left: f64) -> Markup {
         (Some(MarkKind::Keep), series.count(MarkKind::Keep), "kept, and the best so far"),
         (Some(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
         (Some(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
+        (Some(MarkKind::Refused), series.count(MarkKind::Refused), "refused"),
         (None, beyond, "beyond the edge"),
     ];
     let mut placed = Vec::new();
@@ -216,12 +254,13 @@ fn legend(series: &Series, left: f64) -> Markup {
     html! {
         @for (x, kind, words) in placed {
             @match kind {
-                Some(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="46" r="5" fill="#2fbf71" stroke="#0b2e1a" {},
-                Some(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="46" r="3.2" fill="#8c959f" fill-opacity="0.55" {},
-                Some(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 43l6 6m-6 0l6 -6"} stroke="#cf222e" stroke-width="1.5" {},
-                None => path d={"M" (px(x)) " 50h10l-5 -8z"} fill="#8c959f" {},
+                Some(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="64" r="5" fill="#2fbf71" stroke="#0b2e1a" {},
+                Some(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="#8c959f" fill-opacity="0.55" {},
+                Some(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 61l6 6m-6 0l6 -6"} stroke="#cf222e" stroke-width="1.5" {},
+                Some(MarkKind::Refused) => circle cx=(px(x + 5.0)) cy="64" r="2.8" fill="none" stroke="#8c959f" {},
+                None => path d={"M" (px(x)) " 68h10l-5 -8z"} fill="#8c959f" {},
             }
-            text x=(px(x + 14.0)) y="50" { (words) }
+            text x=(px(x + 14.0)) y="68" { (words) }
         }
     }
 }

@@ -33,6 +33,7 @@ enum Cell {
     Corner { from_left: bool, upwards: bool },
     Discard,
     Beyond(Edge),
+    Refused,
     Crash,
     Keep,
 }
@@ -50,6 +51,7 @@ impl Glyphs {
             Cell::Discard => ('·', '.'),
             Cell::Beyond(Edge::Above) => ('▲', '^'),
             Cell::Beyond(Edge::Below) => ('▼', 'v'),
+            Cell::Refused => ('○', 'o'),
             Cell::Crash => ('×', 'x'),
             Cell::Keep => ('●', 'O'),
         };
@@ -65,7 +67,7 @@ impl Glyphs {
 /// Draws a chart at most `width` columns wide and `height` lines high, each line ended; empty where it has no
 /// experiments or too little room (24 columns, 6 lines).
 ///
-/// Each experiment is a mark of its own where there are as many columns; else a kept one hides others. Colours are
+/// Each experiment is a mark of its own where there are as many columns; else a kept one and the line hide others. Colours are
 /// those of `anstyle`, and nothing is told by them alone.
 pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> String {
     let (width, height) = (usize::from(width), usize::from(height));
@@ -143,10 +145,15 @@ fn picture(
 ) -> Vec<Vec<Cell>> {
     let mut picture = vec![vec![Cell::Empty; columns]; rows];
     draw_best(&mut picture, &series.best, limits, column);
+    // Where experiments share columns, what was not kept leaves the line to be seen.
+    let is_crowded = series.marks.len() > columns;
     for mark in &series.marks {
         let Some(value) = mark.value else { continue };
         let drawn = limits.beyond(value).map_or(cell_of(mark.kind), Cell::Beyond);
         let cell = &mut picture[row_of(limits, value, rows)][column(mark.number)];
+        if is_crowded && drawn == Cell::Discard && *cell != Cell::Empty {
+            continue;
+        }
         *cell = (*cell).max(drawn);
     }
     picture
@@ -157,6 +164,7 @@ fn cell_of(kind: MarkKind) -> Cell {
         MarkKind::Keep => Cell::Keep,
         MarkKind::Discard => Cell::Discard,
         MarkKind::Crash => Cell::Crash,
+        MarkKind::Refused => Cell::Refused,
     }
 }
 
@@ -204,7 +212,7 @@ fn style_of(cell: Cell) -> Style {
     match cell {
         Cell::Empty => Style::new(),
         Cell::Line | Cell::Rise | Cell::Corner { .. } | Cell::Keep => colour(AnsiColor::Green),
-        Cell::Discard => Style::new().dimmed(),
+        Cell::Discard | Cell::Refused => Style::new().dimmed(),
         Cell::Beyond(_) => colour(AnsiColor::Yellow),
         Cell::Crash => colour(AnsiColor::Red),
     }
@@ -235,6 +243,7 @@ fn legend(series: &Series, width: usize, glyphs: Glyphs) -> String {
         (Cell::Keep, series.count(MarkKind::Keep), "kept"),
         (Cell::Discard, series.count(MarkKind::Discard), "not kept"),
         (Cell::Crash, series.count(MarkKind::Crash), "crashed"),
+        (Cell::Refused, series.count(MarkKind::Refused), "refused"),
         (Cell::Beyond(Edge::Above), beyond(Edge::Above), "off the top"),
         (Cell::Beyond(Edge::Below), beyond(Edge::Below), "off the bottom"),
     ];
@@ -307,6 +316,14 @@ loss (lower is better)
         );
         let ascii = draw(&series, 60, 13, Glyphs::Ascii);
         assert!(ascii.is_ascii() && ascii.contains("O-----") && ascii.contains("^ 1 off the top"), "{ascii}");
+    }
+
+    #[test]
+    fn the_line_of_many_experiments_is_not_hidden_by_those_that_were_not_kept() {
+        let values: Vec<(Outcome, Option<&str>)> =
+            (0..400).map(|n| if n == 0 { (Keep, Some("1")) } else { (Discard, Some("1")) }).collect();
+        let text = draw(&test_series(Direction::Lower, &values), 60, 10, Glyphs::Ascii);
+        assert!(text.contains(&"-".repeat(40)) && !text.contains(". ."), "{text}");
     }
 
     #[test]

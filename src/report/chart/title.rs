@@ -1,23 +1,53 @@
-//! What stands above a picture of a chart.
+//! What stands above a picture of a chart, and above a page.
 
-use crate::domain::{count_of, cut};
+use crate::domain::{Record, count_of, cut, one_line, percent_text, span_text};
 use crate::report::Report;
 use crate::rules::Point;
 
+/// How much of a name is shown, in characters.
+const SHOWN: usize = 40;
+
 impl Report {
-    /// What stands above a chart: how many experiments there were, how many were kept, and from where to where they led.
+    /// What stands above a chart, in two lines: how many experiments there were, how many were kept, and from where to where they
+    /// led, with the gain in per cent; then [what it is of](Report::about).
     pub fn chart_title(&self) -> String {
         let after_baseline = self.points.len().saturating_sub(1);
         let kept = self.summary.kept.iter().filter(|step| Some(step.index) != self.baseline).count();
         let experiments = count_of(u32::try_from(after_baseline).unwrap_or(u32::MAX), "experiment");
         let mut title = format!("{experiments}, {kept} kept");
-        if let Some(tag) = &self.tag {
-            title = format!("{tag}: {title}");
-        }
         let value = |point: Option<&Point>| Some(point?.value.as_ref()?.to_string());
         if let (Some(from), Some(to), Some(metric)) = (value(self.baseline()), value(self.best()), &self.metric) {
-            title += &format!(", {} from {from} to {to}", cut(metric, 40));
+            title += &format!(", {} from {from} to {to}", cut(metric, SHOWN));
         }
-        title
+        if let Some(gain) = self.summary.relative_gain.filter(|gain| *gain != 0.0) {
+            let way = if gain > 0.0 { "better" } else { "worse" };
+            title += &format!(" ({} {way})", percent_text(gain.abs()));
+        }
+        format!("{title}\n{}", self.about())
     }
+
+    /// What it is of, as far as that is known: repository, session, hours, GPU, agent and model, cost.
+    pub fn about(&self) -> String {
+        let repository = self.origin.first().filter(|name| !name.is_empty()).cloned();
+        let tag = self.tag.as_ref().map(|tag| format!("session {tag}"));
+        let seconds = self.times.as_ref().map(|times| times.hours * 3600.0).filter(|seconds| *seconds >= 1.0);
+        let more = self.origin.iter().skip(1).filter(|part| !part.is_empty()).cloned();
+        let cost = self.cost().map(|cost| cost.total_text());
+        let parts = [repository, tag, seconds.map(span_text)].into_iter().flatten().chain(more).chain(cost);
+        parts.map(|part| cut(&one_line(&part), SHOWN)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Where records are from: the repository, then the GPUs and the agent of the newest one that has them; blank where unknown.
+pub(in crate::report) fn origin(repository: Option<String>, records: &[Record]) -> Vec<String> {
+    let gpu = records.iter().rev().find_map(|record| {
+        let (name, count) = (record.environment.gpu.as_ref()?, record.environment.gpus);
+        Some(if count > 1 { format!("{count} x {name}") } else { name.clone() })
+    });
+    let agent = records.iter().rev().find_map(|record| record.agent.as_ref()).map(|call| {
+        let program = call.command.split_whitespace().next().unwrap_or_default();
+        let program = program.rsplit('/').next().unwrap_or(program);
+        call.model.as_ref().map_or_else(|| program.to_owned(), |model| format!("{program} {model}"))
+    });
+    [repository, gpu, agent].map(Option::unwrap_or_default).into()
 }

@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::report::found::Details;
 use crate::report::render::{commit, value};
 use crate::report::safe::safe_line;
-use crate::rules::Point;
+use crate::rules::{Ended, Point};
 
 /// Something that a row says of an experiment.
 struct Cell {
@@ -25,25 +25,27 @@ struct Column {
     cells: Vec<Cell>,
 }
 
-/// The outcomes that can be chosen between; an experiment without one is `other`.
-const OUTCOMES: [&str; 4] = ["keep", "discard", "crash", "other"];
-
 /// All experiments as a table, with what chooses among them where scripts run.
 pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
     let with_detail: HashSet<u32> = found.iter().map(|detail| detail.id).collect();
     let columns = columns(report);
-    let there = |outcome: &&&str| report.points.iter().any(|point| name_of(point) == **outcome);
+    let there = |ended: &Ended| report.points.iter().any(|point| point.ended() == *ended);
     html! {
         section {
             h2 { "all experiments" }
             form #filter hidden {
                 label { "Find " input type="search" name="text" autocomplete="off" placeholder="words of a row"; }
                 fieldset {
-                    @for outcome in OUTCOMES.iter().filter(there) {
-                        label { input type="checkbox" name="outcome" value=(outcome) checked; " " (outcome) }
+                    @for name in Ended::ALL.into_iter().filter(there).map(Ended::name) {
+                        label { input type="checkbox" name="outcome" value=(name) checked; " " (name) }
                     }
                 }
                 output name="shown" aria-live="polite" {}
+            }
+            nav #pages hidden aria-label="pages of experiments" {
+                button type="button" { "earlier" }
+                output aria-live="polite" {}
+                button type="button" { "further" }
             }
             div.wide tabindex="0" role="region" aria-label="all experiments" {
                 table #all {
@@ -73,8 +75,8 @@ pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
     }
 }
 
-fn name_of(point: &Point) -> String {
-    point.outcome.map_or("other".to_owned(), |outcome| outcome.to_string())
+fn name_of(point: &Point) -> &'static str {
+    point.ended().name()
 }
 
 /// The columns that say something of at least one experiment.

@@ -1,14 +1,5 @@
 (() => {
   'use strict';
-  // A chart that is wider than its box shows the best experiment first: the last step of the line of bests.
-  const best = document.querySelector('.chart .best');
-  if (best) {
-    const step = /.*[MH]([\d.]+)[V ]/.exec(best.getAttribute('d'));
-    const chart = best.ownerSVGElement;
-    const box = chart.parentElement;
-    const share = step ? step[1] / chart.viewBox.baseVal.width : 0;
-    box.scrollLeft = share * chart.clientWidth - box.clientWidth / 2;
-  }
   const table = document.getElementById('all');
   const form = document.getElementById('filter');
   if (!table || !form) return;
@@ -40,7 +31,9 @@
       if (a === '' || b === '') return (a === '') - (b === '') || one.place - other.place;
       return sign * compare(a, b) || one.place - other.place;
     });
-    body.append(...keyed.map(([, entry]) => entry.row));
+    entries.splice(0, entries.length, ...keyed.map(([, entry]) => entry));
+    body.append(...entries.map((entry) => entry.row));
+    turn(0);
   };
   heads.forEach((head, column) => {
     const button = document.createElement('button');
@@ -49,6 +42,30 @@
     button.addEventListener('click', () => sort(column));
     head.append(button);
   });
+
+  // Of many experiments a page is shown at a time. What the filter leaves out is hidden, what is on another page is off, so
+  // that all pages are printed.
+  const most = 200;
+  const nav = document.getElementById('pages');
+  const [back, on] = nav.querySelectorAll('button');
+  const place = nav.querySelector('output');
+  let page = 0;
+  const turn = (to) => {
+    const fitting = entries.filter(({ row }) => !row.hidden);
+    const pages = Math.max(1, Math.ceil(fitting.length / most));
+    page = Math.min(Math.max(to, 0), pages - 1);
+    const shown = new Set(fitting.slice(page * most, (page + 1) * most));
+    for (const entry of entries) {
+      entry.row.classList.toggle('off', !shown.has(entry));
+      if (entry.detail) entry.detail.classList.toggle('off', !shown.has(entry));
+    }
+    nav.hidden = pages === 1;
+    back.disabled = page === 0;
+    on.disabled = page === pages - 1;
+    place.value = 'page ' + (page + 1) + ' of ' + pages;
+  };
+  back.addEventListener('click', () => turn(page - 1));
+  on.addEventListener('click', () => turn(page + 1));
 
   const filter = () => {
     const words = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -61,6 +78,7 @@
       shown += fits;
     }
     form.elements.shown.value = shown + ' of ' + entries.length;
+    turn(0);
   };
   form.addEventListener('input', filter);
   form.addEventListener('submit', (event) => event.preventDefault());
@@ -74,6 +92,7 @@
     if (detail) {
       detail.open = true;
       detail.hidden = false;
+      detail.classList.remove('off');
       inside.scrollIntoView();
     }
   };

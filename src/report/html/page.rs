@@ -20,7 +20,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// Renders a report as a page of its own. `found` are the details of the experiments that there is room for; `clock` says
 /// how times are written.
 pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
-    let title = safe_line(&report.headline());
+    let (title, about) = (safe_line(&report.headline()), safe_line(&report.about()));
+    let full = if about.is_empty() { title.clone() } else { format!("{about}: {title}") };
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -29,12 +30,13 @@ pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
                 meta http-equiv="Content-Security-Policy" content=(policy());
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title) }
+                title { (full) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 main {
                     h1 { (title) }
+                    @if !about.is_empty() { p.about { (about) } }
                     dl {
                         @for (name, value) in facts(report, true, clock) { dt { (name) } dd { (safe_line(&value)) } }
                     }

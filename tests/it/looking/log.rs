@@ -33,7 +33,7 @@ fn the_log_is_sorted_filtered_and_cut_in_every_format() {
     let heading = lines.next();
     assert_eq!(heading, Some("#,when,direction,reason,agent seconds,GiB,val_bpb,num_params_M,notes"));
     let one = lines.nth(1).unwrap();
-    assert!(one.starts_with("1,2026-11-20T22:00:00Z,better,") && one.ends_with(",14.3,1.900000,50.3,"), "{one}");
+    assert!(one.starts_with("1,2026-11-20T22:00:00.000Z,better,") && one.ends_with(",14.3,1.900000,50.3,"), "{one}");
     assert!(called.ends_with(",50.3,try this at half the rate\n"), "{called}");
     let table = ar(&repo, ["log"]).ok().stdout;
     assert!(table.lines().next().unwrap().ends_with("description  notes"), "{table}");

@@ -18,7 +18,7 @@ fn notes_are_gits_own_and_leave_the_record_alone() {
     ar(&repo, ["note", "best", "look again"]).ok();
     assert_eq!(surroundings(&repo, |line| line.starts_with("refs/notes/autoresearch ")), before);
     let gits = repo.git(["notes", "--ref=autoresearch", "show", &commit(&repo, 1)]);
-    let line = "2026-11-20T22:00:00Z t/1 Test: ";
+    let line = "2026-11-20T22:00:00.000Z t/1 Test: ";
     assert_eq!(gits, format!("{line}a spike at step 300\n{line}look again"));
     assert!(repo.git(["log", "-1", "--notes=autoresearch", "autoresearch/t"]).contains("look again"));
     let shown = ar(&repo, ["show", "1"]).ok().stdout;
