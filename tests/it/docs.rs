@@ -1,5 +1,6 @@
 //! The pages in `docs/` name what is really written.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -156,4 +157,42 @@ fn the_pages_are_short_and_so_are_their_sentences() {
             assert!(words <= 30, "{words} words in {}: {sentence}", path.display());
         }
     }
+}
+
+/// What a page says in code: its inline pieces, and the lines of its blocks with what they continue on.
+fn code(text: &str) -> Vec<String> {
+    let text = text.replace("\\\n", " ");
+    let outside = prose(&text);
+    let inline = outside.split('`').skip(1).step_by(2).map(|piece| piece.replace('\n', " "));
+    let blocks = text.split("```").skip(1).step_by(2).flat_map(|block| block.lines().skip(1));
+    inline.chain(blocks.map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_command_and_flag_of_a_page_exists() {
+    let quoted = regex::Regex::new(r#"'[^']*'|"[^"]*"|#.*"#).unwrap();
+    let call = regex::Regex::new(r"^(?:nohup |systemd-run .*?)?(?:ar ([a-z]+)|--[a-z])").unwrap();
+    let flag = regex::Regex::new(r"--[a-z][a-z-]*").unwrap();
+    let reference = page("commands.md");
+    let flags: HashSet<&str> = flag.find_iter(&reference).map(|found| found.as_str()).collect();
+    let mut seen = 0;
+    for path in all_pages().iter().filter(|path| !path.ends_with("commands.md")) {
+        for piece in code(&fs::read_to_string(path).unwrap()) {
+            let piece = quoted.replace_all(&piece, "").into_owned();
+            for part in piece.split(['&', '|', '>']).map(str::trim) {
+                let Some(found) = call.captures(part) else { continue };
+                let command = found.get(1).map_or("run", |name| name.as_str());
+                // `rcs` is a call of the archiver; the help has no help of its own.
+                let is_known =
+                    ["rcs", "help"].contains(&command) || reference.contains(&format!("\n## ar {command}\n"));
+                assert!(is_known, "{}: {part}: no command `{command}`", path.display());
+                let own = &part[part.find("ar ").filter(|_| found.get(1).is_some()).unwrap_or(0)..];
+                for flag in flag.find_iter(own) {
+                    seen += 1;
+                    assert!(flags.contains(flag.as_str()), "{}: {part}: no flag {}", path.display(), flag.as_str());
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} flags found");
 }
