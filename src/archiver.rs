@@ -78,7 +78,7 @@ const VERSION_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArchiverError {
     /// The PATH has no other program of this name.
-    #[error("`ar {first}` reads as a call of the archiver, and there is no other `ar` on the PATH")]
+    #[error("`ar {first}` reads as an archiver call, but the PATH has no other `ar`")]
     Missing {
         /// The first argument.
         first: String,

@@ -65,12 +65,12 @@ pub fn directive_text(directive: Directive, history: &History) -> Option<String>
     match directive {
         Directive::Free => None,
         Directive::Refine => Some(format!(
-            "Refine. Vary within {strategy}. Differ from the recent attempts in one concrete way, and say in which."
+            "Refine. Vary within {strategy}. Differ from the recent attempts in one concrete way, and name it."
         )),
         Directive::Pivot { perturbation, research } => {
             let mut text = format!(
-                "Pivot. Abandon {strategy}. Change a structural constraint of the program and not a parameter, in a \
-                 direction that was not tried. {}",
+                "Pivot. Abandon {strategy}. Change the structure of the program rather than a parameter, in a \
+                    direction that was not tried. {}",
                 perturbation_text(perturbation, history)
             );
             if research {
@@ -79,8 +79,8 @@ pub fn directive_text(directive: Directive, history: &History) -> Option<String>
             Some(text)
         }
         Directive::FreshStart { perturbation } => Some(format!(
-            "Fresh start. The session is flagged for a person, and nobody may come before the morning. Leave {strategy} \
-             and all others that were tried; begin anew in a direction that was never tried. {}",
+            "Fresh start. The session is flagged for review, and nobody may look before the morning. Abandon \
+                {strategy} and every other strategy that was tried; start in a direction that was never tried. {}",
             perturbation_text(perturbation, history)
         )),
     }
@@ -90,14 +90,14 @@ pub fn directive_text(directive: Directive, history: &History) -> Option<String>
 fn perturbation_text(perturbation: Perturbation, history: &History) -> String {
     match perturbation {
         Perturbation::Opposite => {
-            "Start from the opposite hypothesis: say what these attempts took for granted, and assume the contrary.".into()
-        }
-        Perturbation::Analogy => {
-            "Start from a structurally similar case elsewhere: say which problem has the same shape, and carry over what \
-             solved it."
+            "Start from the opposite hypothesis: name what these attempts took for granted, and assume the \
+                contrary."
                 .into()
         }
-        Perturbation::Removal => "Remove instead of adding: take out a part that is thought to be needed.".into(),
+        Perturbation::Analogy => {
+            "Start from a similar case elsewhere: name a problem of the same shape, and carry over its solution.".into()
+        }
+        Perturbation::Removal => "Remove instead of adding: take out a part that seems necessary.".into(),
         Perturbation::NearMisses => {
             let missed = near_misses(history, NEAR_MISSES);
             let named: Vec<_> =

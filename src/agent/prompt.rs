@@ -100,9 +100,9 @@ pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
         }
         _ if is_called => format!("Make the change for experiment {experiment}, then exit."),
         _ => format!(
-            "Make the change for experiment {experiment}, then hand it over: `ar try -m \"what it changes\" --direction \
-             NAME`. It commits, measures, and keeps the change or takes it back; its answer says which, and what to do \
-             next. `ar show N` has an earlier experiment with its change and the end of its log."
+            "Make the change for experiment {experiment}, then hand it over: `ar try -m \"what it changes\" \
+                --direction \
+             NAME`. It commits, measures, and keeps or undoes the change; its answer says which, and what to do next. `ar show N` shows an earlier experiment with its change and the end of its log."
         ),
     };
     let _ = writeln!(text, "\n## Now\n\n{now}");
@@ -253,7 +253,7 @@ fn contract_spec(contract: &Contract) -> String {
         }
     }
     let _ = writeln!(text, "- command: {}", contract.command);
-    let _ = writeln!(text, "- a run is ended after: {}", duration_text(contract.timeout));
+    let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
     if contract.min_delta > 0.0 {
         let _ = writeln!(text, "- a change is kept when it is better by more than: {}", contract.min_delta);
     } else {
@@ -262,15 +262,16 @@ fn contract_spec(contract: &Contract) -> String {
     if let Some(margin) = contract.simpler_wins {
         let _ = writeln!(
             text,
-            "- where it is within {margin} of the incumbent instead: kept when it deletes more lines than it adds, and not when \
+            "- where it is within {margin} of the incumbent instead: kept when it deletes more lines than it adds, \
+                and not when \
              it adds more"
         );
     }
     for guard in &contract.guards {
-        let _ = writeln!(text, "- command that must pass before a change is kept: {}", one_line(guard));
+        let _ = writeln!(text, "- guard, which must pass before a change is kept: {}", one_line(guard));
     }
     for limit in &contract.limits {
-        let _ = writeln!(text, "- bound that a kept change keeps to: {limit}");
+        let _ = writeln!(text, "- limit that a kept change must meet: {limit}");
     }
     if !contract.scope.is_empty() {
         let _ = writeln!(text, "- files that you may edit: {}", contract.scope.join(", "));

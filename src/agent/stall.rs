@@ -12,12 +12,12 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
     let mut text = String::new();
     if let Some(seconds) = last.ended_after {
         let cap = duration_text(Duration::try_from_secs_f64(seconds).unwrap_or_default());
-        text += &format!("\nThe last call was ended after {cap}, which is all that a call may take. ");
+        text += &format!("\nThe last call was terminated after {cap}, the time limit for a call. ");
         text += match idle_calls {
             0 => "What it had changed by then was measured. ",
             _ => "",
         };
-        text += "Make a change that is done in time.\n";
+        text += "Make a change that you can finish in time.\n";
     }
     if let Some(question) = &last.question {
         text += &format!("\nThe last call asked: \"{}\" ", cut(question, QUESTION));
@@ -25,7 +25,7 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
             0 => "Its change was measured all the same. ",
             _ => "",
         };
-        text += "Nobody answers: do not ask, decide yourself; log the reason.\n";
+        text += "Nobody will answer: decide yourself and log why.\n";
     }
     if last.commits > 0 {
         let commits = count_of(last.commits, "commit");
@@ -34,7 +34,8 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
         );
     }
     if last.reset {
-        text += "\nThe last call committed its change and reset it. The change was measured all the same: edit only, and leave \
+        text += "\nThe last call committed its change and reset it. The change was measured all the same: edit only, \
+            and leave \
                  both to `ar`.\n";
     }
     if last.rows > 0 {
@@ -43,16 +44,16 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
     }
     if let Some(error) = &last.proposal_error {
         text += &format!(
-            "\nThe proposal of the last call was ignored: {}. Write one JSON object to the file named by `$AR_PROPOSAL`; \
+            "\nThe proposal of the last call was ignored: {}. Write one JSON object to the file named by \
+                `$AR_PROPOSAL`; \
              escape quotes and line breaks within its texts.\n",
             cut(error, QUESTION)
         );
     }
     if idle_calls > 0 {
         let calls = if idle_calls == 1 { "call".into() } else { count_of(idle_calls, "call") };
-        text += &format!(
-            "\nThe last {calls} changed no file. Nobody is there to answer a question: decide yourself and edit.\n"
-        );
+        text +=
+            &format!("\nThe last {calls} changed no file. Nobody will answer a question: decide yourself and edit.\n");
     }
     text
 }

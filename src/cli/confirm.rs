@@ -73,7 +73,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
         lines.push(format!("or until  {} in a row", count_of(crashes, "crash")));
     }
     if contract.stop_when_flagged {
-        lines.push("until     it is flagged for a person".into());
+        lines.push("until     it is flagged for review".into());
     }
     let limited = contract.goal.is_some() || contract.max_experiments.is_some() || contract.budget.is_some();
     let limited = limited || contract.max_cost.is_some() || contract.max_tokens.is_some();

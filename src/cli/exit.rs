@@ -9,7 +9,7 @@ pub(super) const CANNOT_START: u8 = 1;
 pub(super) const USAGE: u8 = 2;
 /// The baseline failed.
 pub(super) const BASELINE_FAILED: u8 = 3;
-/// Stopped, and needs a person.
+/// Stopped and needs you.
 pub(super) const NEEDS_PERSON: u8 = 4;
 /// Another `ar` holds the session.
 pub(super) const HELD: u8 = 5;
@@ -30,7 +30,7 @@ pub(super) const CODES: [(u8, &str); 11] = [
     (CANNOT_START, "Cannot start: the repository, the configuration or the environment is not as it must be."),
     (USAGE, "Wrong usage."),
     (BASELINE_FAILED, "The baseline failed."),
-    (NEEDS_PERSON, "Stopped, and needs a person."),
+    (NEEDS_PERSON, "Stopped and needs you."),
     (HELD, "Another ar holds the session."),
     (DAMAGED, "Damaged state that ar does not repair by guessing."),
     (TRY_DISCARD, "`ar try --exit-code`: discarded; `ar repro`: another value."),

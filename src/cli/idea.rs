@@ -63,5 +63,5 @@ fn who() -> String {
 pub(super) fn text(text: &str) -> Result<String, String> {
     const LONGEST: usize = 1000;
     let line: String = one_line(text).chars().take(LONGEST).collect();
-    if line.is_empty() { Err("it says nothing".to_owned()) } else { Ok(line) }
+    if line.is_empty() { Err("the text is empty".to_owned()) } else { Ok(line) }
 }

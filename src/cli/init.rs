@@ -30,7 +30,7 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let settings_written = write_new(&root.join(SETTINGS_FILE), &settings_text(&terms))?;
     let program_written = write_new(&root.join(PROGRAM), BUILT_IN_PROGRAM)?;
     for (name, written) in [(SETTINGS_FILE, settings_written), (PROGRAM, program_written)] {
-        let what = if written { "wrote" } else { "left as it is:" };
+        let what = if written { "wrote" } else { "left unchanged:" };
         output::line(&format!("{what} {name}"));
     }
     for found in suggestion.found(&asked) {
@@ -145,9 +145,9 @@ fn settings_text(asked: &Asked) -> String {
     );
     let yes = Some("true".to_owned());
     match asked.direction {
-        Some(Direction::Lower) => set("Less of it is better.", "lower", yes, ""),
-        Some(Direction::Higher) => set("More of it is better.", "higher", yes, ""),
-        None => set("More of it is better; without this, less is.", "higher", None, "true"),
+        Some(Direction::Lower) => set("Lower is better.", "lower", yes, ""),
+        Some(Direction::Higher) => set("Higher is better.", "higher", yes, ""),
+        None => set("Higher is better; the default is lower.", "higher", None, "true"),
     }
     let list = |values: Option<Vec<String>>| {
         values.map(|values| toml::Value::Array(values.into_iter().map(toml::Value::String).collect()).to_string())
@@ -165,14 +165,15 @@ fn settings_text(asked: &Asked) -> String {
     set(comment, "success", list(asked.success.clone()), "[\"val_bpb below 0.95 within the same time\"]");
     set("The command that trains and measures.", "cmd", asked.command.clone().map(quoted), "\"uv run train.py\"");
     let mut comment =
-        "The command that changes the code once and exits, its standard input the prompt; or the name of a preset."
+        "The command that changes the code once and exits; it reads the prompt from standard input. Or the name of a \
+            preset."
             .to_owned();
     if let Some(preset) = asked.agent.as_deref().and_then(Preset::named) {
         comment += &format!("\n# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
     }
     set(&comment, "agent", asked.agent.clone().map(quoted), "\"claude\"");
     set(
-        "The files that an experiment may change; all but those that measure, unless said.",
+        "The files that an experiment may change; by default all but those that measure.",
         "scope",
         list(asked.scope.clone()),
         "[\"src/**\"]",
@@ -192,35 +193,35 @@ fn settings_text(asked: &Asked) -> String {
         Ladder::Refine => quoted("refine".into()),
         Ladder::Structural => quoted("structural".into()),
     });
-    set("What the agent is told when keeps fail to come.", "ladder", ladder, "\"structural\"");
+    set("What the agent is told when there are no recent keeps.", "ladder", ladder, "\"structural\"");
     let flag = |asked: Option<bool>| asked.filter(|asked| *asked).map(|asked| asked.to_string());
     let comment = "The agent may look for ideas outside the repository at the second pivot in a row.";
     set(comment, "research", flag(asked.research), "true");
-    let comment = "Stop when the session is flagged for a person, instead of beginning anew in another direction.";
+    let comment = "Stop when the session is flagged for review instead of starting afresh in another direction.";
     set(comment, "stop-when-flagged", flag(asked.stop_when_flagged), "true");
     let time = |duration| quoted(duration_text(duration));
-    set("A run's deadline.", "timeout", asked.timeout.map(time), "\"10m\"");
-    set("How long a process has to end by itself before it is killed.", "grace", asked.grace.map(time), "\"10s\"");
-    let comment = "How long one call of the agent may go on.";
+    set("Time limit for one run.", "timeout", asked.timeout.map(time), "\"10m\"");
+    set("Time that a process has to end by itself before it is killed.", "grace", asked.grace.map(time), "\"10s\"");
+    let comment = "Time limit for one agent call.";
     set(comment, "agent-timeout", asked.agent_timeout.map(time), "\"30m\"");
-    let comment = "How long the agent may be out of reach, rate-limited or out of credit before the loop stops.";
+    let comment = "How long the agent may be unreachable, rate-limited or out of credit before the loop stops.";
     set(comment, "outage-limit", asked.outage_limit.map(time), "\"8h\"");
     let number = |number: f64| toml::Value::Float(number).to_string();
     let min_delta = asked.min_delta.map(number);
     set("How much better than the best one a number must be to be kept.", "min-delta", min_delta, "0.0");
-    let comment = "How far behind the best one a number may be whose change makes the program shorter.";
+    let comment = "How far behind the best value a change may be that makes the program shorter.";
     set(comment, "simpler-wins", asked.simpler_wins.map(number), "0.001");
     set("How many experiments a session may have.", "max-experiments", count(asked.max_experiments), "100");
     let comment = "Stop when the agent's calls have cost this much; an agent that reports no cost needs prices, below.";
     set(comment, "max-cost", asked.max_cost.map(number), "20.0");
     let max_tokens = asked.max_tokens.map(|tokens| tokens.to_string());
     set("Stop when they have used so many tokens.", "max-tokens", max_tokens, "50000000");
-    set("How long one call of `ar run` may go on.", "for", asked.budget.map(time), "\"8h\"");
+    set("Time limit for one `ar run`.", "for", asked.budget.map(time), "\"8h\"");
     let until = asked.until.map(|until| quoted(time_of_day_text(until)));
-    set("The time of day at which a call of `ar run` ends.", "until", until, "\"07:00\"");
+    set("The time of day at which `ar run` stops.", "until", until, "\"07:00\"");
     set("Stop after so many crashes in a row.", "max-crashes", count(asked.max_crashes), "10");
     set("Stop when the metric reaches this value.", "goal", asked.goal.map(number), "0.95");
-    let comment = "A command that is told what happens, as JSON on its standard input.";
+    let comment = "A command that gets each event as JSON on standard input.";
     set(comment, "on-event", asked.on_event.clone().map(quoted), "\"sh ~/notify.sh\"");
     let keep_logs = asked.keep_logs.map(|size| quoted(size.to_string()));
     set("How much of the runs' logs is kept.", "keep-logs", keep_logs, "\"10GB\"");

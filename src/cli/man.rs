@@ -49,7 +49,7 @@ pub(super) fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
             Some(command) => render(command, &page_name(command)),
             None => {
                 let known: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
-                let error = format!("there is no command `{name}`");
+                let error = format!("unknown command `{name}`");
                 return Err(CliError::usage(error, format!("the commands are {}", known.join(", "))));
             }
         },

@@ -104,8 +104,8 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     match (dispatch(command), output::failure()) {
         // A loop is not held up by what becomes of its words.
         (Ok(code), Some(failure)) if !is_loop && code == ExitCode::SUCCESS => {
-            let error = format!("the answer is not whole: {failure}");
-            CliError::new(error, Some("write it to a place with room".into())).print()
+            let error = format!("the output is incomplete: {failure}");
+            CliError::new(error, Some("write it where there is free space".into())).print()
         }
         (Ok(code), _) => code,
         (Err(error), _) => error.print(),

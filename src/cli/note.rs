@@ -26,7 +26,7 @@ pub(super) fn on<'a>(
 ) -> BTreeMap<u32, Vec<Note>> {
     view.notes(records).unwrap_or_else(|error| {
         output::note(&format!(
-            "note: what people noted cannot be read, `ar doctor` says more: {}",
+            "note: cannot read notes on experiments, run `ar doctor` for details: {}",
             with_causes(&error)
         ));
         BTreeMap::new()

@@ -120,21 +120,21 @@ impl Progress {
             Event::EnvironmentChanged { incumbent, changes } => {
                 let changes: Vec<String> = changes.iter().map(|change| one_line(&change.to_string())).collect();
                 let (name, changes) = (experiment_name(*incumbent), changes.join(", "));
-                self.print_note(&format!("warning: numbers do not compare with that of {name}: {changes}"));
+                self.print_note(&format!("warning: numbers are not comparable with that of {name}: {changes}"));
             }
             Event::ChangesSaved { reference, paths } => {
-                self.print_note(&format!("saved: uncommitted changes to {} are in {reference}", paths.join(", ")));
+                self.print_note(&format!("saved uncommitted changes to {} as {reference}", paths.join(", ")));
             }
             Event::AgentStarted { id } => {
-                self.print_detail(|| format!("{id:>4}  {:<8} the agent is called", "-"));
-                self.doing = format!("experiment {id}: the agent is at work");
+                self.print_detail(|| format!("{id:>4}  {:<8} calling the agent", "-"));
+                self.doing = format!("experiment {id}: the agent is working");
                 self.deadline = None;
                 self.draw(None, None);
             }
             Event::AgentFinished { id, changed: true, timed_out, .. } => {
                 self.end_idle();
                 if *timed_out {
-                    let what = "the agent was ended when its time was over; what it had changed by then is measured";
+                    let what = "the agent reached its time limit; measuring what it changed";
                     self.print_fitting(&format!("{id:>4}  {:<8} {what}", "-"));
                 }
             }
@@ -142,7 +142,7 @@ impl Progress {
             Event::Outage { id, outage, again, .. } => self.show_outage(*id, outage, *again),
             Event::OutageOver { seconds, .. } => {
                 self.outage = None;
-                self.print(&format!("      the agent works again after {}", clock_time(*seconds)));
+                self.print(&format!("      the agent is available again after {}", clock_time(*seconds)));
             }
             Event::RunStarted { id, description, timeout, incumbent, commit, log } => {
                 self.print_detail(|| {
@@ -166,7 +166,7 @@ impl Progress {
             }),
             Event::CalledAgain { id, reason, time, limit } => {
                 self.print_fitting(&format!(
-                    "{id:>4}  {:<8} {reason}; the agent is called again, {time} of {limit}",
+                    "{id:>4}  {:<8} {reason}; calling the agent again, {time} of {limit}",
                     "-"
                 ));
             }
@@ -180,7 +180,7 @@ impl Progress {
             Event::Flagged { after, times } => {
                 self.end_idle();
                 let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
-                self.print(&format!("      flagged for a person after {}{times}", experiment_name(*after)));
+                self.print(&format!("      flagged for review after {}{times}", experiment_name(*after)));
             }
             Event::Directed { directive, .. } if !self.aside => {
                 self.end_idle();
@@ -198,7 +198,7 @@ impl Progress {
 
     /// Prints what the agent came to that changed nothing; once for calls in a row that came to the same.
     fn show_idle(&mut self, id: u32, timed_out: bool, said: &str) {
-        let why = if timed_out { "was ended when its time was over and " } else { "" };
+        let why = if timed_out { "reached its time limit and " } else { "" };
         let what = format!("the agent {why}changed nothing");
         let line = format!("{id:>4}  {:<8} {what}{}", "-", prefixed(": ", said));
         if let Some(idle) = self.idle.as_mut().filter(|idle| idle.line == line) {

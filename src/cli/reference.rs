@@ -45,6 +45,6 @@ fn the_reference_is_what_help_says() {
     }
     let there = fs::read_to_string(&path).unwrap();
     let at = there.lines().zip(page.lines()).position(|(there, page)| there != page);
-    let hint = "`AR_WRITE_REFERENCE=1 cargo test --bin ar reference` writes it anew";
+    let hint = "`AR_WRITE_REFERENCE=1 cargo test --bin ar reference` rewrites it";
     assert!(there == page, "docs/commands.md is not what help says from line {at:?} on; {hint}");
 }

@@ -22,7 +22,7 @@ pub(super) fn run(args: ReproArgs) -> Result<ExitCode, CliError> {
         Ok::<_, CliError>(view.reproduce(&record, &rerun, &interrupts, &mut announce).await?)
     })?;
     let Some(reproduced) = reproduced else {
-        output::note("interrupted; the run is ended and its working tree removed");
+        output::note("interrupted; terminated the run and removed its working tree");
         return Ok(ExitCode::from(exit::INTERRUPTED));
     };
     print(&view, &record, &reproduced, args.format.into());
@@ -43,7 +43,7 @@ fn announce(about: &Rerunning<'_>) {
             names.push(format!("and {} more", about.missing.len() - SHOWN));
         }
         output::note(&format!(
-            "untracked files are not there: {}; what the run needs of them comes along with --link",
+            "untracked files are not included: {}; pass --link for those that the run needs",
             names.join(", ")
         ));
     }
@@ -54,25 +54,28 @@ fn verdict(record: &Record, reproduced: &Reproduced) -> String {
     let recorded = record.metric.number().map_or("no number".to_owned(), |number| number.raw);
     let apart = |distance: &str| format!("{distance} than the recorded {recorded}");
     match &reproduced.came_back {
-        Some(CameBack::Exactly) => "the number came back exactly".to_owned(),
+        Some(CameBack::Exactly) => "the value was reproduced exactly".to_owned(),
         Some(CameBack::Failure(class)) => format!("it failed again in the same way: {class}"),
         Some(CameBack::Within { distance, spread }) => {
-            format!("the number came back: {}, within the spread of {spread} of repeated measurements", apart(distance))
+            format!(
+                "the value was reproduced: {}, within the spread of {spread} of repeated measurements",
+                apart(distance)
+            )
         }
         Some(CameBack::No { distance, spread: Some(spread) }) => {
-            format!("another number: {}, beyond the spread of {spread} of repeated measurements", apart(distance))
+            format!("a different value: {}, beyond the spread of {spread} of repeated measurements", apart(distance))
         }
         Some(CameBack::No { distance, spread: None }) => {
-            format!("another number: {}; how far such numbers spread is not known", apart(distance))
+            format!("a different value: {}; the spread of such values is unknown", apart(distance))
         }
         None => match &reproduced.failure {
             Some(failure) => match &record.failure {
                 Some(before) => {
-                    format!("it failed in another way: {}, where the record has {}", failure.class, before.class)
+                    format!("it failed in another way: {}, but the record has {}", failure.class, before.class)
                 }
-                None => format!("no number ({}), where the record has {recorded}", failure.class),
+                None => format!("no value ({}), but the record has {recorded}", failure.class),
             },
-            None => "a number, where the record has none".to_owned(),
+            None => "a value, but the record has none".to_owned(),
         },
     }
 }
@@ -125,12 +128,12 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
         ));
     }
     if let Some(CameBack::No { spread: None, .. }) = reproduced.came_back {
-        output::note(&format!("to know how far: {}", how_to_repeat(view.tag.as_str(), record.id)));
+        output::note(&format!("to measure it: {}", how_to_repeat(view.tag.as_str(), record.id)));
     }
     let what = match (&reproduced.failure, &reproduced.measured) {
         (Some(failure), _) => failure.class.to_string(),
         (None, number) => number.as_ref().map_or("no number".to_owned(), |number| number.raw.clone()),
     };
     let text = shell_word(format!("repro: {what} on {}", reproduced.host).as_ref());
-    output::note(&format!("the session knows nothing of it; note it with: ar note {}/{} {text}", view.tag, record.id));
+    output::note(&format!("the session does not store it; note it with: ar note {}/{} {text}", view.tag, record.id));
 }

@@ -30,7 +30,8 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
     if reason == StopReason::NoAgent && args.format == StreamFormat::Table && !output::manners().quiet {
         output::line(
-            "go on with `ar run --agent COMMAND`, or from inside an agent: edit, then `ar try -m \"what it changes\"`",
+            "continue with `ar run --agent COMMAND`, or from inside an agent: edit, then `ar try -m \"what it \
+                changes\"`",
         );
     }
     Ok(ExitCode::from(exit::of_stop(&reason)))

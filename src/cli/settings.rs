@@ -125,7 +125,7 @@ fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<SettingsArgs
         let called = format!("the variable {name}");
         Some(values.into_iter().map(move |value| Given { long: long.clone(), value, called: called.clone() }))
     });
-    parse_layer(given.flatten().collect(), "unset it, or mend it")
+    parse_layer(given.flatten().collect(), "unset it or correct it")
 }
 
 /// Reads the settings file, and the prices of models in it; `max_experiments` and `max-experiments` are the same setting.
@@ -134,11 +134,11 @@ fn from_file(path: &Path) -> Result<(SettingsArgs, Option<Prices>), CliError> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
         Err(error) => {
-            let hint = format!("`ls -l {}` shows what it is", shell_word(path));
+            let hint = format!("run `ls -l {}` to see what it is", shell_word(path));
             return Err(CliError::new(format!("cannot read {}: {error}", path.display()), Some(hint)));
         }
     };
-    let hint = "`ar init` in an empty folder shows what an ar.toml looks like";
+    let hint = "run `ar init` in an empty folder to see what an ar.toml looks like";
     let trouble = |what: String| CliError::new(format!("{}: {what}", path.display()), Some(hint.into()));
     let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| trouble(error.to_string().trim_end().to_owned()))?;
@@ -154,7 +154,7 @@ fn from_file(path: &Path) -> Result<(SettingsArgs, Option<Prices>), CliError> {
                 flags().get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect();
             let meant = nearest(&long, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
             let hint = format!("the settings are {}{meant}", known.join(", "));
-            return Err(CliError::new(format!("{}: there is no setting `{key}`", path.display()), Some(hint)));
+            return Err(CliError::new(format!("{}: unknown setting `{key}`", path.display()), Some(hint)));
         }
         let several =
             flags().get_arguments().any(|argument| argument.get_long() == Some(&long) && takes_several(argument));

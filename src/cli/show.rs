@@ -16,7 +16,7 @@ use super::{chosen, exit, note, output, pager};
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let format = Format::from(args.format);
     if args.log && format != Format::Table {
-        return Err(CliError::usage("--log prints a log, which has no other format", "leave --format or --log out"));
+        return Err(CliError::usage("--log prints a log, which has no other format", "omit --format or --log"));
     }
     let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
     let diff = view.diff(&record)?;

@@ -22,19 +22,19 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     let when = if args.now { StopWhen::Now } else { StopWhen::Experiment };
     let stopped = ask_to_stop(&repo, &tag, when, clock)?;
     output::line(&match stopped {
-        Stopped::NobodyThere => format!("nobody is at work on session {tag}; there is nothing to stop"),
+        Stopped::NobodyThere => format!("session {tag} is idle; nothing to stop"),
         Stopped::RunsAlone(id) if args.now => end_run(repo, &tag, id, clock)?,
         Stopped::RunsAlone(id) => format!(
-            "no loop is at work on session {tag}, and the run of {} goes on by itself\n`ar stop {tag} --now` ends it, \
-             `ar resume {tag}` waits for it and goes on",
+            "no loop is active in session {tag}, but the run of {} is still going\n`ar stop {tag} --now` terminates \
+                it; `ar resume {tag}` waits for it and continues",
             experiment_name(id)
         ),
         Stopped::RunsUnknown(id) if args.now => {
             runtime()?.block_on(end_run_only(&repo.main_worktree(), &tag, id))?;
-            format!("the run of {} is ended; `ar doctor {tag}` says what there is of it", experiment_name(id))
+            format!("terminated the run of {}; run `ar doctor {tag}` to see what is left of it", experiment_name(id))
         }
         Stopped::RunsUnknown(id) => format!(
-            "no loop is at work on session {tag}, and a run of {} goes on that its journal does not know\n\
+            "no loop is active in session {tag}, but a run of {} is still going that its journal does not know\n\
              `ar stop {tag} --now` ends it, `ar doctor {tag}` says what is to be done",
             experiment_name(id)
         ),
@@ -68,13 +68,13 @@ fn end_run(repo: Repo, tag: &Tag, id: u32, clock: Clock) -> Result<String, CliEr
     printer.finish();
     let name = experiment_name(id);
     Ok(match tried? {
-        Some(Tried::RolledBack) => format!("the run of {name} is ended, and its change is rolled back"),
-        Some(Tried::Recorded(_)) => format!("the run of {name} was over by then; it is recorded"),
+        Some(Tried::RolledBack) => format!("terminated the run of {name} and rolled its change back"),
+        Some(Tried::Recorded(_)) => format!("the run of {name} had already finished; it is recorded"),
         // No run is brought back here.
-        Some(Tried::StillRunning(_) | Tried::Reworking(_)) => format!("the run of {name} goes on"),
+        Some(Tried::StillRunning(_) | Tried::Reworking(_)) => format!("the run of {name} is still going"),
         None => format!(
-            "the run of {name} is ended; the disk has no room for what is left to do, and `ar resume {tag}` goes on from \
-             there when there is some"
+            "terminated the run of {name}; the disk is too full for the rest: free space, then run `ar resume {tag}` \
+                to continue"
         ),
     })
 }

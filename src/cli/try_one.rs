@@ -65,7 +65,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
 fn read_proposal(path: &Path) -> Result<Proposal, CliError> {
     let trouble = |error: &dyn std::error::Error| {
         let hint = "it must hold a JSON object, as in {\"description\": \"warm up\", \"direction\": \"schedule\"}";
-        CliError::usage(format!("cannot take the proposal from {}: {error}", path.display()), hint)
+        CliError::usage(format!("cannot read the proposal {}: {error}", path.display()), hint)
     };
     let mut text = Vec::new();
     let read = match path.to_str() {
@@ -113,7 +113,7 @@ fn answer(history: &History, tried: Tried, directive: Directive, limit: Option<u
         }
         Tried::StillRunning(id) => match format {
             AnswerFormat::Table => {
-                output::line(&format!("experiment {id} is still running; wait on with `ar try --continue`"));
+                output::line(&format!("experiment {id} is still running; keep waiting with `ar try --continue`"));
             }
             AnswerFormat::Json => {
                 output::json_line(&json!({"version": FORMAT_VERSION, "id": id, "status": "running"}));
@@ -131,9 +131,9 @@ fn answer(history: &History, tried: Tried, directive: Directive, limit: Option<u
         Tried::RolledBack => {
             // Without a baseline the opening of the session was taken back.
             output::note(if history.baseline().is_none() {
-                "interrupted; nothing was recorded, and the change is in the working tree as before"
+                "interrupted; nothing was recorded and the change is still in the working tree"
             } else {
-                "interrupted; the change was rolled back and is kept under a saved ref"
+                "interrupted; the change was rolled back and saved under a ref"
             });
         }
     }
@@ -180,12 +180,12 @@ fn print_outcome(history: &History, record: &Record, directive: Directive, limit
     if limit.is_some_and(|limit| made >= limit) {
         let all = count_of(made, "experiment");
         output::line(&format!(
-            "      {next}; the session has its {all}: stop here, `ar show {}` has this one",
+            "      {next}; the session reached its limit of {all}: stop here, `ar show {}` shows this one",
             record.id
         ));
         return;
     }
-    output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` has this one", record.id));
+    output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` shows this one", record.id));
     for words in failure_text(record).into_iter().chain(directive_text(directive, history)) {
         output::line(&format!("      next: {words}"));
     }

@@ -56,7 +56,7 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
             signals.push(signal(kind).map_err(no_runtime)?);
         }
-        let [mut int, mut term, mut hangup] = signals.try_into().map_err(|_| refused("signals cannot be heard"))?;
+        let [mut int, mut term, mut hangup] = signals.try_into().map_err(|_| refused("cannot listen for signals"))?;
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         // A write to a terminal can take for ever.

@@ -14,7 +14,7 @@ pub enum AlertKind {
     CrashStreak,
     /// The agent is told to abandon its strategy.
     Pivot,
-    /// The session is flagged for a person.
+    /// The session is flagged for review.
     Flagged,
     /// The agent cannot work for a while.
     Outage,

@@ -149,7 +149,7 @@ pub struct Contract {
     /// Whether the agent may look for ideas outside the repository when it is stuck.
     #[serde(default)]
     pub research: bool,
-    /// Whether the loop stops when the session is flagged for a person.
+    /// Whether the loop stops when the session is flagged for review.
     #[serde(default)]
     pub stop_when_flagged: bool,
     /// The command that is told what happens, for `sh -c`; it gets each event as JSON on standard input.

@@ -47,7 +47,7 @@ pub enum Directive {
         /// Whether it may look for ideas outside the repository.
         research: bool,
     },
-    /// To begin anew from a direction that nobody tried: the session is flagged for a person.
+    /// To begin anew from a direction that nobody tried: the session is flagged for review.
     FreshStart {
         /// Where the new idea comes from.
         perturbation: Perturbation,
@@ -121,7 +121,7 @@ pub struct Rung {
     pub pivots: u32,
     /// Pivots and flags in all; says whose turn it is among the perturbations.
     pub turns: u32,
-    /// How often the session was flagged for a person.
+    /// How often the session was flagged for review.
     pub flags: u32,
     /// What the next call of the agent is told.
     #[serde(default)]

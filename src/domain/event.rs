@@ -73,7 +73,7 @@ pub enum StopReason {
         /// How many.
         calls: u32,
     },
-    /// The session is flagged for a person, and its terms say to stop then.
+    /// The session is flagged for review, and its terms say to stop then.
     Flagged {
         /// The experiment after which it was.
         after: u32,
@@ -117,7 +117,7 @@ impl StopReason {
     /// The same as its `Display`, on one line and without what is listed below it.
     pub fn in_short(&self) -> String {
         match self {
-            StopReason::Flagged { after, .. } => format!("flagged for a person after {}", experiment_name(*after)),
+            StopReason::Flagged { after, .. } => format!("flagged for review after {}", experiment_name(*after)),
             reason => reason.to_string().lines().next().unwrap_or_default().to_owned(),
         }
     }
@@ -128,7 +128,7 @@ impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StopReason::MaxExperiments { limit } => {
-                write!(f, "the session has its {}", count_of(*limit, "experiment"))
+                write!(f, "the session reached its limit of {}", count_of(*limit, "experiment"))
             }
             StopReason::MaxCost { limit, spent } => {
                 write!(f, "the agent's calls cost {} of {}", money_text(*spent), money_text(*limit))
@@ -137,7 +137,7 @@ impl fmt::Display for StopReason {
                 write!(f, "the agent's calls used {} of {} tokens", tokens_text(*spent), tokens_text(*limit))
             }
             StopReason::Budget { seconds } => {
-                write!(f, "{} are over", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
+                write!(f, "time limit of {} reached", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
             }
             StopReason::Until { time } => write!(f, "it is {}", time_of_day_text(*time)),
             StopReason::NoTime { left, needed, end } => {
@@ -147,17 +147,17 @@ impl fmt::Display for StopReason {
                     StopReason::Budget { seconds } => format!("of {}", text(*seconds)),
                     end => end.to_string(),
                 };
-                write!(f, "{} left {end}, and {} needed", text(*left), text(*needed))
+                write!(f, "only {} left {end}, but {} needed", text(*left), text(*needed))
             }
             StopReason::Crashes { count } => write!(f, "{} in a row", count_of(*count, "crash")),
             StopReason::Goal { goal } => write!(f, "the goal of {goal} is reached"),
-            StopReason::NoAgent => f.write_str("the baseline is measured, and there is no agent to call"),
+            StopReason::NoAgent => f.write_str("the baseline is measured; no agent is set"),
             StopReason::NoChange { calls } => {
                 write!(f, "the agent changed nothing in {} in a row", count_of(*calls, "call"))
             }
             StopReason::Flagged { after, tried, told } => {
                 let what = if tried.is_empty() { "" } else { "; tried, the newest first:" };
-                write!(f, "flagged for a person after {}{what}", experiment_name(*after))?;
+                write!(f, "flagged for review after {}{what}", experiment_name(*after))?;
                 for tried in tried.iter().take(TRIED) {
                     let best = tried.best.as_ref().map_or("no number".into(), |best| format!("best {best}"));
                     let count = count_of(tried.experiments, "experiment");
@@ -178,23 +178,19 @@ impl fmt::Display for StopReason {
             StopReason::Outage { reason, said, until, seconds } => {
                 match until {
                     Some(until) => {
-                        write!(
-                            f,
-                            "{reason}, until {}, which is longer than --outage-limit allows",
-                            moment_text(*until)
-                        )?;
+                        write!(f, "{reason} until {}, longer than --outage-limit allows", moment_text(*until))?;
                     }
                     None => write!(f, "{reason}, for {}", clock_time(*seconds))?,
                 }
                 if !said.is_empty() {
-                    write!(f, "; it said: {said}")?;
+                    write!(f, "; last output: {said}")?;
                 }
-                write!(f, "\n      {}; then `ar resume` goes on", reason.remedy())
+                write!(f, "\n      {}; then run `ar resume` to continue", reason.remedy())
             }
-            StopReason::Agent { detail } => write!(f, "the agent does not start ({detail})"),
+            StopReason::Agent { detail } => write!(f, "the agent cannot be started ({detail})"),
             StopReason::Interrupted => f.write_str("interrupted"),
             StopReason::Error { detail } => f.write_str(detail),
-            StopReason::Detached => f.write_str("the terminal is gone; `ar resume` goes on"),
+            StopReason::Detached => f.write_str("terminal closed; run `ar resume` to continue"),
         }
     }
 }

@@ -30,16 +30,17 @@ impl OutageKind {
     pub fn remedy(self) -> &'static str {
         match self {
             OutageKind::NotStarted => {
-                "install what its command line needs, or name another agent with --agent; agent.log in the newest folder of the \
+                "install what its command line needs, or name another agent with --agent; agent.log in the newest \
+                    folder of the \
                  session's runs has all its output"
             }
             OutageKind::RateLimit => "wait for the limit to be lifted, or name another agent with --agent",
             OutageKind::Credit => "buy credit, or name another agent with --agent",
-            OutageKind::Login => "log it in",
+            OutageKind::Login => "log in to the agent",
             OutageKind::Overloaded => "wait, or name another agent with --agent",
-            OutageKind::Offline => "see to the network",
+            OutageKind::Offline => "check the network",
             OutageKind::Failed => {
-                "see to its command line; agent.log in the newest folder of the session's runs has all it said"
+                "check its command line; its output is in agent.log in the newest folder of the session's runs"
             }
         }
     }
@@ -49,7 +50,7 @@ impl fmt::Display for OutageKind {
     /// A clause about the agent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            OutageKind::NotStarted => "the agent does not start",
+            OutageKind::NotStarted => "the agent cannot be started",
             OutageKind::RateLimit => "the agent's rate limit",
             OutageKind::Credit => "the agent is out of credit",
             OutageKind::Login => "the agent is not logged in",

@@ -15,7 +15,7 @@ pub enum ExecError {
         folder: PathBuf,
     },
     /// The folder that the command is to run in does not exist.
-    #[error("the working folder `{0}` is not there")]
+    #[error("the working folder `{0}` does not exist")]
     WorkingFolder(PathBuf),
     /// A file of the job cannot be written or read.
     #[error("cannot use `{path}`")]
@@ -29,7 +29,7 @@ pub enum ExecError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The shim cannot be started.
-    #[error("cannot start `{shim}` to watch over the command")]
+    #[error("cannot start `{shim}`, which supervises the command")]
     Shim {
         /// The executable.
         shim: PathBuf,
@@ -45,23 +45,23 @@ pub enum ExecError {
         detail: String,
     },
     /// The shim died and left no word of how the command ended.
-    #[error("the process that watched over `{command}` {detail}; how the command ended is unknown")]
+    #[error("the supervisor of `{command}` {detail}; the command's exit status is unknown")]
     Lost {
         /// The command line.
         command: String,
-        /// How the shim died, and its last words if it had any.
+        /// How the shim died, and its last output if it had any.
         detail: String,
         /// How many processes of the command were still there and were killed.
         killed: usize,
     },
     /// The disk has no room to write down how the command ended.
-    #[error("the disk is full: how `{command}` ended could not be written down")]
+    #[error("cannot record how `{command}` ended: the disk is full")]
     DiskFull {
         /// The command line.
         command: String,
     },
     /// The job goes on where this process cannot signal it.
-    #[error("`{command}` goes on on another machine{}", if host.is_empty() { String::new() } else { format!(": {host}") })]
+    #[error("`{command}` is still running on another machine{}", if host.is_empty() { String::new() } else { format!(": {host}") })]
     OtherMachine {
         /// The command line.
         command: String,
@@ -69,7 +69,7 @@ pub enum ExecError {
         host: String,
     },
     /// The system refuses to wait for the shim or to signal it.
-    #[error("cannot reach the process that watches over the command")]
+    #[error("cannot reach the supervisor of the command")]
     Watch(#[source] io::Error),
 }
 
@@ -78,20 +78,20 @@ impl ExecError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ExecError::Busy { .. } => {
-                Some("wait for it to end; `ar resume` waits for the run of a session and goes on".to_owned())
+                Some("wait until it ends; `ar resume` waits for a session's run and then continues".to_owned())
             }
             ExecError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(SEE_DOCTOR.to_owned()),
             ExecError::File { path, .. } => Some(format!(
-                "check that there is room on the disk and that you may write there: `df -h {0}; ls -ld {0}`",
+                "check disk space and permissions: `df -h {0}; ls -ld {0}`",
                 path.parent().unwrap_or(path).display()
             )),
             ExecError::Lost { .. } => {
-                Some("if the machine ran out of memory, `dmesg | tail` says so; `ar resume` goes on".to_owned())
+                Some("check `dmesg | tail` for a lack of memory, then run `ar resume` to continue".to_owned())
             }
             ExecError::DiskFull { .. } => {
-                Some("make room on the disk (`df -h .` shows it); nothing was lost".to_owned())
+                Some("free disk space (`df -h .` shows the usage); nothing was lost".to_owned())
             }
-            ExecError::OtherMachine { .. } => Some("stop it there, or wait for its end with `ar resume`".to_owned()),
+            ExecError::OtherMachine { .. } => Some("stop it there, or wait for it with `ar resume`".to_owned()),
             ExecError::State(error) => error.hint(),
             _ => None,
         }

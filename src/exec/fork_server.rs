@@ -63,7 +63,7 @@ impl ForkServer {
     }
 
     /// Has a shim forked that looks after the job of `job_file`, with these descriptors: its end of the line to `ar`, the
-    /// locked lock file, and the file for its last words.
+    /// locked lock file, and the file for its last output.
     ///
     /// # Errors
     ///

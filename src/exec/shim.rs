@@ -36,7 +36,7 @@ pub(super) struct Handed {
 }
 
 /// What the program does as a shim, until the job in `job_file` is over: in a session of its own, without descriptors
-/// but what it is handed and standard error, which takes its last words.
+/// but what it is handed and standard error, which takes its last output.
 pub(super) fn shim_main(job_file: &Path, handed: Handed) -> ExitCode {
     let Handed { line, lock } = handed;
     let result = line.try_clone().map_err(ExecError::Watch).and_then(|owner| serve(job_file, lock, owner));
@@ -188,7 +188,7 @@ fn launch(job: &Job, files: &Files, log: File) -> Result<(Handle, Option<JoinHan
     let stdin = job.stdin.as_deref().unwrap_or(null);
     let stdin = open(stdin, File::open(stdin))?;
     if !job.cwd.is_dir() {
-        return Err(format!("the working folder `{}` is not there", job.cwd.display()));
+        return Err(format!("the working folder `{}` does not exist", job.cwd.display()));
     }
     let (output, drain) = match job.log_limit {
         Some(limit) => drained(log, limit).map(|(pipe, drain)| (OwnedFd::from(pipe), Some(drain))),

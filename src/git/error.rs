@@ -17,7 +17,7 @@ pub enum GitError {
     #[error("no git repository at or above {}", .0.display())]
     NoRepository(PathBuf),
     /// There is one that cannot be opened.
-    #[error("the git repository at {} cannot be opened", dir.display())]
+    #[error("cannot open the git repository at {}", dir.display())]
     Open {
         /// Where it was looked for.
         dir: PathBuf,
@@ -25,7 +25,7 @@ pub enum GitError {
         source: Cause,
     },
     /// It has no working tree.
-    #[error("{} is a bare repository: it has no working tree to experiment in", .0.display())]
+    #[error("{} is a bare repository and has no working tree", .0.display())]
     Bare(PathBuf),
     /// It belongs to another user, and `safe.directory` does not name it.
     #[error("the repository at {} belongs to another user", .0.display())]
@@ -34,16 +34,16 @@ pub enum GitError {
     #[error("the repository's path is not UTF-8: {}", .0.display())]
     PathEncoding(PathBuf),
     /// Its refs are stored in a way that is not supported.
-    #[error("the repository stores its refs as `{0}`, which is not supported")]
+    #[error("unsupported ref storage `{0}`")]
     RefStorage(String),
     /// It uses a format extension that is not supported.
-    #[error("the repository uses the extension `{0}`, which is not supported")]
+    #[error("unsupported repository extension `{0}`")]
     Extension(String),
     /// Its index is sparse: it holds folders in place of files.
-    #[error("the repository has a sparse index, which is not supported")]
+    #[error("sparse indexes are not supported")]
     SparseIndex,
     /// A file with attributes asks for a checkout in another encoding.
-    #[error("{} asks for `{value}`: such files would be checked out damaged", file.display())]
+    #[error("{} sets `{value}`, which is not supported: the files would be checked out damaged", file.display())]
     WorkingTreeEncoding {
         /// The file with the attribute.
         file: PathBuf,
@@ -51,7 +51,7 @@ pub enum GitError {
         value: String,
     },
     /// The branch has no commit yet.
-    #[error("{0} has no commit yet: the baseline needs one")]
+    #[error("{0} has no commit yet, and the baseline needs one")]
     Unborn(String),
     /// A merge, rebase or the like is half done.
     #[error("a {0} is in progress")]
@@ -65,13 +65,13 @@ pub enum GitError {
         age: Option<Duration>,
     },
     /// A repository of its own stands where a tracked file has to go.
-    #[error("a git repository stands in the way at {}", .0.display())]
+    #[error("a git repository blocks {}", .0.display())]
     RepositoryInTheWay(PathBuf),
     /// Something is where a new working tree should be made.
-    #[error("there is something at {} already", .0.display())]
+    #[error("{} already exists", .0.display())]
     Occupied(PathBuf),
     /// A new working tree would be a part of another one.
-    #[error("{} is in the working tree {}", dir.display(), root.display())]
+    #[error("{} is inside the working tree {}", dir.display(), root.display())]
     WithinWorktree {
         /// Where it should be made.
         dir: PathBuf,
@@ -79,7 +79,7 @@ pub enum GitError {
         root: PathBuf,
     },
     /// A text that git does not take for the name of a branch.
-    #[error("`{0}` is no name for a branch")]
+    #[error("`{0}` is not a valid branch name")]
     BranchName(String),
     /// A ref is not where it was left.
     #[error("{name} was moved: expected {}, found {}", show(expected.as_ref()), show(found.as_ref()))]
@@ -92,10 +92,10 @@ pub enum GitError {
         found: Option<CommitId>,
     },
     /// A ref that should be created is already there.
-    #[error("{0} exists already")]
+    #[error("{0} already exists")]
     RefExists(String),
     /// A name of a revision or ref that leads nowhere.
-    #[error("`{spec}` names no commit here")]
+    #[error("no commit named `{spec}`")]
     NotFound {
         /// The name.
         spec: String,
@@ -120,7 +120,7 @@ pub enum GitError {
         cut: Cut,
     },
     /// Something stands in the place of a file that would be waited for, or cannot be read.
-    #[error("{} is no regular file", .0.display())]
+    #[error("{} is not a regular file", .0.display())]
     NoFile(PathBuf),
     /// The file system refused something.
     #[error("{what} {}", path.display())]
@@ -160,14 +160,15 @@ impl GitError {
     /// What to do about it, as the next thing to type where there is one.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            GitError::NoRepository(_) => "cd into the repository, and call it there".to_owned(),
-            GitError::Bare(_) => "git worktree add ../experiments, and start there".to_owned(),
+            GitError::NoRepository(_) => "cd into a git repository and retry".to_owned(),
+            GitError::Bare(_) => "run `git worktree add ../experiments` and start there".to_owned(),
             GitError::ForeignOwner(dir) => {
                 format!("if you trust it: git config --global --add safe.directory {}", shell_word(dir))
             }
             GitError::PathEncoding(_) => "move the repository to a folder whose path is UTF-8".to_owned(),
             GitError::Extension(name) if name.to_lowercase().starts_with("objectformat") => {
-                "ar works with SHA-1; convert a copy: git init --object-format=sha1 ../copy && git fast-export --all | git -C \
+                "ar works with SHA-1; convert a copy: git init --object-format=sha1 ../copy && git fast-export --all \
+                    | git -C \
                  ../copy fast-import"
                     .to_owned()
             }
@@ -184,13 +185,13 @@ impl GitError {
             GitError::IndexLocked { lock, .. } => {
                 format!("wait for the other git process; if there is none: rm {}", shell_word(lock))
             }
-            GitError::Occupied(_) => "name a folder that is not there yet".to_owned(),
-            GitError::WithinWorktree { .. } => "name a folder outside of it, as in ../copy".to_owned(),
-            GitError::BranchName(_) => "name it like nov20-final".to_owned(),
+            GitError::Occupied(_) => "name a folder that does not exist yet".to_owned(),
+            GitError::WithinWorktree { .. } => "name a folder outside it, such as ../copy".to_owned(),
+            GitError::BranchName(_) => "use a name such as nov20-final".to_owned(),
             GitError::RepositoryInTheWay(path) => format!("move {} elsewhere", path.display()),
             GitError::NoFile(path) => {
                 let path = shell_word(path);
-                format!("`mv {path} {path}.replaced` puts it aside")
+                format!("move it aside: mv {path} {path}.replaced")
             }
             GitError::Signing(_) | GitError::Cut { program: Program::Signing, cut: Cut::Late, .. } => {
                 "fix the signing key, or pass --no-sign to leave the session's commits unsigned".to_owned()
@@ -198,7 +199,7 @@ impl GitError {
             GitError::Cut { program: Program::Filter, cut: Cut::Late, .. } => {
                 "see `git config --get-regexp '^filter'`, and fix the filter that hangs".to_owned()
             }
-            error if is_disk_full(error) => "make room on the disk and try again; nothing was lost".to_owned(),
+            error if is_disk_full(error) => "free disk space and try again; nothing was lost".to_owned(),
             _ => return None,
         })
     }

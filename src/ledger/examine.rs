@@ -22,7 +22,7 @@ pub fn examine(ledger: &Ledger) -> Vec<Finding> {
         None => warn(assumed),
     }));
     if !ledger.rows.is_empty() && !ledger.has_verdict {
-        findings.push(warn("no column says what became of the experiments, so the best is the best of all rows"));
+        findings.push(warn("no column holds outcomes, so the best is taken from all rows"));
     }
     let valued = ledger.rows.iter().filter(|row| row.value.is_some()).count();
     if valued == 0 && !ledger.rows.is_empty() {
@@ -68,7 +68,7 @@ fn repeated(rows: &[Row]) -> Option<Finding> {
         let value = row.value.as_ref().map(|number| number.raw.as_str());
         let key = (row.commit.as_deref(), value, row.status, row.description.as_str());
         if let Some(first) = seen.get(&key) {
-            lines.push(format!("line {} says what line {first} says", row.line));
+            lines.push(format!("line {} repeats line {first}", row.line));
         } else {
             seen.insert(key, row.line);
         }

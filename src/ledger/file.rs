@@ -15,13 +15,13 @@ use crate::state::{APPEND_WAIT, StateError, open_locked, open_regular, read_at_m
 pub(super) const LARGEST: u64 = 64 << 20;
 
 /// What mends a file that was cut short.
-const CUT_SHORT: &str = "`ar doctor --repair` mends one that was cut short";
+const CUT_SHORT: &str = "`ar doctor --repair` repairs a truncated one";
 
 /// Why a ledger cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// It is a folder, a device or the like.
-    #[error("`{0}` is no regular file")]
+    #[error("`{0}` is not a regular file")]
     NotAFile(PathBuf),
     /// Its permissions forbid writing.
     #[error("`{0}` is read-only")]
@@ -41,7 +41,7 @@ pub enum LedgerError {
     #[error("`{0}` is not UTF-8 text")]
     Encoding(PathBuf),
     /// It belongs to another metric.
-    #[error("`{path}` is a ledger of `{found}`, not of `{metric}`")]
+    #[error("`{path}` is a ledger for `{found}`, not for `{metric}`")]
     OtherMetric {
         /// The file.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum LedgerError {
         metric: String,
     },
     /// Its first line is no header that rows can be written under.
-    #[error("`{path}` is no ledger that can be continued: {problem}")]
+    #[error("cannot continue the ledger `{path}`: {problem}")]
     Header {
         /// The file.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum LedgerError {
         problem: String,
     },
     /// Another process holds its lock.
-    #[error("`{0}` has been locked by another process for {wait} s", wait = APPEND_WAIT.as_secs())]
+    #[error("another process has held the lock on `{0}` for {wait} s", wait = APPEND_WAIT.as_secs())]
     Locked(PathBuf),
 }
 
@@ -69,24 +69,28 @@ impl LedgerError {
         let aside = |path: &Path| {
             let mut old = path.as_os_str().to_owned();
             old.push(".old");
-            format!("`mv {} {}` puts it aside, and a new one is started", shell_word(path), shell_word(old.as_ref()))
+            format!(
+                "move it aside with `mv {} {}`; ar then starts a new one",
+                shell_word(path),
+                shell_word(old.as_ref())
+            )
         };
         Some(match self {
             LedgerError::NotAFile(path) => aside(path),
             LedgerError::Encoding(path) => format!("{}; {CUT_SHORT}", aside(path)),
-            LedgerError::ReadOnly(path) => format!("`chmod u+w {}` makes it writable", shell_word(path)),
+            LedgerError::ReadOnly(path) => format!("make it writable: chmod u+w {}", shell_word(path)),
             LedgerError::OtherMetric { path, found, .. } => {
                 format!("`--metric {found}` continues it; or {}", aside(path))
             }
             LedgerError::Header { path, .. } => {
-                format!("`ar report --ledger {}` shows what is in it; {}; {CUT_SHORT}", shell_word(path), aside(path))
+                format!("see its content with `ar report --ledger {}`; {}; {CUT_SHORT}", shell_word(path), aside(path))
             }
-            LedgerError::Locked(path) => format!("`fuser {}` names the process", path.display()),
+            LedgerError::Locked(path) => format!("run `fuser {}` to find the process", path.display()),
             LedgerError::Io { path, source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                format!("`ls -l {}` shows whose it is", path.display())
+                format!("run `ls -l {}` to see the owner", path.display())
             }
             LedgerError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "`df -h .` shows what is left on the disk".to_owned()
+                "run `df -h .` to see the free disk space".to_owned()
             }
             LedgerError::Io { .. } => return None,
         })

@@ -48,7 +48,8 @@ pub(super) fn read(text: &Arc<String>, said: &Said<'_>) -> Ledger {
     }
     if segments.len() > 1 && said.segment.is_none() {
         assumed.push(format!(
-            "this is segment {}, the newest with rows of {}, and {} of the others left out; `--segment N` reads another",
+            "this is segment {}, the newest with rows of {}, and {} of the others left out; `--segment N` reads \
+                another",
             segment.number,
             segments.len(),
             count_of(elsewhere, "row")
@@ -124,7 +125,7 @@ impl<'a> Reader<'a> {
                 }
                 let row = match object {
                     Ok(object) => self.row(number, &object),
-                    Err(_) => Row::malformed(number, text, "no JSON object".to_owned()),
+                    Err(_) => Row::malformed(number, text, "not a JSON object".to_owned()),
                 };
                 self.rows.push(row);
             }

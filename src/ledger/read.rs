@@ -262,7 +262,7 @@ impl RowReader<'_> {
 pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<String>) {
     let shown = || cut(cell.trim(), SHOWN);
     let Some(Quantity { value, digits, unit: own }) = quantity(cell) else {
-        return (None, (!is_nothing(cell)).then(|| format!("`{}` is no number", shown())));
+        return (None, (!is_nothing(cell)).then(|| format!("`{}` is not a number", shown())));
     };
     if unit.is_empty() {
         own.clone_into(unit);

@@ -36,7 +36,7 @@ impl Shape {
         let mut lines = Lines::new(text, form);
         let mut line = Line::default();
         if !lines.read(&mut line) {
-            assumed.push("there is neither a header nor a row in it".to_owned());
+            assumed.push("it has neither a header nor a row".to_owned());
         }
         let first: Vec<String> = line.cells.iter().map(|cell| cell.trim().to_owned()).collect();
         let width = first.len();
@@ -157,7 +157,7 @@ impl Shape {
             .filter(|&last| !numbers.contains(&last) && columns.status != Some(last) && columns.commit != Some(last));
         let value = match columns.metric {
             Some(column) => format!("column {} is the metric", column + 1),
-            None => "which column is the metric cannot be told".to_owned(),
+            None => "the metric column is unknown".to_owned(),
         };
         let otherwise = "`--metric 2` takes the second, a first line of names says all of them";
         assumed.push(format!("there is no header, and {value}; {otherwise}"));

@@ -21,7 +21,7 @@ const USUAL: [&str; 4] = ["results.tsv", ".auto/log.jsonl", "autoresearch.jsonl"
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// It is a folder.
-    #[error("{path} is a folder, no ledger", path = .path.display())]
+    #[error("{path} is a folder, not a ledger", path = .path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -29,10 +29,10 @@ pub enum SourceError {
         inside: Option<PathBuf>,
     },
     /// It is a pipe or a device.
-    #[error("{path} is no regular file", path = .0.display())]
+    #[error("{path} is not a regular file", path = .0.display())]
     NotAFile(PathBuf),
     /// It is no text.
-    #[error("{path} is {what}, no text", path = .path.display())]
+    #[error("{path} is {what}, not text", path = .path.display())]
     Binary {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum SourceError {
         what: &'static str,
     },
     /// It is larger than a ledger may be.
-    #[error("{path} has more than {limit}", path = .0.display(), limit = bytes_text(LARGEST))]
+    #[error("{path} is larger than {limit}", path = .0.display(), limit = bytes_text(LARGEST))]
     TooLarge(PathBuf),
     /// It has no such segment.
     #[error("{path} has no segment {wanted}: {there}", path = .path.display(), there = segments_text(.there))]
@@ -69,29 +69,35 @@ impl SourceError {
         match self {
             SourceError::Folder { inside: Some(file), .. } => format!("`--ledger {}`", shell_word(file)),
             SourceError::Folder { path, inside: None } => {
-                format!("name a file: `ls {}` shows what is in it", shell_word(path))
+                format!("name a file in it; `ls {}` lists them", shell_word(path))
             }
             SourceError::NotAFile(path) => {
-                format!("`cat {} > ledger.tsv` makes a file of it; then `--ledger ledger.tsv`", shell_word(path))
+                format!(
+                    "copy it to a file with `cat {} > ledger.tsv`, then pass `--ledger ledger.tsv`",
+                    shell_word(path)
+                )
             }
             SourceError::Binary { path, what: GZIP } => {
-                format!("`zcat {} > ledger.tsv` unpacks it; then `--ledger ledger.tsv`", shell_word(path))
+                format!("unpack it with `zcat {} > ledger.tsv`, then pass `--ledger ledger.tsv`", shell_word(path))
             }
             SourceError::Binary { path, .. } => {
                 format!(
-                    "a ledger is tab- or comma-separated text, a Markdown table or JSON lines; `file {}` says what this is",
+                    "use tab- or comma-separated text, a Markdown table or JSON lines; `file {}` identifies this file",
                     shell_word(path)
                 )
             }
             SourceError::TooLarge(path) => {
-                format!("`(head -n 1 {0}; tail -n 1000000 {0}) > newest.tsv` takes its newest rows", shell_word(path))
+                format!(
+                    "extract the newest rows with `(head -n 1 {0}; tail -n 1000000 {0}) > newest.tsv`",
+                    shell_word(path)
+                )
             }
             SourceError::NoSegment { there, .. } if there.is_empty() => {
                 "omit `--segment`: only JSON lines with config lines have segments".to_owned()
             }
             SourceError::NoSegment { .. } => "omit `--segment` for the newest".to_owned(),
             SourceError::Io { source, path } if source.kind() == io::ErrorKind::PermissionDenied => {
-                format!("`ls -l {}` shows whose it is", shell_word(path))
+                format!("run `ls -l {}` to see the owner", shell_word(path))
             }
             SourceError::Io { .. } => format!("the usual names are {}", USUAL.join(", ")),
         }

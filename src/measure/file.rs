@@ -12,7 +12,7 @@ pub enum MetricFileError {
     #[error("the metric file is not JSON")]
     Syntax(#[source] serde_json::Error),
     /// The pointer leads nowhere.
-    #[error("the metric file has nothing at `{pointer}`: no `{missing}` there")]
+    #[error("the metric file has nothing at `{pointer}`: `{missing}` is missing")]
     Missing {
         /// The pointer.
         pointer: String,
@@ -20,10 +20,10 @@ pub enum MetricFileError {
         missing: String,
     },
     /// The pointer is none.
-    #[error("`{0}` is no JSON pointer: it must be empty or start with `/`")]
+    #[error("`{0}` is not a JSON pointer: it must be empty or start with `/`")]
     Pointer(String),
     /// It leads to something else.
-    #[error("what stands at `{pointer}` in the metric file is no number: {found}")]
+    #[error("the value at `{pointer}` in the metric file is not a number: {found}")]
     NotANumber {
         /// The pointer.
         pointer: String,

@@ -42,10 +42,10 @@ impl From<Value> for Found {
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
     /// The name is empty or spans lines.
-    #[error("`{0}` is no name that a line of a log can hold")]
+    #[error("`{0}` cannot be the name of a metric in a log")]
     Name(String),
     /// The pattern is no regular expression.
-    #[error("the metric's pattern cannot be read")]
+    #[error("cannot parse the metric's pattern")]
     Syntax(#[source] regex::Error),
     /// The pattern does not say where the number stands.
     #[error("the metric's pattern `{pattern}` has {groups} groups, not one")]
@@ -63,7 +63,8 @@ impl PatternError {
         Some(match self {
             PatternError::Name(_) => "give the metric's name as the log prints it: `--metric val_bpb`".to_owned(),
             PatternError::Syntax(_) => {
-                r"put the pattern into single quotes and escape `(`, `[`, `+` with a backslash: `--metric-regex 'loss \(mean\): ([0-9.]+)'`"
+                r"put the pattern in single quotes and escape `(`, `[`, `+` with a backslash: `--metric-regex 'loss \
+                    \(mean\): ([0-9.]+)'`"
                     .to_owned()
             }
             PatternError::Groups { .. } => {

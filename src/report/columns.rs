@@ -80,7 +80,7 @@ pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failur
 
 /// Why a text names no column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no column `{name}`")]
+#[error("unknown column `{name}`")]
 pub struct ColumnError {
     name: String,
     known: Vec<String>,

@@ -8,7 +8,7 @@ use crate::rules::{Elsewhere, Waits};
 pub struct Course {
     /// The name of the repository's folder.
     pub repository: Option<String>,
-    /// The experiments after which it was flagged for a person.
+    /// The experiments after which it was flagged for review.
     pub flagged: Vec<u32>,
     /// Why its last loop ended.
     pub ended: Option<String>,

@@ -51,10 +51,10 @@ fn verdict(findings: &[Finding]) -> String {
         .map(|(count, what)| count_of(count, what))
         .collect();
     match (damaged, parts.is_empty()) {
-        (0, true) => "all is in order".to_owned(),
+        (0, true) => "no problems found".to_owned(),
         (0, false) => parts.join(", "),
-        (_, true) => format!("{damaged} that a person has to decide"),
-        (_, false) => format!("{damaged} that a person has to decide, {}", parts.join(", ")),
+        (_, true) => format!("{damaged} that you have to decide"),
+        (_, false) => format!("{damaged} that you have to decide, {}", parts.join(", ")),
     }
 }
 

@@ -94,7 +94,7 @@ pub struct Report {
     pub(super) baseline: Option<usize>,
     pub(super) summary: Summary,
     pub(super) times: Option<Times>,
-    /// The experiments after which the session was flagged for a person.
+    /// The experiments after which the session was flagged for review.
     pub(super) flagged: Vec<u32>,
     /// Why the last loop ended.
     pub(super) ended: Option<String>,

@@ -17,8 +17,8 @@ impl Report {
                 let way = if gain > 0.0 { "better" } else { "worse" };
                 format!("{metric} {start} → {best}, {way} by {}, in {count}", format_gain(&best, &start))
             }
-            (Some(best), _, Some(_)) if experiments == 0 => format!("{metric} {best}, the baseline alone"),
-            (Some(best), _, Some(_)) => format!("{metric} {best}, nothing better in {count}"),
+            (Some(best), _, Some(_)) if experiments == 0 => format!("{metric} {best}, the baseline only"),
+            (Some(best), _, Some(_)) => format!("{metric} {best}, no improvement in {count}"),
             (Some(best), _, None) => format!("{metric} {best}, the best of {count}"),
             (None, ..) if self.points.is_empty() => "no experiments".to_owned(),
             (None, Some(start), _) => format!("{metric} {start}, nothing kept in {count}"),

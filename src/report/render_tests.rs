@@ -121,7 +121,7 @@ loss (lower is better)
     0             2            4             6             8           10
 ● 7 kept   · 2 not kept   × 3 crashed
 
-kept, and what each step gained
+kept experiments and their gains
  #  commit      loss     gain  relative    share  what
  0  b0b0b0b0  0.9979                              baseline
  1  01010101  0.9860  +0.0119     1.2 %    2.4 %  halve the batch
@@ -138,7 +138,7 @@ near misses, within the spread of 0.00084
   8: loss 0.9790 is better than 0.9809, but memory_gb 81 > 80
 
 what failed
-class  times  newest  earlier  what it said
+class  times  newest  earlier  message
 oom        2       5  4        torch.OutOfMemoryError: CUDA out of memory. Trie…
 nan        1       6           the run failed (exit 1 after 12.0 s)
 
@@ -160,8 +160,8 @@ warnings
     here
   20 % of the time was waiting for the agent (45 min)
     `ar resume nov20 --agent-timeout 10m` caps a call; a faster model helps more
-  flagged for a person after experiment 8: keeps had failed to come
-    `ar idea add TEXT` gives the agent something new to try
+  flagged for review after experiment 8: no recent keeps
+    give the agent something new to try with `ar idea add TEXT`
   the branch is at 0a0a0a0a…, which is not experiment 11
     `ar doctor nov20` says what to do about it
   unfinished or uncommitted work was put away 1 time
@@ -197,7 +197,7 @@ fn little_is_said_of_a_short_session() {
     };
     let alone = history([baseline()]);
     assert_snapshot!(shown(&report(&alone, Course::default()), Some(80)), @r#"
-loss 0.9979, the baseline alone, 10 min
+loss 0.9979, the baseline only, 10 min
 
 session      nov20
 metric       loss, lower is better
@@ -256,7 +256,7 @@ loss (lower is better)
 ● 1 kept   × 1 crashed
 
 what failed
-class    times  newest  earlier  what it said
+class    times  newest  earlier  message
 timeout      1       1           the deadline passed (ended by ar after 600.0 s)
 
 warnings
@@ -298,7 +298,7 @@ tok_s (higher is better)
     0                        1                        2                        3
 ● 3 kept   · 1 not kept
 
-kept, and what each step gained
+kept experiments and their gains
 #  commit   tok_s   gain  relative  share  what
 0  aaaaaaa   5.62                          baseline
 1  bbbbbbb   5.97  +0.35     6.2 %   51 %  FMA

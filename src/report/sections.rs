@@ -129,7 +129,7 @@ fn kept(report: &Report) -> Option<Section> {
             point.description.to_string(),
         ]);
     }
-    let mut section = Section::table("kept, and what each step gained", grid);
+    let mut section = Section::table("kept experiments and their gains", grid);
     if !small.is_empty() {
         let together: f64 = small.iter().filter_map(|place| kept[*place].gain).sum();
         let steps = count_of(u32::try_from(small.len()).unwrap_or(u32::MAX), "smaller step");
@@ -191,7 +191,7 @@ fn failed(report: &Report) -> Option<Section> {
         ("times", Align::Right),
         ("newest", Align::Right),
         ("earlier", Align::Left),
-        ("what it said", Align::Text),
+        ("message", Align::Text),
     ]);
     for (class, count) in failures {
         let newest = report.summary.examples.get(class).map(|index| &report.points[*index]);
@@ -241,9 +241,10 @@ fn repeated(report: &Report) -> Option<Section> {
     }
     lines.push((
         match spread.limit {
-            0.0 => "the same code gave the same number each time".into(),
+            0.0 => "the same code gave the same value each time".into(),
             limit => format!(
-                "spread {}: two measurements of the same code differ by less in 19 of 20 cases (2.8 standard deviations)",
+                "spread {}: two measurements of the same code differ by less than this in 19 of 20 cases (2.8 \
+                    standard deviations)",
                 two_digits(limit)
             ),
         },

@@ -150,12 +150,12 @@ impl SessionStatus {
             Activity::Guarding => format!("running the guards of {name}"),
             Activity::Recording => format!("recording {name}"),
             Activity::Between => "between two experiments".into(),
-            Activity::Working => "at work; at what cannot be read".into(),
-            Activity::RunningAlone => format!("nobody is at work; the run of {name} goes on by itself"),
-            Activity::RunOver => format!("nobody is at work; the run of {name} is over and not recorded yet"),
-            Activity::Left => format!("nobody is at work; {name} was left unfinished"),
+            Activity::Working => "active, but the current step is unreadable".into(),
+            Activity::RunningAlone => format!("idle; the run of {name} is still going"),
+            Activity::RunOver => format!("idle; the run of {name} has finished and is not recorded yet"),
+            Activity::Left => format!("idle; {name} was left unfinished"),
             Activity::Idle if self.is_fetched => "fetched; nobody has worked on it in this repository".into(),
-            Activity::Idle => "nobody is at work".into(),
+            Activity::Idle => "idle".into(),
         };
         let Some(open) = &self.open else { return what };
         let mut facts = String::new();
@@ -174,7 +174,7 @@ impl SessionStatus {
             (Some(process), Some(at_work)) => format!("process {process} for {}", clock_time(at_work)),
             _ => said.clone(),
         });
-        let at_work: Vec<String> = [owner.or(Some("nobody".into())), seen].into_iter().flatten().collect();
+        let at_work: Vec<String> = [owner.or(Some("no process".into())), seen].into_iter().flatten().collect();
         at_work.join("; ")
     }
 
@@ -248,16 +248,16 @@ impl SessionStatus {
             | Activity::Between
             | Activity::Working => {
                 next.push((format!("ar stop {tag}"), "stops after this experiment"));
-                next.push((format!("ar stop {tag} --now"), "ends its run and puts everything back"));
+                next.push((format!("ar stop {tag} --now"), "terminates its run and rolls back"));
             }
             Activity::RunningAlone | Activity::RunOver | Activity::Left => {
                 if has_agent {
-                    next.push((format!("ar resume {tag}"), "finishes it and goes on"));
+                    next.push((format!("ar resume {tag}"), "finishes it and continues"));
                 } else {
                     next.push((format!("ar try --continue --tag {tag}"), "finishes it"));
                 }
                 if self.activity == Activity::RunningAlone {
-                    next.push((format!("ar stop {tag} --now"), "ends its run and puts everything back"));
+                    next.push((format!("ar stop {tag} --now"), "terminates its run and rolls back"));
                 }
             }
             Activity::Idle if self.is_imported() => {
@@ -267,24 +267,24 @@ impl SessionStatus {
                 next.push((format!("ar resume {tag}"), "continues it here, by the contract in its baseline's record"));
             }
             Activity::Idle if at_cap => {
-                next.push((format!("ar resume {tag} --max-experiments N"), "goes on to a higher number"));
+                next.push((format!("ar resume {tag} --max-experiments N"), "continues up to a higher number"));
             }
             Activity::Idle if has_agent && self.is_at_goal() => {
-                next.push((format!("ar resume {tag} --goal X"), "goes on to another goal"));
+                next.push((format!("ar resume {tag} --goal X"), "continues to another goal"));
             }
             Activity::Idle if has_agent => next.push(match self.spent_all() {
-                Some(flag) => (format!("ar resume {tag} {flag} N"), "goes on to a higher limit"),
-                None => (format!("ar resume {tag}"), "goes on"),
+                Some(flag) => (format!("ar resume {tag} {flag} N"), "continues up to a higher limit"),
+                None => (format!("ar resume {tag}"), "continues"),
             }),
             Activity::Idle => next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one")),
         }
         if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
-            next.insert(0, (format!("cd {}", shell_word(worktree)), "is where it was at work"));
+            next.insert(0, (format!("cd {}", shell_word(worktree)), "is its working tree"));
         }
         if !self.damage.is_empty() {
-            next.insert(0, (format!("ar doctor {tag}"), "says what is damaged, and what mends it"));
+            next.insert(0, (format!("ar doctor {tag}"), "shows the damage and the fix"));
         }
-        next.push((format!("ar report {tag}"), "shows what was found"));
+        next.push((format!("ar report {tag}"), "shows the findings"));
         next
     }
 
@@ -371,7 +371,7 @@ impl SessionStatus {
         if let Some(open) = self.open.as_ref().filter(|open| !open.description.is_empty()) {
             add("tries", one_line(&open.description));
         }
-        add("at work", self.at_work_sentence());
+        add("active", self.at_work_sentence());
         if let Some(contract) = &self.contract {
             add("metric", format!("{}, {} is better", one_line(&contract.metric.name), contract.metric.direction));
         }

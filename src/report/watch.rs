@@ -174,7 +174,7 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<String> {
         count => format!("; {count} since the last keep"),
     };
     add("experiments", plain, &format!("{}{since}", overview.counts));
-    add("at work", plain, &status.at_work_sentence());
+    add("active", plain, &status.at_work_sentence());
     lines
 }
 

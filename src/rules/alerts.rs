@@ -48,8 +48,8 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
             vec![alert(AlertKind::Pivot, Some(*after), &directive.to_string(), text)]
         }
         Event::Flagged { after, times } => {
-            let reason = format!("no keep for so long that a person should look, {} so far", count_of(*times, "time"));
-            let text = format!("flagged for a person after {}", experiment_name(*after));
+            let reason = format!("no keep for so long that you should look, {} so far", count_of(*times, "time"));
+            let text = format!("flagged for review after {}", experiment_name(*after));
             vec![alert(AlertKind::Flagged, Some(*after), &reason, text)]
         }
         Event::Outage { id, outage, again, waits: 0, .. } => {

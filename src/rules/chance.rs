@@ -30,7 +30,7 @@ pub(super) fn within_spread(evidence: Evidence<'_>) -> Option<Warning> {
     Some(Warning {
         kind: "within_spread",
         what: format!(
-            "{} of {} gained no more than the spread, {by}: {}",
+            "{} of {} gained no more than the spread of {by}: {}",
             small.len(),
             count_of(all, "keep"),
             listed(&small)
@@ -53,7 +53,7 @@ pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
     }
     Some(Warning {
         kind: "never_repeated",
-        what: "no number was measured twice, so nothing tells how much of a gain is chance".into(),
+        what: "no experiment was measured twice, so chance cannot be ruled out".into(),
         hint: evidence.summary.kept.last().map(|newest| how_to_repeat(tag, evidence.points[newest.index].id)),
     })
 }
@@ -61,7 +61,8 @@ pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
 /// What to type for a second number of an experiment: at once, and for the spread of the session `tag` to be known.
 pub fn how_to_repeat(tag: &str, id: u32) -> String {
     format!(
-        "`ar repro {id} --tag {tag}` runs it again and says how far apart the numbers are; for the report to know: `ar run \
+        "rerun it with `ar repro {id} --tag {tag}` to see how far apart the numbers are; for the report to know: `ar \
+            run \
          --tag {} --max-experiments 0`, with the session's other terms, measures the newest keep again",
         next_tag(tag)
     )
@@ -78,8 +79,11 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
                 kind: "jump",
                 what: format!("experiment {id} gained {} times the median of the keeps before it", two_digits(times)),
                 hint: Some(match evidence.tag {
-                    Some(tag) => format!("`ar show {id} --tag {tag}` has its diff: does it still measure the same?"),
-                    None => "look at its diff: does it still measure the same?".into(),
+                    Some(tag) => format!(
+                        "read its diff with `ar show {id} --tag {tag}`: does it still measure the \
+                        same thing?"
+                    ),
+                    None => "read its diff: does it still measure the same thing?".into(),
                 }),
             });
         }

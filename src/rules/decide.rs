@@ -101,7 +101,7 @@ pub fn describe_failure(failure: &Failure, metric: &str, ended: &str) -> String 
         FailureClass::NoMetric => return format!("the run printed no {metric} ({ended})"),
         FailureClass::Crash => "the run failed",
         FailureClass::GuardFailed => "a guard failed",
-        FailureClass::Scope => "the change leaves the scope",
+        FailureClass::Scope => "the change edits files outside the scope",
         FailureClass::Protected => "the change touches a protected file",
         FailureClass::TooLarge => "the change is too large",
         FailureClass::NoChange => "nothing changed",
@@ -153,7 +153,8 @@ mod tests {
                 "1.8342",
                 0.001,
                 Outcome::Discard,
-                "val_bpb 1.8340 is better than 1.8342 of experiment 3 by 0.0002 (0.011 %), which is not more than the minimum of 0.001",
+                "val_bpb 1.8340 is better than 1.8342 of experiment 3 by 0.0002 (0.011 %), which is not more than \
+                    the minimum of 0.001",
             ),
         ];
         for (new, old, delta, outcome, reason) in cases {

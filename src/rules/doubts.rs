@@ -17,7 +17,7 @@ pub(super) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
     }
     (!named.is_empty()).then(|| Warning {
         kind: "environment_changed",
-        what: format!("{}: numbers before and after do not compare", named.join(", ")),
+        what: format!("{}: numbers before and after are not comparable", named.join(", ")),
         hint: evidence
             .tag
             .map(|tag| format!("`ar run --tag {}`, with its other terms, measures a new baseline here", next_tag(tag))),
@@ -31,10 +31,10 @@ pub(super) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
     Some(Warning {
         kind: "changed_while_running",
         what: format!(
-            "files changed while kept experiments ran, so their numbers may be of other code: {}",
+            "files changed while kept experiments ran, so their numbers may belong to other code: {}",
             listed(ids)
         ),
-        hint: evidence.tag.map(|tag| format!("`ar show {last} --tag {tag}` says which files")),
+        hint: evidence.tag.map(|tag| format!("run `ar show {last} --tag {tag}` to see which files")),
     })
 }
 
@@ -62,8 +62,8 @@ pub(super) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
     };
     Some(Warning {
         kind: "flagged",
-        what: format!("flagged for a person {times}after {}: keeps had failed to come", experiment_name(*last)),
-        hint: Some("`ar idea add TEXT` gives the agent something new to try".into()),
+        what: format!("flagged for review {times}after {}: no recent keeps", experiment_name(*last)),
+        hint: Some("give the agent something new to try with `ar idea add TEXT`".into()),
     })
 }
 
@@ -78,7 +78,7 @@ pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
         return Some(Warning {
             kind,
             what: format!("the branch is at {}, which is not {}", cut(tip, 8), experiment_name(last.id)),
-            hint: Some(format!("`ar doctor {tag}` says what to do about it")),
+            hint: Some(format!("run `ar doctor {tag}` for the fix")),
         });
     }
     (!is_at(best)).then(|| Warning {
@@ -88,7 +88,7 @@ pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
             experiment_name(last.id),
             experiment_name(best.id)
         ),
-        hint: Some(format!("`ar show {} --tag {tag}` has the best one's commit and diff", best.id)),
+        hint: Some(format!("run `ar show {} --tag {tag}` for the commit and diff of the best one", best.id)),
     })
 }
 
@@ -97,8 +97,8 @@ pub(super) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
     let tag = evidence.tag?;
     (evidence.saved > 0).then(|| Warning {
         kind: "saved",
-        what: format!("unfinished or uncommitted work was put away {}", count_of(evidence.saved as u32, "time")),
-        hint: Some(format!("`git for-each-ref refs/autoresearch/{tag}/saved` lists it")),
+        what: format!("saved unfinished or uncommitted work {}", count_of(evidence.saved as u32, "time")),
+        hint: Some(format!("list it with `git for-each-ref refs/autoresearch/{tag}/saved`")),
     })
 }
 
@@ -144,8 +144,7 @@ pub(super) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
             format!("{} cannot be read and {}", count_of(*count, what), if *count == 1 { one } else { more })
         })
         .collect();
-    let name =
-        |file| format!("`ar report --ledger {} -v` names the lines and what is wrong with them", shell_word(file));
+    let name = |file| format!("run `ar report --ledger {} -v` to see the lines and their problems", shell_word(file));
     (!told.is_empty()).then(|| Warning { kind: "malformed", what: told.join("; "), hint: evidence.ledger.map(name) })
 }
 
@@ -180,7 +179,7 @@ mod tests {
             [
                 "gpu A100 → H100 from experiment 2 on: numbers before and after do not compare",
                 "files changed while kept experiments ran, so their numbers may be of other code: 1",
-                "flagged for a person 2 times, last after experiment 9: keeps had failed to come",
+                "flagged for review 2 times, last after experiment 9: no recent keeps",
                 "the branch is at 01234567…, which is not experiment 1",
                 "unfinished or uncommitted work was put away 2 times",
                 "1 row cannot be read and is left out; 2 numbers cannot be read and count as none",

@@ -7,7 +7,7 @@ pub fn unmet(limits: &[Limit], number: impl Fn(&str) -> Option<f64>) -> Vec<Stri
     let words = |limit: &Limit| match number(&limit.name) {
         Some(value) if limit.comparison.holds(value, limit.bound) => None,
         Some(value) => Some(format!("{} is {value} and must be {} {}", limit.name, limit.comparison, limit.bound)),
-        None => Some(format!("the run says no {}, which must be {} {}", limit.name, limit.comparison, limit.bound)),
+        None => Some(format!("the run printed no {}, which must be {} {}", limit.name, limit.comparison, limit.bound)),
     };
     limits.iter().filter_map(words).collect()
 }

@@ -47,7 +47,7 @@ impl Forbidden {
 
 /// Why something that takes the place of a protected module is refused.
 pub fn takes_the_place(path: &Path, module: &Path) -> String {
-    format!("{} takes the place of {}, which is protected", path.display(), module.display())
+    format!("{} would replace {}, which is protected", path.display(), module.display())
 }
 
 /// A pattern that cannot be read.
@@ -193,8 +193,8 @@ fn globs(patterns: &[String]) -> Result<GlobSet, GlobError> {
     for pattern in patterns {
         let bare = pattern.trim().trim_start_matches("./").trim_end_matches('/');
         let problem = match bare.split('/').next() {
-            _ if bare.is_empty() => Some("it names nothing"),
-            Some("") => Some("it is to be relative to the repository's root"),
+            _ if bare.is_empty() => Some("it is empty"),
+            Some("") => Some("it must be relative to the repository's root"),
             Some("..") => Some("it leads out of the repository"),
             _ => None,
         };

@@ -47,7 +47,7 @@ pub struct Evidence<'a> {
     pub changed_while_running: &'a [u32],
     /// The experiments before whose runs ignored files changed, with those files.
     pub ignored_changed: &'a [(u32, Vec<String>)],
-    /// The experiments after which the session was flagged for a person.
+    /// The experiments after which the session was flagged for review.
     pub flagged: &'a [u32],
     /// The commit at the tip of the branch; absent while an experiment is open.
     pub tip: Option<&'a str>,

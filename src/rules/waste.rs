@@ -22,7 +22,7 @@ pub(super) fn waiting_for_the_agent(evidence: Evidence<'_>) -> Option<Warning> {
         what: format!("{} of the time was waiting for the agent ({})", percent_text(share), span_text(time.agent)),
         hint: evidence
             .tag
-            .map(|tag| format!("`ar resume {tag} --agent-timeout 10m` caps a call; a faster model helps more")),
+            .map(|tag| format!("cap a call with `ar resume {tag} --agent-timeout 10m`; a faster model helps more")),
     })
 }
 
@@ -33,11 +33,11 @@ pub(super) fn outages(evidence: Evidence<'_>) -> Option<Warning> {
     (share >= WAITING).then(|| Warning {
         kind: "outages",
         what: format!(
-            "{} of the time the agent was kept from its work by limits or failures ({})",
+            "{} of the time limits or failures kept the agent from working ({})",
             percent_text(share),
             span_text(time.outages)
         ),
-        hint: evidence.tag.map(|tag| format!("`ar resume {tag} --agent COMMAND` goes on with another agent")),
+        hint: evidence.tag.map(|tag| format!("continue with another agent: ar resume {tag} --agent COMMAND")),
     })
 }
 
@@ -79,14 +79,12 @@ fn many(
 /// What mends most failures of a class; `example` is the newest of them.
 fn hint(class: FailureClass, tag: &str, example: u32) -> String {
     match class {
-        FailureClass::Timeout => format!("`ar resume {tag} --timeout 1h` gives each run more time"),
+        FailureClass::Timeout => format!("give each run more time with `ar resume {tag} --timeout 1h`"),
         FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge => {
-            format!(
-                "say in program.md what may be changed; `ar show {example} --tag {tag}` has the newest that was refused"
-            )
+            format!("say in program.md what may be changed; `ar show {example} --tag {tag}` shows the newest refusal")
         }
-        FailureClass::Duplicate => "`ar idea add TEXT` gives the agent something that was not tried".into(),
-        _ => format!("`ar show {example} --tag {tag}` has the end of the newest log"),
+        FailureClass::Duplicate => "give the agent something untried with `ar idea add TEXT`".into(),
+        _ => format!("see the end of the newest log with `ar show {example} --tag {tag}`"),
     }
 }
 

@@ -53,7 +53,7 @@ impl Session<'_> {
         }
         if !known.contains(&&tip) {
             let reference = self.repo.save_commit(&self.save_as(&tip), &tip)?;
-            let detail = format!("the branch had moved to {}; that commit is kept in {reference}", tip.short(8));
+            let detail = format!("the branch had moved to {}; saved that commit as {reference}", tip.short(8));
             self.emit(Event::Notice { detail })?;
         }
         let branch = self.contract.tag.branch_ref();
@@ -63,7 +63,7 @@ impl Session<'_> {
     /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
     /// taken back.
     pub(super) fn run_again(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
-        let detail = format!("the run of experiment {} was lost; it is started again", open.id);
+        let detail = format!("restarted the run of experiment {}, which was lost", open.id);
         self.emit(Event::Notice { detail })?;
         self.check_out(&open)?;
         self.prepare_run(open)

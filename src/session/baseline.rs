@@ -57,7 +57,7 @@ impl Session<'_> {
                 class: Some(failure.class),
                 metric: self.contract.metric.name.as_str().into(),
                 reason: match refused {
-                    Some(guard) => format!("the guard `{}` does not pass ({})", guard.command, guard.ended()).into(),
+                    Some(guard) => format!("the guard `{}` failed ({})", guard.command, guard.ended()).into(),
                     None => record.reason.as_str().into(),
                 },
                 printed: Vec::new(),
@@ -113,7 +113,7 @@ impl Session<'_> {
             });
         }
         if !unmet.is_empty() {
-            let detail = format!("the baseline itself does not keep to the limits: {}", unmet.join(", "));
+            let detail = format!("the baseline itself breaks the limits: {}", unmet.join(", "));
             self.emit(Event::Notice { detail })?;
         }
         open.draft = Some(Box::new(record));

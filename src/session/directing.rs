@@ -133,7 +133,7 @@ impl SessionView {
         self.journal()?.ended
     }
 
-    /// The experiments after which the session was flagged for a person.
+    /// The experiments after which the session was flagged for review.
     pub fn flagged(&self) -> Vec<u32> {
         self.journal().map_or_else(|| climbed(self.contract.as_ref(), &self.history).1, |journal| journal.flagged)
     }

@@ -54,23 +54,23 @@ pub enum SessionError {
     Tag(#[from] TagError),
     #[error("a new session needs {0}")]
     Missing(&'static str),
-    #[error("`{0}` reads as a metric of which more is better, and nothing says which way it goes")]
+    #[error("cannot tell whether a higher or a lower `{0}` is better: the name suggests higher")]
     DirectionUnclear(String),
     #[error("the working tree has uncommitted changes: {}", list(.0))]
     Dirty(Vec<PathBuf>),
-    #[error("there is no uncommitted change to adopt")]
+    #[error("nothing to adopt: the working tree has no uncommitted change")]
     NothingToAdopt,
-    #[error("the branch {0} is there and no session of ar's belongs to it")]
+    #[error("branch {0} exists but belongs to no session")]
     ForeignBranch(String),
-    #[error("the branch {blocking} leaves git no room for a branch {branch}")]
+    #[error("cannot create branch {branch}: git does not allow it beside the existing branch {blocking}")]
     BranchInTheWay { blocking: String, branch: String },
     #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
     Drift { tag: String, drifts: Vec<Drift> },
     #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
     ContractChanged { path: PathBuf, drifts: Vec<Drift> },
-    #[error("the {what} does not start: there is no `{word}`")]
+    #[error("cannot start the {what}: `{word}` not found")]
     NoCommand { what: &'static str, word: String },
-    #[error("{0} is tracked by git; ar keeps it outside, or a reset would take back what is written there")]
+    #[error("{0} is tracked by git: a reset would undo what ar writes there")]
     Tracked(&'static str),
     #[error("protected files were changed and their copies are missing: {}", list(.0))]
     ProtectedLost(Vec<PathBuf>),
@@ -78,55 +78,58 @@ pub enum SessionError {
     NoFolder(PathBuf),
     #[error("the branch {branch} is checked out in {}", worktree.display())]
     CheckedOutElsewhere { branch: String, worktree: PathBuf },
-    #[error("the branch {branch} is at {tip}, which is no experiment: {subject}")]
+    #[error("branch {branch} is at {tip}, which is not an experiment: {subject}")]
     UnrecordedTip { branch: String, tip: String, subject: String, base: String },
-    #[error("there is no session{}", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
+    #[error("no session{} found", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
     NoSession { tag: Option<Tag>, there: Vec<Tag> },
     #[error("session {tag} has no experiment {name}")]
     NoExperiment { tag: String, name: String, last: Option<u32> },
-    #[error("`{name}` is the start of several commits of session {tag}: {}", candidates.join(", "))]
+    #[error("`{name}` matches several commits of session {tag}: {}", candidates.join(", "))]
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
-    #[error("the branch {0} exists already")]
+    #[error("branch {0} already exists")]
     BranchTaken(String),
-    #[error("the branch {branch} exists already, checked out in {}", worktree.display())]
+    #[error("branch {branch} already exists, checked out in {}", worktree.display())]
     RestoredAlready { branch: String, worktree: PathBuf },
-    #[error("the branch {0} is a session's, or would be taken for one")]
+    #[error("branch {0} belongs to a session or is named like one")]
     SessionBranch(String),
-    #[error("session {tag} was asked about, and {name} is of another one")]
+    #[error("{name} is not in session {tag}")]
     OtherSession { tag: String, name: String },
-    #[error("experiment {id} of session {tag} was kept and not made on experiment {before}, which was kept before it")]
+    #[error("experiment {id} of session {tag} was kept but is not based on experiment {before}, the keep before it")]
     BrokenChain { tag: String, id: u32, before: u32 },
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
-    #[error("there is no {} to link", .0.display())]
+    #[error("cannot link {}: it does not exist", .0.display())]
     NothingToLink(PathBuf),
-    #[error("{} is in the new working tree already", .0.display())]
+    #[error("cannot link {}: it already exists in the new working tree", .0.display())]
     LinkedAlready(PathBuf),
-    #[error("session {0} has kept nothing")]
+    #[error("session {0} has no kept experiment")]
     NothingKept(String),
     #[error("the backlog has no idea {0}")]
     NoIdea(u32),
-    #[error("what session {tag} kept is no chain: experiment {id} was not made on experiment {before}")]
+    #[error(
+        "the kept experiments of session {tag} do not form a chain: experiment {id} is not based on experiment \
+        {before}"
+    )]
     NoChain { tag: String, id: u32, before: u32 },
-    #[error("session {0} was imported: it has no command, and nothing goes on from it")]
+    #[error("session {0} was imported: it has no command and cannot continue")]
     ImportedSession(String),
-    #[error("the commit of experiment {id} of session {tag} is not known: {why}")]
+    #[error("the commit of experiment {id} of session {tag} is unknown: {why}")]
     UnknownCommit { tag: String, id: u32, why: String },
     #[error("experiment {id} was refused and never ran: {why}")]
     NeverRan { id: u32, why: String },
-    #[error("there is a session {0} already, or something is left of one")]
+    #[error("session {0} already exists, or parts of it remain")]
     TagTaken(Tag),
-    #[error("{} has no row that can be imported", .0.display())]
+    #[error("no row of {} can be imported", .0.display())]
     NothingToImport(PathBuf),
     #[error("session {tag} has no experiment yet")]
     NothingToExport { tag: String },
-    #[error("another experiment of MLflow's is called {tag}: {}", other.display())]
+    #[error("MLflow already has another experiment named {tag}: {}", other.display())]
     MlflowNamesake { tag: String, other: PathBuf },
-    #[error("the record {reference} cannot be read")]
+    #[error("cannot read the record {reference}")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
     NewerRecord { reference: String, found: u64 },
-    #[error("session {tag} has records after experiment {id}, and none of it")]
+    #[error("session {tag} has no record of experiment {id}, but has later ones")]
     LostRecord { tag: String, id: u32 },
     #[error("the baseline failed: {reason}")]
     BaselineFailed {
@@ -139,7 +142,7 @@ pub enum SessionError {
     },
     #[error("nothing to try: the working tree is the same as the incumbent")]
     NothingToTry,
-    #[error("the direction \"{direction}\" was tried before, and a new one is wanted; tried: {}", cut(tried).join(", "))]
+    #[error("the direction \"{direction}\" was tried before and a new one is required; tried: {}", cut(tried).join(", "))]
     RepeatedDirection { direction: String, tried: Vec<String> },
     #[error("no change to bring back: the last experiment did not fail a guard")]
     NothingToRework,
@@ -155,9 +158,9 @@ pub enum SessionError {
     StillOpen(u32),
     #[error("experiment {id} of session {tag} is still open in this working tree")]
     OtherOpen { tag: String, id: u32 },
-    #[error("{} has {} MiB, which is too large for a commit", path.display(), size / (1024 * 1024))]
+    #[error("{} is too large to commit: {} MiB", path.display(), size / (1024 * 1024))]
     TooLarge { path: PathBuf, size: u64 },
-    #[error("the session has its {}", count_of(*.0, "experiment"))]
+    #[error("the session reached its limit of {}", count_of(*.0, "experiment"))]
     AtCap(u32),
     #[error("the loop stopped: {0}")]
     Stopped(#[source] Box<SessionError>),
@@ -167,13 +170,13 @@ pub enum SessionError {
     NoCommit(u32),
     #[error("the journal does not say what experiment {0} measured")]
     NoDraft(u32),
-    #[error("session {tag} is asked to stop and has not stopped yet: {holder} is at work on it")]
+    #[error("session {tag} has not stopped yet: {holder} is still active")]
     NotStopped { tag: String, holder: String },
-    #[error("the disk has no room for the request to stop")]
+    #[error("cannot write the request to stop: the disk is full")]
     NotAsked { process: u32, when: StopWhen, source: StateError },
-    #[error("no experiment is waiting to be continued")]
+    #[error("no experiment to continue")]
     NothingOpen,
-    #[error("{0} has no contract, and its records hold none")]
+    #[error("{0} has no contract, and neither do its records")]
     NoContract(PathBuf),
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
@@ -189,9 +192,9 @@ fn missing_command(what: &str, word: &str) -> String {
         return format!("{}; it needs {}", preset.install, preset.needs);
     }
     if what == "command of --on-event" {
-        return format!("it is called in a folder of its own: name it by its full path, as in \"$AR_ROOT/{word}\"");
+        return format!("the command runs in its own folder: use a full path, such as \"$AR_ROOT/{word}\"");
     }
-    let mut hint = format!("`command -v {word}` must find it in the repository's root; or name another {what}");
+    let mut hint = format!("check with `command -v {word}` in the repository's root, or name another {what}");
     if what == "agent" {
         let names = PRESETS.map(|preset| preset.name);
         hint += &format!(", or one of {}", names.join(", "));
@@ -207,11 +210,12 @@ fn import_hint(excerpt: &str, log: &Path) -> String {
     let module = excerpt.rsplit_once("No module named '").and_then(|(_, rest)| rest.split(['\'', '.']).next());
     match module.filter(|module| !module.is_empty()) {
         Some(module) => format!(
-            "the command's Python has no module `{module}`: install it there (`uv add {module}` or `pip install {module}`), or \
+            "the command's Python has no module `{module}`: install it there (`uv add {module}` or `pip install \
+                {module}`), or \
              run the command where it is installed, as in --cmd \"uv run train.py\""
         ),
         None => {
-            format!("an import of the command fails: mend it or the installed versions; the log is {}", shell_word(log))
+            format!("the command fails at an import: fix it or the installed versions; the log is {}", shell_word(log))
         }
     }
 }
@@ -283,25 +287,25 @@ impl SessionError {
             SessionError::Exec(error) => return error.hint(),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::Glob(_) => {
-                "write it like --scope 'src/**' or --scope '*.py'; a folder stands for all in it".into()
+                "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it".into()
             }
-            SessionError::Tag(_) => "name it like `--tag nov20-lr`".into(),
+            SessionError::Tag(_) => "use a name such as `--tag nov20-lr`".into(),
             SessionError::Missing(_) => {
-                "ar run --metric val_bpb --cmd \"uv run train.py\", or `ar init` for an ar.toml".into()
+                "run `ar run --metric val_bpb --cmd \"uv run train.py\"`, or write an ar.toml with `ar init`".into()
             }
-            SessionError::DirectionUnclear(_) => "say --higher or --lower".into(),
-            SessionError::Dirty(_) => "commit or stash them, or make them the first experiment with --adopt".into(),
-            SessionError::NothingToAdopt => "leave --adopt out".into(),
+            SessionError::DirectionUnclear(_) => "pass --higher or --lower".into(),
+            SessionError::Dirty(_) => "commit or stash them, or pass --adopt to make them the first experiment".into(),
+            SessionError::NothingToAdopt => "omit --adopt".into(),
             SessionError::ForeignBranch(branch) => {
                 format!(
-                    "choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME; `ar doctor` \
-                     says whether a session left something of yours there"
+                    "choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME; run `ar \
+                        doctor` to see whether a session left work of yours there"
                 )
             }
             SessionError::BranchInTheWay { blocking, branch }
                 if blocking.starts_with("autoresearch/") && branch.starts_with(blocking.as_str()) =>
             {
-                format!("that is a session's branch; choose another name, with --branch or --tag ({blocking} stays)")
+                format!("{blocking} is a session's branch; choose another name with --branch or --tag")
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
             SessionError::Drift { drifts, .. } => {
@@ -320,7 +324,7 @@ impl SessionError {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }
             SessionError::ProtectedLost(_) => {
-                "put them back as they were when the session began, or start another session with --tag".into()
+                "restore them as they were when the session began, or start another session with --tag".into()
             }
             SessionError::NoFolder(path) => {
                 let path = shell_word(path);
@@ -331,7 +335,8 @@ impl SessionError {
             }
             SessionError::UnrecordedTip { base, .. } => {
                 format!(
-                    "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {base}"
+                    "measure it with `ar try -m \"what it changes\"`, or move the branch back with `git reset --keep \
+                        {base}`"
                 )
             }
             SessionError::NoSession { tag, there } => {
@@ -349,70 +354,70 @@ impl SessionError {
             SessionError::NoExperiment { tag, last: None, .. } => {
                 format!("it has none yet; `ar status {tag}` tells more")
             }
-            SessionError::AmbiguousExperiment { .. } => "write more digits, or the number".into(),
+            SessionError::AmbiguousExperiment { .. } => "write more digits, or use the experiment number".into(),
             SessionError::BranchTaken(_) | SessionError::SessionBranch(_) => "name another one with --branch".into(),
             SessionError::RestoredAlready { worktree, .. } => format!(
-                "name another one with --branch; or if a call that was killed left it half made: git worktree remove --force \
-                 {}, and call this again",
+                "name another one with --branch; if an earlier invocation was killed and left it unfinished, run \
+                    `git worktree remove --force {}` and retry",
                 shell_word(worktree)
             ),
-            SessionError::OtherSession { .. } => "leave --tag out".into(),
+            SessionError::OtherSession { .. } => "omit --tag".into(),
             SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
             SessionError::NothingToLink(_) => {
                 "name an untracked file or folder; `git status --short --ignored` lists them".into()
             }
             SessionError::LinkedAlready(path) => {
-                format!("leave --link {} out: what git tracks is checked out there", shell_word(path))
+                format!("omit --link {}: git checks out tracked files there", shell_word(path))
             }
-            SessionError::NothingKept(tag) => format!("`ar log {tag}` says what became of its experiments"),
-            SessionError::NoIdea(_) => "`ar idea list` lists them".into(),
+            SessionError::NothingKept(tag) => format!("run `ar log {tag}` to see the outcomes"),
+            SessionError::NoIdea(_) => "run `ar idea list` to see them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
-                "if the run only needs longer, allow it with --timeout, as in --timeout 1h; its log is {}",
+                "if the run needs more time, raise the limit, for example with --timeout 1h; the log is {}",
                 shell_word(log)
             ),
             SessionError::BaselineFailed { class: Some(FailureClass::GuardFailed), log, .. } => format!(
-                "a guard that refuses the starting commit would refuse everything: make it pass there, or leave it out; what \
-                 it said is in {}",
+                "make the guard pass on the starting commit, or omit it: it would refuse every change; its output is \
+                    in {}",
                 shell_word(log)
             ),
             SessionError::BaselineFailed { class: Some(FailureClass::ImportError), log, excerpt, .. } => {
                 import_hint(excerpt, log)
             }
             SessionError::BaselineFailed { printed, log, .. } if printed.is_empty() => {
-                format!("look at {0}; `ar extract --metric NAME {0}` tries a metric on it", shell_word(log))
+                format!("read {0}, or try a metric on it with `ar extract --metric NAME {0}`", shell_word(log))
             }
             SessionError::BaselineFailed { metric, printed, .. } => {
                 let meant = nearest(metric, printed).map(|meant| format!("did you mean --metric {meant}? "));
                 format!(
-                    "{}name one of the numbers that the log has with --metric: {}",
+                    "{}pass --metric with a number that the log prints: {}",
                     meant.unwrap_or_default(),
                     cut(printed).join(", ")
                 )
             }
             SessionError::ImportedSession(tag) => format!(
-                "`ar restore best --tag {tag}` puts its best code on a branch; from there `ar run --tag NEW --metric NAME \
-                 --cmd COMMAND` begins a session"
+                "put its best code on a branch with `ar restore best --tag {tag}`; from there start a session with \
+                    `ar run --tag NEW --metric NAME --cmd COMMAND`"
             ),
             SessionError::NoChain { tag, id, .. } => {
-                format!("`ar restore {id} --tag {tag}` takes out one of them as it is")
+                format!("extract one of them with `ar restore {id} --tag {tag}`")
             }
             SessionError::NeverRan { id, .. } => {
-                format!("`ar show {id}` shows its change, and `ar restore {id}` takes it out")
+                format!("see its change with `ar show {id}`, or extract it with `ar restore {id}`")
             }
             SessionError::UnknownCommit { .. } => {
-                "if another repository has it, `git fetch` it from there, and import the ledger anew with `--tag NEW`"
+                "if another repository has it, `git fetch` it from there and import the ledger again with `--tag NEW`"
                     .into()
             }
             SessionError::TagTaken(_) => "name another one with --tag".into(),
-            SessionError::NothingToExport { tag } => format!("`ar status {tag}` says what is happening"),
-            SessionError::MlflowNamesake { .. } => "write it into another folder with --output DIR".into(),
+            SessionError::NothingToExport { tag } => format!("run `ar status {tag}` to see what is happening"),
+            SessionError::MlflowNamesake { .. } => "choose another folder with --output DIR".into(),
             SessionError::NothingToImport(path) => {
-                format!("`ar log --ledger {}` shows what can be read of it", shell_word(path))
+                format!("run `ar log --ledger {}` to see what can be read", shell_word(path))
             }
-            SessionError::NewerRecord { .. } => "continue this session with the newer ar that wrote it".into(),
-            SessionError::NothingToTry => "edit a file first, or `git add` what belongs to the change".into(),
+            SessionError::NewerRecord { .. } => "use the newer ar that wrote it".into(),
+            SessionError::NothingToTry => "edit a file first, or `git add` the files that belong to the change".into(),
             SessionError::RepeatedDirection { .. } => {
-                "nothing was recorded; name another with --direction, or call it again as it is to try this one".into()
+                "nothing was recorded; name another with --direction, or repeat the same command to try this one".into()
             }
             SessionError::NothingToRework => "run `ar log` to see what became of each experiment".into(),
             SessionError::ReworkedOften { .. } => "try an idea that does not break the guard".into(),
@@ -429,25 +434,25 @@ impl SessionError {
             SessionError::TooLarge { path, .. } => {
                 format!("keep it out of the change: git stash push -- {}", shell_word(path))
             }
-            SessionError::AtCap(_) => "stop here; only a person may raise it, with --max-experiments".into(),
+            SessionError::AtCap(_) => "stop here; only the user may raise the limit, with --max-experiments".into(),
             SessionError::Stopped(error) => match error.hint() {
                 Some(hint) if hint.contains("`ar resume`") => hint,
-                Some(hint) => format!("{hint}; then `ar resume` goes on"),
-                None => "`ar resume` goes on where it stopped".into(),
+                Some(hint) => format!("{hint}; then run `ar resume` to continue"),
+                None => "run `ar resume` to continue".into(),
             },
-            SessionError::NotEmpty(_) => "name a folder that is not there yet".into(),
+            SessionError::NotEmpty(_) => "name a folder that does not exist yet".into(),
             SessionError::NotStopped { tag, .. } => {
-                format!("`ar status {tag}` shows what it is doing; the request stays")
+                format!("run `ar status {tag}` to see what it is doing; the request stays")
             }
             SessionError::NotAsked { process, when, .. } => {
                 let signal = if *when == StopWhen::Now { "TERM" } else { "INT" };
-                format!("make room on the disk, or ask it by a signal: kill -{signal} {process}")
+                format!("free disk space, or send a signal instead: kill -{signal} {process}")
             }
             SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
             SessionError::NoRoom { path, .. } => {
-                format!("make room on the disk, `df -h {0}; df -i {0}` shows it; nothing was lost", shell_word(path))
+                format!("free disk space (`df -h {0}; df -i {0}` shows the usage); nothing was lost", shell_word(path))
             }
-            SessionError::Io { .. } if is_disk_full(self) => "make room on the disk; nothing was lost".into(),
+            SessionError::Io { .. } if is_disk_full(self) => "free disk space; nothing was lost".into(),
             SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::NoContract(_)
@@ -456,7 +461,7 @@ impl SessionError {
             | SessionError::NoCommit(_)
             | SessionError::NoDraft(_) => SEE_DOCTOR.into(),
             SessionError::ContractChanged { .. } => {
-                "`ar doctor --repair` puts back what was approved and keeps this one beside it".into()
+                "run `ar doctor --repair` to restore the approved contract; it saves this one beside it".into()
             }
             SessionError::Io { .. } => return None,
         })

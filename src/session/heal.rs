@@ -23,7 +23,7 @@ use crate::rules::History;
 use crate::state::{Journal, OpenExperiment, SessionFolder, Status};
 
 /// What became of a session's folder that somebody deleted.
-pub(super) const REBUILT: &str = "it is put back from the records, except for the logs of earlier runs";
+pub(super) const REBUILT: &str = "restored it from the records, without the logs of earlier runs";
 
 /// How often it is tried to put back what somebody deletes at the same moment.
 const TRIES: u32 = 5;
@@ -107,10 +107,7 @@ impl Session<'_> {
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
         {
-            let detail = format!(
-                "results.tsv was no file any more, or far too large; what stood in its place is {}",
-                kept.display()
-            );
+            let detail = format!("results.tsv was not a file or far too large; moved it to {}", kept.display());
             self.emit(Event::Notice { detail })?;
         }
         if self.ledger.is_missing() {
@@ -163,9 +160,9 @@ impl Session<'_> {
         let rows = count_of(u32::try_from(count).unwrap_or(u32::MAX), "row");
         let detail = match rebuilt.copy {
             Some(copy) if was_there => {
-                format!("{rows} of results.tsv mended from the records; what it was is {}", copy.display())
+                format!("repaired {rows} of results.tsv from the records; the old file is {}", copy.display())
             }
-            _ => format!("results.tsv was deleted; {rows} put back from the records, rows of others are gone"),
+            _ => format!("results.tsv was deleted; restored {rows} from the records, without foreign rows"),
         };
         self.emit(Event::Notice { detail })
     }
@@ -175,7 +172,7 @@ impl Session<'_> {
         self.remember_untracked()?;
         let mut detail = match is_fetched {
             true => format!("continued the fetched session {} from its records", self.contract.tag),
-            false => format!("the journal in {} was gone; {REBUILT}", self.folder.root().display()),
+            false => format!("the journal in {} was missing; {REBUILT}", self.folder.root().display()),
         };
         let saved = self.repo.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
         if let (None, Some((name, _))) = (self.history.baseline(), saved.last()) {
@@ -200,9 +197,7 @@ impl Session<'_> {
         if gone.is_empty() {
             return Ok(());
         }
-        self.emit(Event::Notice {
-            detail: format!("refs of records were deleted; they are put back: {}", gone.join(", ")),
-        })
+        self.emit(Event::Notice { detail: format!("restored deleted refs of records: {}", gone.join(", ")) })
     }
 
     /// Puts back the untracked files that were there when the agent was called and that it deleted, as far as their content
@@ -211,13 +206,13 @@ impl Session<'_> {
         let Some(known) = &self.untracked else { return Ok(()) };
         let PutBack { back, not_kept, copy_gone } = self.repo.put_missing_back(known)?;
         for (paths, fate) in [
-            (back, "put back"),
-            (not_kept, "too large to be put back"),
-            (copy_gone, "not put back, as git's copies of them were deleted too"),
+            (back, "restored"),
+            (not_kept, "too large to restore"),
+            (copy_gone, "not restored, because git's copies were deleted too"),
         ] {
             if !paths.is_empty() {
                 let detail =
-                    format!("untracked files were deleted while the agent was at work, {fate}: {}", list(&paths));
+                    format!("untracked files were deleted while the agent was active, {fate}: {}", list(&paths));
                 self.emit(Event::Notice { detail })?;
             }
         }

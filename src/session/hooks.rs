@@ -92,7 +92,7 @@ impl Session<'_> {
                 queue
             });
             if queue.try_send(alert).is_err() {
-                courier().warn(kind, &format!("left out: {QUEUE} others are waiting"));
+                courier().warn(kind, &format!("skipped: {QUEUE} others are waiting"));
             }
         }
     }
@@ -129,7 +129,7 @@ impl Session<'_> {
             };
         }
         if !is_done {
-            let detail = json!({"detail": "the command of --on-event was not waited for any longer"});
+            let detail = json!({"detail": "stopped waiting for the command of --on-event"});
             note(&self.hooks.trouble, self.now(), detail);
         }
         self.note_trouble();
@@ -148,8 +148,7 @@ impl Session<'_> {
         }
         self.watch_again(&self.folder.logs());
         if !std::mem::replace(&mut self.hooks.is_told, true) {
-            let detail =
-                "the command of --on-event failed; logs/work.jsonl and logs/on-event.log of the session say how";
+            let detail = "the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session";
             let _ = self.emit(Event::Notice { detail: detail.into() });
         }
     }

@@ -105,12 +105,12 @@ impl Session<'_> {
         if asked > self.told {
             self.told = asked;
             let detail = match (asked, request) {
-                (Interrupt::AfterExperiment, Some(_)) => "asked to stop by `ar stop`; stopping after this experiment",
+                (Interrupt::AfterExperiment, Some(_)) => "`ar stop` was requested; stopping after this experiment",
                 (Interrupt::AfterExperiment, None) => {
-                    "stopping after this experiment; press Ctrl-C again to end its run now"
+                    "stopping after this experiment; press Ctrl-C again to terminate its run now"
                 }
-                (Interrupt::Now, Some(_)) => "asked to stop by `ar stop --now`; ending the run and rolling back",
-                (Interrupt::Now, None) => "ending the run and rolling back",
+                (Interrupt::Now, Some(_)) => "`ar stop --now` was requested; terminating the run and rolling back",
+                (Interrupt::Now, None) => "terminating the run and rolling back",
                 // Nobody is there to be told.
                 (Interrupt::Detach | Interrupt::None, _) => return Ok(asked),
             };

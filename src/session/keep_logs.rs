@@ -137,10 +137,8 @@ fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: KeepLogs, 
     }
     for id in logs_to_drop(&logs, quota) {
         let bytes = folder.log_bytes(id);
-        let why = format!(
-            "the logs of experiment {id}, {}, were dropped to keep within --keep-logs {quota}",
-            bytes_text(bytes)
-        );
+        let why =
+            format!("deleted the logs of experiment {id} ({}) to stay within --keep-logs {quota}", bytes_text(bytes));
         match folder.drop_logs(id, &why) {
             Ok(()) => {
                 kept.dropped.push(id);

@@ -39,14 +39,14 @@ impl Session<'_> {
                 Vec::new()
             }
             Err(LessonsError::State(error)) => {
-                self.tell_trouble(format!("lessons cannot be read: {}", with_causes(&error)))?;
+                self.tell_trouble(format!("cannot read lessons: {}", with_causes(&error)))?;
                 Vec::new()
             }
         };
         let backlog = match ideas.read() {
             Ok(backlog) => backlog.ideas,
             Err(error) => {
-                self.tell_trouble(format!("ideas cannot be read: {}", with_causes(&error)))?;
+                self.tell_trouble(format!("cannot read ideas: {}", with_causes(&error)))?;
                 Vec::new()
             }
         };
@@ -73,7 +73,7 @@ impl Session<'_> {
             [(lessons.put_back(&held.lessons, &state), lessons.path()), (ideas.put_back(&held.ideas), ideas.path())]
         {
             if self.or_told(back)?.unwrap_or_default() {
-                let detail = format!("{} was deleted while {who} was at work, put back", path.display());
+                let detail = format!("restored {}, deleted while {who} was active", path.display());
                 self.emit(Event::Notice { detail })?;
             }
         }
@@ -171,7 +171,7 @@ impl Session<'_> {
     /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
         if self.repo.is_tracked(Path::new(LESSONS))? {
-            return self.tell_trouble(format!("{LESSONS} is tracked by git; lessons are not kept"));
+            return self.tell_trouble(format!("{LESSONS} is tracked by git, so lessons are not recorded"));
         }
         let open = self.open_sessions()?;
         let file = LessonFile::new(&self.repo.main_worktree());
@@ -179,7 +179,7 @@ impl Session<'_> {
         let added = file.add(lesson, spared, self.now(), &self.folder.state());
         match self.or_told(added)?.flatten() {
             Some(aside) => {
-                let detail = format!("{} was damaged; it is now {}", file.path().display(), aside.display());
+                let detail = format!("{} was damaged; moved it to {}", file.path().display(), aside.display());
                 self.emit(Event::Notice { detail })
             }
             None => Ok(()),
@@ -204,7 +204,7 @@ impl Session<'_> {
             Ok(done) => Ok(Some(done)),
             Err(error) if error.is_disk_full() => Err(error),
             Err(error) => {
-                self.tell_trouble(format!("lessons or ideas are not kept: {}", with_causes(&error)))?;
+                self.tell_trouble(format!("lessons or ideas are not recorded: {}", with_causes(&error)))?;
                 Ok(None)
             }
         }

@@ -27,9 +27,7 @@ impl Session<'_> {
             moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
         }
         if !moved.is_empty() {
-            self.emit(Event::Notice {
-                detail: format!("what stood in the place of files of ar's is {}", list(&moved)),
-            })?;
+            self.emit(Event::Notice { detail: format!("moved what replaced files of ar's to {}", list(&moved)) })?;
         }
         Ok(folder)
     }
@@ -64,5 +62,5 @@ fn move_all(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, SessionError> {
 }
 
 fn said(moved: &[PathBuf]) -> Option<String> {
-    (!moved.is_empty()).then(|| format!("what stood in the place of files that git reads is {}", list(moved)))
+    (!moved.is_empty()).then(|| format!("moved what replaced files that git reads to {}", list(moved)))
 }

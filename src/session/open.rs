@@ -323,7 +323,7 @@ impl<'a> Session<'a> {
         SaveAs {
             prefix: self.contract.tag.ref_prefix(),
             expected: expected.clone(),
-            subject: "uncommitted changes, saved before the working tree was put back".into(),
+            subject: "uncommitted changes, saved before the working tree was restored".into(),
         }
     }
 

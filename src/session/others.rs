@@ -86,7 +86,7 @@ pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
             }
             Err(error) => bad.push(error),
         }
-        let words = |error| format!("a record of session {tag} is passed over: {}", with_causes(&error));
+        let words = |error| format!("skipped a record of session {tag}: {}", with_causes(&error));
         others.troubles.extend(bad.into_iter().map(words));
         others.sessions.push((tag, good));
     }

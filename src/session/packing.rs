@@ -16,7 +16,7 @@ impl Session<'_> {
         }
         match self.repo.pack_refs(&self.contract.tag.ref_prefix()) {
             Ok(_) => Ok(()),
-            Err(error) => self.tell_trouble(format!("the refs of the records are not packed: {}", with_causes(&error))),
+            Err(error) => self.tell_trouble(format!("cannot pack the refs of the records: {}", with_causes(&error))),
         }
     }
 }

@@ -180,7 +180,7 @@ impl Plan {
             notices.extend(untracked_notice(&changes));
         }
         if !continued && repo.files_at(&contract.start, |path| file_terms.is_in_scope(path))?.is_empty() {
-            notices.push(format!("no file of the repository is in the scope: {}", contract.scope.join(", ")));
+            notices.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
         }
         let plan =
             Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out: Vec::new() };
@@ -254,7 +254,7 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
             Ok(journal) => journal,
             Err(error) if has_job(&folder) => return Err(error.into()),
             Err(error) => {
-                unread.push(format!("the journal of session {other} is passed over: {}", with_causes(&error)));
+                unread.push(format!("skipped the journal of session {other}: {}", with_causes(&error)));
                 continue;
             }
         };
@@ -295,7 +295,7 @@ fn untracked_notice(changes: &Changes) -> Option<String> {
     let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
     let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
     (!paths.is_empty()).then(|| {
-        format!("untracked files are no part of any experiment until they are added: {}{more}", names.join(", "))
+        format!("untracked files stay out of every experiment until you `git add` them: {}{more}", names.join(", "))
     })
 }
 

@@ -157,8 +157,8 @@ impl Session<'_> {
         let tip = match self.repo.branch(&branch)? {
             Some(tip) => tip,
             None => {
-                self.repo.create_branch(&branch, base, "autoresearch: put back")?;
-                let detail = format!("the branch {} was gone; it is put back", self.contract.tag.branch());
+                self.repo.create_branch(&branch, base, "autoresearch: restore")?;
+                let detail = format!("recreated the missing branch {}", self.contract.tag.branch());
                 self.emit(Event::Notice { detail })?;
                 base.clone()
             }
@@ -167,7 +167,7 @@ impl Session<'_> {
             Head::Branch { name, .. } if name == branch => {}
             _ => {
                 self.repo.point_head(&HeadTarget::Branch(branch))?;
-                let detail = format!("HEAD had left {}; it is put back", self.contract.tag.branch());
+                let detail = format!("switched HEAD back to {}", self.contract.tag.branch());
                 self.emit(Event::Notice { detail })?;
             }
         }
@@ -181,7 +181,7 @@ impl Session<'_> {
             self.repo.save_commit(&self.save_as(commit), commit)?;
         }
         self.repo.clear_operation()?;
-        let detail = format!("a {} was left half done; it is ended, and its commits are kept", operation.name);
+        let detail = format!("ended an unfinished {}; its commits are saved", operation.name);
         self.emit(Event::Notice { detail })
     }
 

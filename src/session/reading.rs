@@ -109,7 +109,7 @@ impl SessionView {
         }
         let why = match &record.imported {
             Some(Imported { file, line, commit_text: Some(text), .. }) if !text.trim().is_empty() => {
-                format!("line {line} of {file} names `{}`, and there is no such commit here", cut(text.trim(), 40))
+                format!("line {line} of {file} names `{}`, a commit that does not exist here", cut(text.trim(), 40))
             }
             Some(Imported { file, line, .. }) => format!("line {line} of {file} names none"),
             None => "its record names none".to_owned(),

@@ -167,7 +167,12 @@ impl Session<'_> {
         if !change.is_empty() {
             let (commit, reference) = self.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
             self.repo.adopt_index(change)?;
-            self.emit(Event::Notice { detail: format!("the unfinished change of experiment {id} is in {reference}") })?;
+            self.emit(Event::Notice {
+                detail: format!(
+                    "saved the unfinished change of experiment {id} as \
+                {reference}"
+                ),
+            })?;
             crash::point("reset.change_kept");
             self.put_back(base, &commit)?;
         } else {

@@ -57,10 +57,10 @@ impl Session<'_> {
         let mut open = *open;
         let draft = draft_of(&open)?;
         if !self.calls_agent {
-            return self.end_with_draft(open, "there is no agent to work on it again");
+            return self.end_with_draft(open, "there is no agent to rework it");
         }
         if self.no_time_for_run().is_some() {
-            return self.end_with_draft(open, "there is no time left to work on it again");
+            return self.end_with_draft(open, "there is no time left to rework it");
         }
         if self.journal.phase != Phase::Proposing {
             open = self.begin_rework(open, &draft)?;
@@ -70,7 +70,7 @@ impl Session<'_> {
             // What its run or its guards changed is no part of it.
             self.put_back(&draft.commit, &draft.commit)?;
             crash::point("rework.put_back");
-            self.move_branch(&open.base, &[&draft.commit], "an experiment that is worked on again")?;
+            self.move_branch(&open.base, &[&draft.commit], "an experiment being reworked")?;
             crash::point("rework.branch_moved");
             self.check_room()?;
             self.remember_untracked_beside(&open.base, &draft.commit)?;
@@ -82,7 +82,7 @@ impl Session<'_> {
                 Left::Work(work) => break *work,
                 Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
                 Left::Nothing(Proposed::Interrupted) => {
-                    return self.end_with_draft(open, "the work on it was interrupted");
+                    return self.end_with_draft(open, "its rework was interrupted");
                 }
                 Left::Nothing(Proposed::Outage) => return self.wait_to_rework(open, &draft).await,
                 // The call is made again, as after a kill of this process.
@@ -90,7 +90,7 @@ impl Session<'_> {
                     lost += 1;
                     self.put_back(&draft.commit, &open.base)?;
                 }
-                Left::Nothing(_) => return self.end_with_draft(open, "the agent that worked on it was killed"),
+                Left::Nothing(_) => return self.end_with_draft(open, "the agent reworking it was killed"),
             }
         };
         open.agent = open.agent.map(|agent| agent.with(exit.seconds, usage));
@@ -127,12 +127,12 @@ impl Session<'_> {
         let waited = self.wait_out().await?;
         match (waited, self.asked()?) {
             (_, Interrupt::Detach) => Ok(Stage::Over(Attempted::StillRunning)),
-            (Waited::GivenUp(_), _) => self.end_with_draft(open, "the agent that was to work on it did not come back"),
+            (Waited::GivenUp(_), _) => self.end_with_draft(open, "the agent reworking it did not come back"),
             (Waited::Over, Interrupt::None) => {
                 self.put_back(&draft.commit, &open.base)?;
                 Ok(Stage::Rework(Box::new(open)))
             }
-            (Waited::Over, _) => self.end_with_draft(open, "the work on it was interrupted"),
+            (Waited::Over, _) => self.end_with_draft(open, "its rework was interrupted"),
         }
     }
 

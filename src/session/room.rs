@@ -9,7 +9,7 @@ use crate::git::Repo;
 use crate::rules::{spoilt_by_full_disk, too_little_room};
 use crate::state::SessionFolder;
 
-const NO_ROOM: &str = "the disk has no room for an experiment";
+const NO_ROOM: &str = "the disk is too full for an experiment";
 
 impl Plan {
     /// Refuses to start on a disk that is full.

@@ -30,7 +30,7 @@ pub(super) fn point_run_log(
                 path: link.clone(),
                 source,
             })?;
-            notice = Some(format!("run.log was there before; it is now {}", kept.display()));
+            notice = Some(format!("moved the existing run.log to {}", kept.display()));
         }
         Err(_) => {}
     }

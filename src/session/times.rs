@@ -28,7 +28,9 @@ impl Session<'_> {
         self.times = Some(Times { began: Instant::now(), started, until });
         self.watch_the_clock();
         match ends {
-            Some(ends) => self.emit(Event::Notice { detail: format!("this call ends at {}", moment_text(ends)) }),
+            Some(ends) => {
+                self.emit(Event::Notice { detail: format!("this invocation stops at {}", moment_text(ends)) })
+            }
             None => Ok(()),
         }
     }

@@ -35,7 +35,7 @@ impl Session<'_> {
         }
         self.put_back(&record.commit, &record.base)?;
         crash::point("rework.put_back");
-        self.move_branch(&record.base, &[&record.commit], "an experiment that is worked on again")?;
+        self.move_branch(&record.base, &[&record.commit], "an experiment being reworked")?;
         self.remember_untracked_beside(&record.base, &record.commit)?;
         self.journal.rework = Some(record.commit.clone());
         self.journal.status = Status::Stopped;

@@ -127,7 +127,7 @@ impl Session<'_> {
         let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
         let led = watch.own.put_back().map_err(failed)?;
         Ok(led.map(|led| {
-            format!("restored {SESSIONS_FOLDER}, replaced while {} was at work; see {}", watch.who, led.display())
+            format!("restored {SESSIONS_FOLDER}, replaced while {} was active; see {}", watch.who, led.display())
         }))
     }
 
@@ -154,19 +154,20 @@ impl Session<'_> {
                 }
             }
         }
-        let while_at_work = format!("while {} was at work", watch.who);
+        let while_at_work = format!("while {} was active", watch.who);
         let mut said = Vec::new();
         if !deleted.is_empty() {
-            said.push(format!("files of ar's were deleted {while_at_work}, put back: {}", list(&deleted)));
+            said.push(format!("restored ar's files deleted {while_at_work}: {}", list(&deleted)));
         }
         if !back.is_empty() {
             let (back, kept) = (list(&back), list(&kept));
-            said.push(format!(
-                "files of ar's were changed {while_at_work}, put back: {back}; what was found is {kept}"
-            ));
+            said.push(format!("restored ar's files changed {while_at_work}: {back}; the changed versions are {kept}"));
         }
         if !left.is_empty() {
-            said.push(format!("files of ar's were changed {while_at_work}, too large to be put back: {}", list(&left)));
+            said.push(format!(
+                "cannot restore ar's files changed {while_at_work}, they are too large: {}",
+                list(&left)
+            ));
         }
         Ok(said)
     }
@@ -182,12 +183,12 @@ impl Session<'_> {
     fn put_refs_right(&mut self, watch: &Watch) -> Result<Vec<(String, String)>, SessionError> {
         let mut there = self.watched_refs()?;
         let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch, &there);
-        let while_at_work = format!("while {} was at work", watch.who);
+        let while_at_work = format!("while {} was active", watch.who);
         for (tag, name) in &of_others {
             if is_odd_ref(&self.repo, tag, name)? {
                 let detail = format!(
-                    "the ref {name}, which is no record, was made or moved {while_at_work}; somebody has that session, \
-                     and it is left there"
+                    "left the ref {name}, which is not a record and was created or moved {while_at_work}: another \
+                        process holds that session"
                 );
                 self.emit(Event::Notice { detail })?;
             }
@@ -196,7 +197,7 @@ impl Session<'_> {
             self.keep_target(name)?;
             self.repo.drop_ref(name)?;
             there.retain(|(known, _)| known != name);
-            let detail = format!("the ref {name} was made {while_at_work}, at {}; it is taken away", &object[..8]);
+            let detail = format!("removed the ref {name}, created {while_at_work} at {}", &object[..8]);
             self.emit(Event::Notice { detail })?;
         }
         for (name, was, now) in &moved {
@@ -206,7 +207,7 @@ impl Session<'_> {
                 self.repo.drop_ref(name)?;
                 there.retain(|(known, _)| known != name);
             }
-            let detail = format!("the ref {name} was moved {while_at_work}, to {}; it is put back", &now[..8]);
+            let detail = format!("restored the ref {name}, moved {while_at_work} to {}", &now[..8]);
             self.emit(Event::Notice { detail })?;
         }
         let mut back = Vec::new();
@@ -217,7 +218,7 @@ impl Session<'_> {
             }
         }
         if !back.is_empty() {
-            let detail = format!("refs of ar's were deleted {while_at_work}; they are put back: {}", back.join(", "));
+            let detail = format!("restored ar's refs deleted {while_at_work}: {}", back.join(", "));
             self.emit(Event::Notice { detail })?;
             there.sort();
         }
@@ -287,22 +288,22 @@ impl Session<'_> {
         let rows = |count: usize| count_of(number(count), "row");
         let mut what = Vec::new();
         if lost > 0 {
-            what.push(format!("{} changed or gone, put back", rows(lost)));
+            what.push(format!("{} changed or missing, restored", rows(lost)));
         }
         if !false_rows.is_empty() {
             let named: Vec<_> = false_rows.iter().take(ROWS).map(|row| format!("\"{}\"", cut(row, ROW))).collect();
             let more = if false_rows.len() > ROWS { ", …" } else { "" };
             let count = rows(false_rows.len());
-            what.push(format!("{count} that no experiment has, taken out: {}{more}", named.join(", ")));
+            what.push(format!("{count} without an experiment, removed: {}{more}", named.join(", ")));
         }
         if reordered {
-            what.push("rows in another order, put back".to_owned());
+            what.push("rows in another order, restored".to_owned());
         }
         if foreign > 0 {
-            what.push(format!("{} of others added, left there", rows(foreign)));
+            what.push(format!("{} foreign, left in place", rows(foreign)));
         }
         let kept = kept.map_or(String::new(), |kept| format!("; kept in {}", kept.display()));
-        let detail = format!("results.tsv was changed while {} was at work: {}{kept}", watch.who, what.join(", "));
+        let detail = format!("results.tsv changed while {} was active: {}{kept}", watch.who, what.join(", "));
         self.emit(Event::Notice { detail })?;
         Ok(number(false_rows.len()))
     }
@@ -326,16 +327,16 @@ impl Session<'_> {
         let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
         let run = self.folder.run(watch.id);
         let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| path.starts_with(&run));
-        self.tell_changed("what the run to come leaves was there before it, and does not count", watch.who, &coming)?;
+        self.tell_changed("moved away files that already existed where the next run writes", watch.who, &coming)?;
         self.name_changed_logs(watch.who, watch.id, LOGS)?;
-        self.tell_changed("git's own settings were changed, and are left so", watch.who, &git)
+        self.tell_changed("git's own settings changed, left as they are", watch.who, &git)
     }
 
     fn tell_changed(&mut self, what: &str, who: &str, paths: &[PathBuf]) -> Result<(), SessionError> {
         if paths.is_empty() {
             return Ok(());
         }
-        self.emit(Event::Notice { detail: format!("{what}, while {who} was at work: {}", list(paths)) })
+        self.emit(Event::Notice { detail: format!("{what}, while {who} was active: {}", list(paths)) })
     }
 
     /// Looks at those logs of earlier runs that were not looked at yet: all of them the first time, then the newest.

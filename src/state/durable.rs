@@ -47,7 +47,7 @@ pub(super) fn only_regular(file: File) -> io::Result<File> {
 fn regular_size(file: &File) -> io::Result<u64> {
     match file.metadata()? {
         meta if meta.is_file() => Ok(meta.len()),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     }
 }
 
@@ -70,7 +70,7 @@ pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = with_room(size.min(limit));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > limit {
-        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes"))),
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes"))),
         false => Ok(bytes),
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::domain::{FORMAT_VERSION, shell_word};
 
 /// The hint where something is damaged.
-pub const SEE_DOCTOR: &str = "`ar doctor` says what is damaged, and what mends it";
+pub const SEE_DOCTOR: &str = "run `ar doctor` to see the damage and the fix";
 
 /// Whether a full disk is at the bottom of an error. Some libraries hide the type of a cause, but not its text.
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
@@ -29,7 +29,7 @@ pub enum StateError {
         source: io::Error,
     },
     /// The file does not hold what it should.
-    #[error("cannot understand {}", path.display())]
+    #[error("cannot parse {}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum StateError {
         source: serde_json::Error,
     },
     /// A newer program wrote the file.
-    #[error("{} has format version {found}; this program knows version {FORMAT_VERSION} and does not write over it", path.display())]
+    #[error("{} has format version {found}; this program knows version {FORMAT_VERSION} and does not overwrite it", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum StateError {
         found: u64,
     },
     /// Another process holds the session or the working tree.
-    #[error("another ar is at work here: {holder}")]
+    #[error("another ar holds the lock: {holder}")]
     Held {
         /// Who holds it, as far as it said.
         holder: String,
@@ -56,17 +56,17 @@ impl StateError {
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
-            StateError::Newer { .. } => Some("continue this session with the newer ar that wrote it".into()),
+            StateError::Newer { .. } => Some("use the newer ar that wrote it".into()),
             StateError::Held { .. } => {
-                Some("wait for it to end; for a second session beside it: git worktree add --detach ../second".into())
+                Some("wait until it ends, or start a second session in `git worktree add --detach ../second`".into())
             }
-            StateError::Io { .. } if is_disk_full(self) => Some("make room on the disk; nothing was lost".into()),
+            StateError::Io { .. } if is_disk_full(self) => Some("free disk space; nothing was lost".into()),
             StateError::Json { .. } => Some(SEE_DOCTOR.into()),
             StateError::Io { source, path, .. } if source.kind() == io::ErrorKind::TimedOut => {
-                Some(format!("`fuser {}` names the process that holds it", shell_word(path)))
+                Some(format!("run `fuser {}` to find the process that holds it", shell_word(path)))
             }
             StateError::Io { source, path, .. } if source.kind() == io::ErrorKind::InvalidInput => {
-                Some(format!("`ls -l {}` shows what it is", shell_word(path)))
+                Some(format!("run `ls -l {}` to see what it is", shell_word(path)))
             }
             // A file or a link that leads nowhere stands where a folder should be.
             StateError::Io { source, .. }

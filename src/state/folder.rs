@@ -294,7 +294,7 @@ impl Owner {
     fn of(file: &mut File) -> Owner {
         let mut said = String::new();
         let _ = file.read_to_string(&mut said);
-        let said = if said.trim().is_empty() { "it has not said who it is" } else { said.trim() };
+        let said = if said.trim().is_empty() { "it did not identify itself" } else { said.trim() };
         let since = file.metadata().and_then(|meta| meta.modified()).ok();
         Owner { said: said.to_owned(), since: since.and_then(|since| since.try_into().ok()) }
     }

@@ -171,7 +171,7 @@ pub struct Journal {
     /// How far up its ladder the session is.
     #[serde(default)]
     pub rung: Rung,
-    /// The experiments after which the session was flagged for a person.
+    /// The experiments after which the session was flagged for review.
     #[serde(default)]
     pub flagged: Vec<u32>,
     /// What the agent was told at each step of the ladder since the last keep.

@@ -170,8 +170,8 @@ impl LessonFile {
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(failed("read", &self.path)(error)),
-            Ok(meta) if !meta.is_file() => refuse("it is no regular file"),
-            Ok(meta) if meta.len() > LARGEST => refuse("it has more than 1 MiB"),
+            Ok(meta) if !meta.is_file() => refuse("it is not a regular file"),
+            Ok(meta) if meta.len() > LARGEST => refuse("it is larger than 1 MiB"),
             Ok(meta) if meta.permissions().readonly() => refuse("it is read-only"),
             Ok(_) => Ok(true),
         }

@@ -46,7 +46,7 @@ fn a_question_is_answered_by_the_next_prompt_and_so_is_no_change() {
         "change; echo 'lowered it'",
     ];
     run(&repo, &steps, 3, &[]).ok();
-    let nobody = "Nobody answers: do not ask, decide yourself; log the reason.";
+    let nobody = "Nobody will answer: decide yourself and log why.";
     assert!(!told(&repo, 1).contains("Nobody"), "{}", told(&repo, 1));
     let asked = format!("The last call asked: \"Should I raise the **learning rate**?\" {nobody}");
     assert!(told(&repo, 2).contains(&asked) && told(&repo, 2).contains("The last call changed no file."));
@@ -78,12 +78,15 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let called = run(&repo, &steps, 2, &["--agent-timeout", "700ms", "--grace", "100ms"]).ok();
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
-    let cut = "   1  -        the agent was ended when its time was over; what it had changed by then is measured\n   1  discard";
+    let cut = "   1  -        the agent reached its time limit; measuring what it changed\n   1  discard";
     assert!(called.stdout.contains(cut), "{called:#?}");
-    let idle = "   2  -        the agent was ended when its time was over and changed nothing\n";
+    let idle = "   2  -        the agent reached its time limit and changed nothing\n";
     assert!(called.stdout.contains(idle), "{called:#?}");
     let ended = "The last call was ended after 700ms, which is all that a call may take. ";
-    let measured = format!("{ended}What it had changed by then was measured. Make a change that is done in time.");
+    let measured = format!(
+        "{ended}What it had changed by then was measured. Make a change that you can finish in \
+        time."
+    );
     assert!(told(&repo, 2).contains(&measured), "{}", told(&repo, 2));
     assert!(told(&repo, 3).contains(&format!("{ended}Make a change")), "{}", told(&repo, 3));
     assert!(told(&repo, 3).contains("The last call changed no file."), "{}", told(&repo, 3));

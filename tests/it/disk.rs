@@ -127,7 +127,7 @@ fn stops_and_goes_on(moment: Moment, scarce: Scarce, left: u32, expected: &str) 
         assert_eq!(called.code, Some(4), "{what}: {called:#?}");
         assert!(called.stderr.contains("disk") && called.stderr.contains("; then `ar resume` goes on"), "{called:#?}");
         let again = ar(&repo, ["resume"]).exits(1);
-        assert!(again.stderr.contains("the disk has no room for an experiment"), "{what}: {again:#?}");
+        assert!(again.stderr.contains("the disk is too full for an experiment"), "{what}: {again:#?}");
     }
     fs::remove_dir_all(repo.file(".git/fill")).unwrap();
     if stopped {
@@ -253,7 +253,10 @@ fn a_request_to_stop_that_finds_no_room_names_another_way() {
     assert!(error.contains(&format!("kill -INT {}", child.id())), "{error}");
     let error = ar(&repo, ["stop", "--now"]).exits(1).stderr;
     let command = format!("kill -TERM {}", child.id());
-    assert!(error.contains("the disk has no room for the request to stop") && error.contains(&command), "{error}");
+    assert!(
+        error.contains("cannot write the request to stop: the disk is full") && error.contains(&command),
+        "{error}"
+    );
     Command::new("sh").args(["-c", &command]).status().unwrap();
     Called::from(child.wait_with_output().unwrap()).exits(4);
     assert!(!is_held(&repo.file(".autoresearch/t/runs/00001")));

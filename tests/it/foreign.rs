@@ -64,7 +64,8 @@ fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
     }
     repo.write("their results.tsv", LEDGER);
     let named = ar(&repo, ["report", "--ledger", "their results.tsv"]).ok().stdout;
-    let warning = "\n  1 row cannot be read and is left out; 1 number cannot be read and counts as none\n    `ar report --ledger 'their results.tsv' -v` names";
+    let warning = "\n  1 row cannot be read and is left out; 1 number cannot be read and counts as none\n    `ar \
+        report --ledger 'their results.tsv' -v` names";
     assert!(named.contains(warning), "{named}");
     called(&repo, "report t1 --ledger theirs.tsv").exits(2);
     called(&repo, "log --segment 1").exits(2);
@@ -125,5 +126,5 @@ fn what_is_no_ledger_is_an_error_that_says_what_to_do() {
         }
     }
     let empty = called(&repo, "report --ledger empty.tsv").ok().stdout;
-    assert!(empty.contains("\nassumed\n  there is neither a header nor a row in it"), "{empty}");
+    assert!(empty.contains("\nassumed\n  it has neither a header nor a row"), "{empty}");
 }

@@ -23,7 +23,8 @@ pub(crate) fn repo() -> TestRepo {
 pub(crate) fn session(repo: &TestRepo, flags: &[&str], edits: &[&str], count: u32) -> Called {
     let cases: String = (1..).zip(edits).map(|(n, edit)| format!("{n}) {edit};; ")).collect();
     let agent = format!(
-        "echo call >> ../calls; n=$(($(wc -l < ../calls))); cat > ../prompt-$n; case $n in {cases} esac; echo \"call $n\""
+        "echo call >> ../calls; n=$(($(wc -l < ../calls))); cat > ../prompt-$n; case $n in {cases} esac; echo \"call \
+            $n\""
     );
     let count = count.to_string();
     let args =
@@ -213,7 +214,7 @@ fn a_guard_that_fails_on_the_baseline_takes_the_session_back() {
         stderr.replace(seconds, "N"),
         "error: the baseline failed: the guard `sh guard.sh` does not pass (exit 7 after N s)\n  \
          | the tests were never green\nhint: a guard that refuses the starting commit would refuse everything: make it pass \
-         there, or leave it out; what it said is in LOG\n"
+         there, or leave it out; message is in LOG\n"
     );
     assert_eq!(repo.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
     assert_eq!((repo.head(), repo.status()), (start, String::new()));
@@ -253,7 +254,8 @@ fn who_drives_by_itself_is_told_what_the_guard_said() {
     let answer = called.stdout.replace(|c: char| c.is_ascii_digit(), "0");
     assert_eq!(
         answer,
-        "   0  discard  one: val_bpb 0.0 is better than 0.0 of experiment 0 by 0.0 (00 %), but the guard `sh guard.sh` failed \
+        "   0  discard  one: val_bpb 0.0 is better than 0.0 of experiment 0 by 0.0 (00 %), but the guard `sh \
+            guard.sh` failed \
          (exit 0 after 0.0 s) [guard_failed]\n      | 0 tests fail\n      to beat: val_bpb 0.0 of experiment 0\n      the \
          working tree is back at the best one; edit and `ar try` again, `ar show 0` has this one\n      next: Rework the same \
          idea so that the guard passes, 0 times at most; then leave it. `ar try --rework` brings its change back into the \
@@ -335,7 +337,8 @@ fn a_guard_that_is_interrupted_after_a_rework_leaves_a_record() {
     let edits = [
         "echo echo val_bpb: 1.5 > src/value; echo exit 3 > src/check",
         &format!(
-            "echo echo val_bpb: 1.4 > src/value; echo 'touch ../there; {FIND_OWNER}; kill -TERM $owner; sleep 300' > src/check"
+            "echo echo val_bpb: 1.4 > src/value; echo 'touch ../there; {FIND_OWNER}; kill -TERM $owner; sleep 300' > \
+                src/check"
         ),
     ];
     session(&repo, &["--guard", ". ./guard.sh"], &edits, 5).exits(130);
@@ -362,7 +365,7 @@ fn an_interrupt_while_a_version_is_reworked_loses_nothing_that_was_measured() {
     let called = Called::from(child.wait_with_output().unwrap()).exits(130);
     let record = record(&repo, 1);
     assert_eq!((&record["outcome"], &record["metric"]["value"]), (&"discard".into(), &1.5.into()), "{record}");
-    assert!(record["reason"].as_str().unwrap().ends_with("; the work on it was interrupted"), "{record}");
+    assert!(record["reason"].as_str().unwrap().ends_with("; its rework was interrupted"), "{record}");
     assert!(called.stderr.contains("the unfinished change of experiment 1 is in"), "{called:?}");
     assert_eq!((repo.status(), repo.read("src/check")), (String::new(), "echo all is well\n".into()));
 }

@@ -165,7 +165,7 @@ fn a_command_that_fails_floods_forks_or_is_not_there_leaves_a_line_and_nothing_e
                 stopped) kill -9 $$ ;; esac";
     let called = ar(&repo, args("", "better worse crash oom nan", hook, &["--ladder", "structural"])).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 7);
-    let note = "note: the command of --on-event failed; logs/work.jsonl and logs/on-event.log of the session say how\n";
+    let note = "note: the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session\n";
     assert!(!called.stdout.contains("flood") && called.stderr == note, "{called:#?}");
     let expected = ["best exit 3", "pivot exit 127", "pivot exit 127", "stopped ended by a signal"];
     assert_eq!(warnings(&repo), expected);
@@ -203,7 +203,7 @@ fn a_command_that_hangs_holds_nothing_up() {
     let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert!(began.elapsed().as_secs() < 20, "{called:#?}");
     assert!(called.stdout.ends_with("stopped: the session has its 2 experiments\n"), "{called:#?}");
-    assert_eq!(warnings(&repo), ["- the command of --on-event was not waited for any longer"]);
+    assert_eq!(warnings(&repo), ["- stopped waiting for the command of --on-event"]);
     let stopped: Value = serde_json::from_slice(&fs::read(repo.outside().join("stopped")).unwrap()).unwrap();
     assert_eq!((&stopped["event"], &stopped["experiment"]), (&"stopped".into(), &2.into()));
     until("the end of all that it started", || (!is_there()).then_some(()));

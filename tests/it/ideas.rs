@@ -27,7 +27,8 @@ fn states(repo: &TestRepo) -> Vec<String> {
 /// Calls `ar run` with an agent that keeps its prompt, does what `first` says, and changes something.
 fn run(repo: &TestRepo, first: &str, experiments: u32, more: &[&str]) -> Called {
     let agent = format!(
-        "cp \"$AR_PROMPT\" ../prompt-$AR_EXPERIMENT; echo '{{\"direction\": \"warm-up\"}}' > \"$AR_PROPOSAL\"; {first}; \
+        "cp \"$AR_PROMPT\" ../prompt-$AR_EXPERIMENT; echo '{{\"direction\": \"warm-up\"}}' > \"$AR_PROPOSAL\"; \
+            {first}; \
          echo \"# $AR_EXPERIMENT\" >> train.sh"
     );
     let count = experiments.to_string();
@@ -53,7 +54,7 @@ fn a_backlog_belongs_to_the_repository_and_needs_no_session() {
     assert_eq!(ar(&repo, ["idea", "drop", "2"]).ok().stdout, "dropped idea 2: deeper\n");
     assert_eq!(ar(&repo, ["idea", "drop", "2"]).ok().stdout, "already dropped: idea 2: deeper\n");
     assert_eq!(states(&repo), ["half the  rate at the end open", "deeper dropped"]);
-    assert!(ar(&repo, ["idea", "drop", "7"]).exits(1).stderr.contains("hint: `ar idea list` lists them"));
+    assert!(ar(&repo, ["idea", "drop", "7"]).exits(1).stderr.contains("hint: run `ar idea list` to see them"));
     ar(&repo, ["idea", "add", " \n "]).exits(2);
     let csv = ar(&repo, ["idea", "list", "--format", "csv"]).ok().stdout;
     assert_eq!(csv.lines().nth(1), Some("1,open,,schedule,user,half the  rate at the end"), "{csv}");
@@ -76,7 +77,8 @@ fn an_agent_is_offered_ideas_and_has_some_of_its_own() {
     ar(&repo, ["idea", "add", "a longer WARM UP", "--direction", "Warm Up"]).ok();
     // Two that are not kept are a pivot on the structural ladder: what was tried is not drawn then.
     let first = format!(
-        "case $AR_EXPERIMENT in 1) {AR} idea add 'from within' > /dev/null; echo '{{\"direction\": \"warm-up\", \"ideas\": \
+        "case $AR_EXPERIMENT in 1) {AR} idea add 'from within' > /dev/null; echo '{{\"direction\": \"warm-up\", \
+            \"ideas\": \
          [\"a longer warm up\", {{\"text\": \"two heads\", \"direction\": \"heads\", \"score\": 0.5}}]}}' > \"$AR_PROPOSAL\" ;; \
          2) {AR} idea drop 2 > /dev/null; {AR} idea add 'warmer' --direction warmup ;; esac"
     );

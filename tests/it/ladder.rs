@@ -78,10 +78,10 @@ fn the_refine_ladder_goes_to_a_flag_and_on_into_the_night() {
     let expected =
         ["3 refine", "5 pivot", "8 refine", "10 pivot", "13 refine", "15 flagged", "15 fresh_start"].map(str::to_owned);
     assert_eq!(decisions(&repo), expected);
-    let lines = "      flagged for a person after experiment 15\n      next: fresh start";
+    let lines = "      flagged for review after experiment 15\n      next: fresh start";
     assert!(called.stdout.contains(lines) && called.stdout.contains("\n      next: pivot: "), "{called:#?}");
     let report = ar(&repo, ["report"]).ok().stdout;
-    assert!(report.contains("\n  flagged for a person after experiment 15: keeps had failed to come\n"), "{report}");
+    assert!(report.contains("\n  flagged for review after experiment 15: no recent keeps\n"), "{report}");
     assert_eq!(ar(&repo, ["report", "--format", "json"]).ok().json()["flagged"], serde_json::json!([15]));
 }
 
@@ -90,7 +90,7 @@ fn a_flag_stops_the_loop_once_where_that_is_asked_for_and_says_what_was_tried() 
     let repo = training_repo();
     let first = "[ $AR_EXPERIMENT -gt 13 ] || direction=warmup";
     let called = run(&repo, first, 17, &["--stop-when-flagged"]).exits(4);
-    let end = "stopped: flagged for a person after experiment 15; tried, the newest first:\n      \
+    let end = "stopped: flagged for review after experiment 15; tried, the newest first:\n      \
                d15: 1 experiment, 0 kept, best 2.000000\n      d14: ";
     assert!(called.stdout.contains(end), "{called:#?}");
     assert!(called.stdout.contains("\n      warmup: 13 experiments, 0 kept, best 2.000000\n"), "{called:#?}");
@@ -108,7 +108,7 @@ fn a_flag_stops_the_loop_once_where_that_is_asked_for_and_says_what_was_tried() 
 fn the_structural_ladder_pivots_soon_and_flags_soon() {
     let repo = training_repo();
     let called = run(&repo, ":", 8, &["--ladder", "structural"]).ok();
-    assert!(called.stdout.contains("flagged for a person after experiment 8, 2 times so far\n"), "{called:#?}");
+    assert!(called.stdout.contains("flagged for review after experiment 8, 2 times so far\n"), "{called:#?}");
     let told = prompts(&repo);
     let directives: Vec<_> = told.iter().map(|prompt| directive(prompt)).collect();
     assert_eq!(directives.join("|"), "||Pivot|Pivot|Fresh start||Pivot|Pivot");
@@ -277,7 +277,7 @@ fn the_answer_of_a_try_ends_with_what_to_do_next() {
     assert_eq!((&third["id"], &third["next"]["kind"]), (&3.into(), &"pivot".into()));
     assert!(third["next"]["words"].as_str().unwrap().starts_with("Pivot. "), "{third}");
     let fourth = attempt(4, &[]);
-    assert!(fourth.stderr.contains("flagged for a person after experiment 4"), "{fourth:#?}");
+    assert!(fourth.stderr.contains("flagged for review after experiment 4"), "{fourth:#?}");
     assert!(fourth.stdout.contains("      next: Fresh start. "), "{fourth:#?}");
     let last = attempt(5, &["--max-experiments", "5"]);
     let end = "; the session has its 5 experiments: stop here, `ar show 5` has this one\n";

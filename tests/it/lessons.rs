@@ -49,7 +49,8 @@ pub(crate) fn old_lessons(count: i64) -> String {
     let entry = |n: i64| {
         let time = now - jiff::SignedDuration::from_hours(24 * (count - n));
         format!(
-            "<!-- lesson old/{n} -->\n- **strategy**: {}\n- **outcome**: keep\n- **insight**: {} {n}\n- **time**: {time}\n\n",
+            "<!-- lesson old/{n} -->\n- **strategy**: {}\n- **outcome**: keep\n- **insight**: {} {n}\n- **time**: \
+                {time}\n\n",
             ["width", "Warm up", "warm-up"][usize::try_from(n).unwrap() % 3],
             "長".repeat(500),
         )
@@ -145,11 +146,11 @@ fn a_damaged_file_is_set_aside_and_what_is_no_file_stops_nothing() {
     assert!(repo.exists("autoresearch-lessons.md.damaged-2"));
     repo.rm(LESSONS);
     repo.symlink("../elsewhere", LESSONS);
-    goes_on(3, "autoresearch-lessons.md: it is no regular file");
+    goes_on(3, "autoresearch-lessons.md: it is not a regular file");
     assert!(!repo.outside().join("elsewhere").exists());
     repo.rm(LESSONS);
     fs::create_dir(repo.file(LESSONS)).unwrap();
-    goes_on(4, "autoresearch-lessons.md: it is no regular file");
+    goes_on(4, "autoresearch-lessons.md: it is not a regular file");
     fs::remove_dir(repo.file(LESSONS)).unwrap();
     repo.write(LESSONS, "mine\n");
     fs::set_permissions(repo.file(LESSONS), fs::Permissions::from_mode(0o444)).unwrap();
@@ -164,7 +165,8 @@ fn what_an_agent_deletes_is_put_back_and_what_it_adds_stays() {
     // In its place another session begins a new one.
     let other = "<!-- autoresearch-lessons version 1 -->\n# Lessons\n\n".to_owned() + &old_lessons(1);
     fs::write(repo.outside().join("other"), other).unwrap();
-    let first = "case $AR_EXPERIMENT in 1) rm autoresearch-lessons.md; cp ../other autoresearch-lessons.md ;; 2) value=1.5; : > autoresearch-lessons.md ;; \
+    let first = "case $AR_EXPERIMENT in 1) rm autoresearch-lessons.md; cp ../other autoresearch-lessons.md ;; 2) \
+        value=1.5; : > autoresearch-lessons.md ;; \
                  3) echo 'the agent was here' >> autoresearch-lessons.md; value=1.4 ;; esac";
     let called = run(&repo, first, 3, &[]).ok();
     let told = "autoresearch-lessons.md was deleted while the agent was at work, put back";
@@ -200,7 +202,7 @@ fn two_sessions_write_at_the_same_time() {
 fn the_doctor_names_damaged_lessons_and_ideas_and_sets_them_aside() {
     let repo = training_repo();
     run(&repo, "value=1.5", 1, &[]).ok();
-    assert!(ar(&repo, ["doctor"]).ok().stdout.contains("all is in order"));
+    assert!(ar(&repo, ["doctor"]).ok().stdout.contains("no problems found"));
     repo.write(LESSONS, "<!-- lesson t/1 -->\n- **strategy**: x\n");
     repo.write(
         ".autoresearch/ideas.jsonl",
@@ -211,7 +213,7 @@ fn the_doctor_names_damaged_lessons_and_ideas_and_sets_them_aside() {
     assert!(found.contains("autoresearch-lessons.md is damaged: line 1 begins an entry without an insight"), "{found}");
     assert!(found.contains("1 line of ") && found.contains("ideas.jsonl cannot be understood"), "{found}");
     let repaired = ar(&repo, ["doctor", "--repair"]).ok().stdout;
-    assert!(repaired.contains("all is in order"), "{repaired}");
+    assert!(repaired.contains("no problems found"), "{repaired}");
     assert!(repo.exists("autoresearch-lessons.md.damaged") && repo.exists(".autoresearch/ideas.jsonl.damaged"));
     assert!(ar(&repo, ["idea", "list"]).ok().stdout.contains("deeper"));
     assert_eq!(repo.status(), "");

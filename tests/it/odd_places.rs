@@ -119,7 +119,7 @@ fn a_deleted_file_whose_copy_is_gone_is_called_that() {
     repo.write("notes.txt", "mine\n");
     let object = "f=$(git hash-object notes.txt); rm -f .git/objects/$(echo $f | cut -c1-2)/$(echo $f | cut -c3-)";
     let called = run(&repo, &format!("{object}; rm notes.txt; echo x > new.txt"), "1").ok();
-    assert!(called.stderr.contains("not put back, as git's copies of them were deleted too: notes.txt"), "{called:?}");
+    assert!(called.stderr.contains("not restored, because git's copies were deleted too: notes.txt"), "{called:?}");
     assert!(!called.stderr.contains("too large"), "{called:?}");
 }
 

@@ -21,7 +21,7 @@ fn init_writes_a_file_that_run_takes_and_leaves_what_is_there() {
     repo.write("program.md", "mine\n");
     let called = ar(&repo, ["init", "--metric", "val_bpb", "--lower", "--timeout", "5m", "--min-delta", "0.5"]).ok();
     assert!(
-        called.stdout.contains("wrote ar.toml") && called.stdout.contains("left as it is: program.md"),
+        called.stdout.contains("wrote ar.toml") && called.stdout.contains("left unchanged: program.md"),
         "{called:?}"
     );
     assert_eq!(repo.read("program.md"), "mine\n");

@@ -98,7 +98,7 @@ fn a_loop_that_is_at_work_can_be_read_at_a_glance() {
     insta::assert_snapshot!("run_goes_on_alone", shown(&repo, &[]));
     go(&repo);
     until("the end of the run", || (!is_held(&repo.file(".autoresearch/t/runs/00003"))).then_some(()));
-    assert_eq!(session_words(&repo), "nobody is at work; the run of experiment 3 is over and not recorded yet");
+    assert_eq!(session_words(&repo), "idle; the run of experiment 3 is over and not recorded yet");
     ar(&repo, ["resume", "--max-experiments", "3"]).ok();
     insta::assert_snapshot!("idle_at_its_cap", shown(&repo, &[]));
 }
@@ -117,7 +117,7 @@ fn an_agent_is_waited_for_and_left_without_a_loop() {
     let words = session_words(&repo);
     assert!(words.starts_with("waiting for the agent to propose experiment 1, "), "{words}");
     kill(child);
-    assert!(session_words(&repo).starts_with("nobody is at work; experiment 1 was left unfinished"));
+    assert!(session_words(&repo).starts_with("idle; experiment 1 was left unfinished"));
     assert_eq!(session(&repo)["next"][0], "ar resume t");
 }
 
@@ -148,7 +148,13 @@ fn what_is_damaged_or_gone_is_named_and_the_rest_is_shown() {
     fs::rename(repo.file(".autoresearch"), repo.outside().join("deleted")).unwrap();
     let words = shown(&repo, &[]);
     // The lock of the working tree still tells of the owner.
-    assert!(words.contains("doing        at work; at what cannot be read\nat work      process # for #\n"), "{words}");
+    assert!(
+        words.contains(
+            "doing        active, but the current step is unreadable\nat work      process # for \
+        #\n"
+        ),
+        "{words}"
+    );
     assert!(words.contains("damaged      files in REPO/.autoresearch/t/state are gone; "), "{words}");
     assert!(words.contains("ar doctor t"), "{words}");
     assert!(words.contains("best         1.8  experiment 1"), "{words}");
@@ -171,7 +177,7 @@ fn several_sessions_have_a_line_each_also_from_a_linked_worktree() {
     repo.try_git_in(&other, ["switch", "--quiet", "--detach"]);
     let lines = there(&["status"]).stdout;
     assert!(lines.lines().any(|line| line.starts_with("t        running experiment 3, ")), "{lines}");
-    assert!(lines.lines().any(|line| line.starts_with("u        nobody is at work ")), "{lines}");
+    assert!(lines.lines().any(|line| line.starts_with("u        idle ")), "{lines}");
     let json = there(&["status", "--format", "json"]).json();
     assert_eq!((&json["sessions"][0]["tag"], &json["sessions"][1]["tag"]), (&"t".into(), &"u".into()));
     kill(child);

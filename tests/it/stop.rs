@@ -38,7 +38,7 @@ fn a_request_lets_the_experiment_finish_however_often_it_is_made() {
     let called = Called::from(child.wait_with_output().unwrap()).exits(130);
     assert!(called.stdout.contains("   1  keep") && called.stdout.ends_with("stopped: interrupted\n"), "{called:?}");
     let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
-    assert_eq!(said, "note: asked to stop by `ar stop`; stopping after this experiment\n");
+    assert_eq!(said, "note: `ar stop` was requested; stopping after this experiment\n");
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
     assert_eq!(repo.status(), "");
     assert!(repo.read(".autoresearch/t/logs/work.jsonl").contains("asked to stop by `ar stop`"));
@@ -56,7 +56,7 @@ fn a_request_for_now_ends_the_run_and_waits_until_everything_is_put_back() {
     assert_eq!(repo.status(), "");
     assert!(is_over(&repo, 1));
     Called::from(child.wait_with_output().unwrap()).exits(130);
-    wait_for_words(&repo, "asked to stop by `ar stop --now`; ending the run and rolling back");
+    wait_for_words(&repo, "`ar stop --now` was requested; terminating the run and rolling back");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn with_nobody_at_work_it_says_so_and_an_old_request_stops_no_later_night() {
     ar(&repo, args).ok();
     for stop in [&["stop"][..], &["stop", "--now"]] {
         let said = ar(&repo, stop).ok().stdout;
-        assert_eq!(said, "nobody is at work on session t; there is nothing to stop\n");
+        assert_eq!(said, "idle on session t; there is nothing to stop\n");
     }
     repo.write(REQUEST, r#"{"version": 1, "when": "now", "asked": "2026-11-20T22:00:00Z"}"#);
     let agent = "echo echo val_bpb: 0.5 > train.sh";

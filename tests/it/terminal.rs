@@ -226,7 +226,7 @@ fn a_watch_sees_the_session_begin_end_and_disappear() {
     let terminal = watch(&repo, &["running the baseline", "best         none yet"]);
     touch(&repo, "measure");
     at_work.wait().unwrap();
-    let screen = until("the end", || screen_has(&repo, &["nobody is at work", "ended ", "3 rows: ", "20%"]));
+    let screen = until("the end", || screen_has(&repo, &["idle", "ended ", "3 rows: ", "20%"]));
     assert!(!screen.contains("10%") && !screen.contains("\u{1b}[31m"), "{screen}");
     fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
     repo.git(["update-ref", "-d", "refs/autoresearch/t/00000"]);

@@ -17,16 +17,16 @@ static FONT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/font.zlib"));
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
     /// The drawing cannot be read.
-    #[error("the drawing cannot be read")]
+    #[error("cannot read the drawing")]
     Drawing(#[from] resvg::usvg::Error),
     /// The font in the program cannot be unpacked.
-    #[error("the font cannot be unpacked")]
+    #[error("cannot unpack the font")]
     Font(#[from] io::Error),
     /// It has no size, or one that there is no memory for.
-    #[error("there is no room for the picture")]
+    #[error("not enough memory for the picture")]
     Size,
     /// It cannot be written as PNG.
-    #[error("the picture cannot be encoded: {0}")]
+    #[error("cannot encode the picture: {0}")]
     Encoding(String),
 }
 

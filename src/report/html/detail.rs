@@ -59,7 +59,7 @@ impl Excerpt {
         let left_out = count.saturating_sub(DIFF_LINES);
         let missing = match left_out {
             0 => String::new(),
-            _ => format!("{left_out} further lines are left out of {}", bytes_text(diff.len() as u64)),
+            _ => format!("{left_out} more lines of {} are omitted", bytes_text(diff.len() as u64)),
         };
         Excerpt { lines, missing }.within(room)
     }
@@ -87,7 +87,7 @@ impl Excerpt {
         let fitting = fits.count();
         if fitting < self.lines.len() {
             self.lines.truncate(fitting);
-            self.missing = "the rest is left out, as the page is long enough".to_owned();
+            self.missing = "the rest is omitted to keep the page short".to_owned();
         }
         room.take(bytes);
         self

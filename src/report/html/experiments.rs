@@ -143,7 +143,7 @@ pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
                     }
                 }
                 @if left_out > 0 {
-                    p.missing { (left_out) " more are left out, as the page is long enough: " code { "ar show" } " has each" }
+                    p.missing { (left_out) " more are omitted to keep the page short: " code { "ar show" } " has each" }
                 }
             }
         }

@@ -16,7 +16,7 @@ use crate::state::SEE_DOCTOR;
 pub(super) const REPAIR: &str = "ar doctor --repair";
 
 /// What shows damage to the repository that has no name.
-const LOOK: &str = "look with `git fsck --full`, and decide what of the repository is to be kept";
+const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
 
 /// What a look at sessions and their repository found.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use crate::session::reading::{parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
 
 /// What is to be done where something can be mended only when a person has decided what else is to be.
-pub(super) const DECIDE_FIRST: &str = "first decide what is damaged; then ar doctor --repair";
+pub(super) const DECIDE_FIRST: &str = "decide about the damage first, then run `ar doctor --repair`";
 
 /// A ref that should name a record.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Facts {
             let bad = |source| SessionError::BadRecord { reference: name.to_owned(), source };
             match tag {
                 Ok(Some(tag)) => (Some(tag.commit), parse_record(name, &tag.message)),
-                Ok(None) => (None, Err(bad(serde::de::Error::custom("it is no annotated tag on a commit")))),
+                Ok(None) => (None, Err(bad(serde::de::Error::custom("it is not an annotated tag on a commit")))),
                 Err(error) => (None, Err(bad(serde::de::Error::custom(with_causes(&error))))),
             }
         });

@@ -107,11 +107,11 @@ fn disks(repo: &Repo) -> Vec<Finding> {
 
 fn disk(dir: &Path) -> Finding {
     let Ok(space) = exec::disk_space(dir) else {
-        return Finding::ok(Area::Disk, "the system does not tell what is free");
+        return Finding::ok(Area::Disk, "the system does not report free space");
     };
     let shell = shell_word(dir);
     match judge_space(space) {
-        Severity::Ok => Finding::ok(Area::Disk, "there is room on the disk"),
+        Severity::Ok => Finding::ok(Area::Disk, "the disk has free space"),
         level => {
             let what =
                 format!("{} and {} more files fit at {}", bytes_text(space.free), space.free_files, dir.display());

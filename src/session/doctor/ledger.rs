@@ -74,27 +74,26 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
     let error = |what: String| Finding::error(Area::Ledger, what).hint(REPAIR);
     let mut findings = Vec::new();
     if !books.path.exists() && !missing.is_empty() {
-        findings.push(error("results.tsv is not there".to_owned()));
+        findings.push(error("results.tsv is missing".to_owned()));
     } else if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|record| format!("{} of {}", record.id, record.tag)).collect();
         findings.push(error(format!("results.tsv has no row of experiment {}", names.join(", "))));
     }
-    for (lines, what) in [(&found.torn, "was cut short"), (&found.repeated, "says the same as another one")] {
+    for (lines, what) in [(&found.torn, "is truncated"), (&found.repeated, "repeats another one")] {
         for line in lines {
             findings.push(error(format!("line {line} of results.tsv {what}")));
         }
     }
     for (line, index) in &found.differing {
         let Record { id, tag, .. } = &books.records[*index];
-        let what =
-            format!("line {line} of results.tsv says something else than the record of experiment {id} of {tag}");
+        let what = format!("line {line} of results.tsv contradicts the record of experiment {id} of {tag}");
         findings.push(Finding::warning(Area::Ledger, what).hint(format!("ar show {id} --tag {tag}")));
     }
     if findings.is_empty() {
         let rows = u32::try_from(books.records.len() - found.missing.len()).unwrap_or(u32::MAX);
         let foreign = match u32::try_from(found.foreign) {
             Ok(0) => String::new(),
-            foreign => format!(", and {} of others", count_of(foreign.unwrap_or(u32::MAX), "row")),
+            foreign => format!(", and {} foreign", count_of(foreign.unwrap_or(u32::MAX), "row")),
         };
         findings.push(Finding::ok(Area::Ledger, format!("results.tsv has {} of ar{foreign}", count_of(rows, "row"))));
     }

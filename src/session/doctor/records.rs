@@ -53,11 +53,11 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
         Err(error) => return Some(finding_of(Area::Session, error)),
     };
     let what = if record.id != *id {
-        format!("the record {name} is that of experiment {}", record.id)
+        format!("the record {name} belongs to experiment {}", record.id)
     } else if record.tag != facts.tag {
-        format!("the record {name} is that of session {}", record.tag)
+        format!("the record {name} belongs to session {}", record.tag)
     } else if record.commit.is_known() && tagged.as_ref().is_some_and(|commit| *commit != record.commit) {
-        format!("the record {name} is on another commit than it says")
+        format!("the record {name} is on a different commit than it names")
     } else {
         return None;
     };
@@ -83,21 +83,21 @@ fn contract(facts: &Facts) -> Option<Finding> {
             }
         }
         (Ok(Some(_)), None) => facts.is_changed.then(|| {
-            let what = format!("{} was changed, and no record holds what was approved", path.display());
+            let what = format!("{} was changed, and no record holds the approved terms", path.display());
             Finding::damaged(Area::Session, what)
-                .hint("begin anew in a session of its own: `ar run --tag NEW --metric NAME --cmd COMMAND`")
+                .hint("start a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`")
         }),
-        (Ok(None), Some(_)) => error(format!("{} is not there", path.display())),
-        (Err(StateError::Json { .. }), Some(_)) => error(format!("{} cannot be understood", path.display())),
+        (Ok(None), Some(_)) => error(format!("{} is missing", path.display())),
+        (Err(StateError::Json { .. }), Some(_)) => error(format!("cannot parse {}", path.display())),
         (Err(error), recorded) if recorded.is_some() || !matches!(error, StateError::Json { .. }) => {
             let finding = Finding::error(Area::Session, with_causes(error));
             Some(Finding { hint: error.hint(), ..finding })
         }
         (Ok(None) | Err(_), _) => {
-            let what = format!("{} cannot be read, and no record holds the terms", path.display());
+            let what = format!("cannot read {}, and no record holds the terms", path.display());
             let look = format!("git cat-file -p {}", facts.tag.record_ref(0));
             Some(Finding::damaged(Area::Session, what).hint(format!(
-                "say the terms anew in a session of its own: `ar run --tag NEW --metric NAME --cmd COMMAND`; `{look}` \
+                "say the terms again in a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`; `{look}` \
                  and `ar log {}` show what is left of them",
                 facts.tag
             )))

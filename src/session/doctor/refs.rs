@@ -55,8 +55,8 @@ fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     let Err(error) = repo.notes(facts.history().records().iter().map(|record| &record.commit)) else {
         return Vec::new();
     };
-    let what = format!("what people noted on experiments cannot be read: {}", with_causes(&error));
-    let hint = format!("git update-ref -d {NOTES} lets go of the notes; `git fsck --unreachable` finds what they were");
+    let what = format!("cannot read the notes on experiments: {}", with_causes(&error));
+    let hint = format!("drop the notes with `git update-ref -d {NOTES}`; `git fsck --unreachable` finds their content");
     vec![Finding::error(Area::Refs, what).hint(hint)]
 }
 
@@ -66,22 +66,27 @@ pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>
     let saved = repo.readable_refs_under(&format!("{}/saved", tag.ref_prefix()))?;
     let names: Vec<&str> = saved.iter().map(|(name, _)| name.as_str()).collect();
     let all = names.join(", ");
-    let free = format!("`git branch -m {branch} NEW-NAME` frees the name for another session");
-    let back = |name: &str| format!("`git restore --source={name} --staged --worktree -- .` puts that change back");
+    let free = format!("free the name for another session with `git branch -m {branch} NEW-NAME`");
+    let back = |name: &str| {
+        format!(
+            "bring that change back with `git restore --source={name} --staged --worktree -- \
+        .`"
+        )
+    };
     let is_there = repo.branch(&tag.branch_ref())?.is_some();
     let finding = match (names.last(), is_there) {
         (None, false) => return Ok(Vec::new()),
         (None, true) => {
-            let what = format!("the branch {branch} has neither terms nor records; no session goes on from it");
+            let what = format!("the branch {branch} has neither terms nor records; no session can continue from it");
             Finding::damaged(Area::Refs, what).hint(free)
         }
         (Some(newest), true) => {
-            let what = format!("of session {tag} nothing is left but its branch {branch} and what it saved: {all}");
+            let what = format!("only the branch {branch} and saved work remain of session {tag}: {all}");
             Finding::damaged(Area::Refs, what).hint(format!("{}; then {free}", back(newest)))
         }
         (Some(newest), false) => {
-            let what = format!("there is no session {tag} any more; what it saved is in {all}");
-            let forget = format!("`git update-ref -d {newest}` forgets it");
+            let what = format!("session {tag} no longer exists; its saved work is in {all}");
+            let forget = format!("drop it with `git update-ref -d {newest}`");
             Finding::warning(Area::Refs, what).hint(format!("{}; {forget}", back(newest)))
         }
     };
@@ -92,7 +97,7 @@ fn broken(facts: &Facts) -> Vec<Finding> {
     let finding = |broken: &BrokenRef| {
         let what = match broken.is_lost {
             true => format!("the ref {} leads to an object that is gone", broken.name),
-            false => format!("the file of the ref {} names nothing", broken.name),
+            false => format!("the file of the ref {} is empty or damaged", broken.name),
         };
         match value_of(facts, broken) {
             Some(_) => Finding::error(Area::Refs, what).hint(REPAIR),
@@ -109,7 +114,8 @@ fn broken(facts: &Facts) -> Vec<Finding> {
 fn decide(name: &str, objects: &[&str]) -> String {
     match objects {
         [] => format!(
-            "nothing tells what it named: look with `git fsck --lost-found`, then `git update-ref {name} OBJECT`, or do \
+            "nothing tells what it named: look with `git fsck --lost-found`, then `git update-ref {name} OBJECT`, or \
+                do \
              without it: `git update-ref -d {name}`"
         ),
         objects => format!(
@@ -125,7 +131,7 @@ fn missing(facts: &Facts) -> Vec<Finding> {
     ids.extend(facts.broken.iter().filter_map(|broken| record_id(&broken.name, &facts.tag)));
     let finding = |id: u32| {
         let name = facts.tag.record_ref(id);
-        let what = format!("experiment {id} has no record, and a later one has");
+        let what = format!("experiment {id} has no record, but a later one does");
         Finding::damaged(Area::Refs, what).hint(decide(&name, &facts.tag_objects(&name)))
     };
     gaps(&ids).into_iter().map(finding).collect()
@@ -150,7 +156,7 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
         // Before its baseline is measured a session may have none yet.
         Tip::Missing if facts.refs.is_empty() => {}
         Tip::Missing => {
-            found.push(Finding::error(Area::Refs, format!("the branch {name} is gone")).hint(REPAIR));
+            found.push(Finding::error(Area::Refs, format!("the branch {name} is missing")).hint(REPAIR));
         }
         Tip::Unrecorded => {
             let tip = tip.unwrap_or_else(|| expected.clone());
@@ -195,7 +201,7 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     let mut found = Vec::new();
     for (name, object) in repo.readable_refs_under(&format!("{}/saved", facts.tag.ref_prefix()))? {
         if !repo.has_commit(&CommitId::new(object)) {
-            found.push(lost(format!("what {name} saved is not in the repository")));
+            found.push(lost(format!("the work saved under {name} is not in the repository")));
         }
     }
     // The base of one is the commit of another.

@@ -87,7 +87,7 @@ fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
     if !dead.is_empty() {
         repo.clear_own_locks()?;
     }
-    done.extend(dead.iter().map(|path| format!("removed {}, which an ar left behind that was killed", path.display())));
+    done.extend(dead.iter().map(|path| format!("removed {}, left behind by a killed ar", path.display())));
     Ok(())
 }
 
@@ -123,7 +123,7 @@ fn refs(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), Sessio
     for broken in &facts.broken {
         let Some(object) = value_of(facts, broken) else { continue };
         let copy = repo.mend_ref(broken, &object)?;
-        done.push(format!("put {} back at {}; what its file was is in {}", broken.name, &object[..8], copy.display()));
+        done.push(format!("restored {} to {}; its old file is in {}", broken.name, &object[..8], copy.display()));
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ fn branch(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), Sess
     let Some(expected) = facts.expected_tip().filter(|_| !facts.refs.is_empty()) else { return Ok(()) };
     if facts.tip(repo)? == Some(Tip::Missing) {
         repo.create_branch(&branch, &expected, "autoresearch: repair")?;
-        done.push(format!("made the branch {} anew at {}", facts.tag.branch(), expected.short(8)));
+        done.push(format!("recreated the branch {} at {}", facts.tag.branch(), expected.short(8)));
     }
     Ok(())
 }
@@ -150,7 +150,8 @@ fn contract(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
             let copy = copy_beside(&path, &bytes, ".before-repair")?;
             let changed = differing_fields(stored, &recorded);
             done.push(format!(
-                "took the terms that were approved at the start from the baseline's record, {} with them; say anew what was \
+                "took the terms that were approved at the start from the baseline's record, {} with them; say anew \
+                    what was \
                  changed since on purpose; the old ones are in {}",
                 changed.join(", "),
                 copy.display()
@@ -194,7 +195,7 @@ fn state_files(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError
                 let copy = copy_beside(&path, &bytes, ".damaged")?;
                 write_atomic(&path, &bytes[..from])?;
                 let (path, copy) = (path.display(), copy.display());
-                done.push(format!("cut the torn last line off {path}; {copy} has it"));
+                done.push(format!("cut the torn last line off {path} and saved it to {copy}"));
             }
         }
     }
@@ -273,7 +274,7 @@ fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>
     let count = |count: usize, what: &str| count_of(u32::try_from(count).unwrap_or(u32::MAX), what);
     let parts = [
         (found.missing.len(), "row", "put in"),
-        (found.torn.len(), "torn line", "mended"),
+        (found.torn.len(), "torn line", "repaired"),
         (found.repeated.len(), "repeated row", "left out"),
     ];
     let parts: Vec<String> = parts
@@ -281,8 +282,8 @@ fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>
         .filter(|(number, ..)| *number > 0)
         .map(|(number, what, how)| format!("{} {how}", count(*number, what)))
         .collect();
-    let copy = rebuilt.copy.map(|copy| format!("; what it was is in {}", copy.display())).unwrap_or_default();
-    done.push(format!("mended {}: {}{copy}", books.path.display(), parts.join(", ")));
+    let copy = rebuilt.copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
+    done.push(format!("repaired {}: {}{copy}", books.path.display(), parts.join(", ")));
     Ok(())
 }
 
@@ -292,7 +293,7 @@ fn set_aside(path: &Path) -> Result<String, SessionError> {
     aside.push(".damaged");
     let aside = free_name(Path::new(&aside));
     fs::rename(path, &aside).map_err(|source| SessionError::Io { action: "move", path: path.to_owned(), source })?;
-    Ok(format!("the damaged {} is now {}", path.display(), aside.display()))
+    Ok(format!("moved the damaged {} to {}", path.display(), aside.display()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SessionError> {

@@ -36,7 +36,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
                 format!("HEAD is on {} at {}", name.trim_start_matches("refs/heads/"), commit.short(8))
             }
             Ok(Head::Detached { commit }) => format!("HEAD is at {}", commit.short(8)),
-            _ => "HEAD can be read".to_owned(),
+            _ => "HEAD is readable".to_owned(),
         };
         found.push(Finding::ok(Area::Repository, at));
     }
@@ -78,7 +78,7 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
             aside.push(".damaged");
             let (path, aside) = (shell_word(&path), shell_word(Path::new(&aside)));
             let finding = Finding::error(Area::Repository, with_causes(&error));
-            return Ok(vec![finding.hint(format!("mv {path} {aside} && git reset --quiet makes it anew from HEAD"))]);
+            return Ok(vec![finding.hint(format!("rebuild it from HEAD: mv {path} {aside} && git reset --quiet"))]);
         }
         Err(error) => return Err(error.into()),
     }
@@ -93,7 +93,7 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
 fn packed_refs(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     let Some(line) = repo.broken_packed_line()? else { return Ok(Vec::new()) };
     let path = repo.common_dir().join("packed-refs");
-    let what = format!("line {line} of {} names no ref", path.display());
+    let what = format!("line {line} of {} does not name a ref", path.display());
     let look = format!("look with `sed -n {line}p {}`, and decide what that line should be", shell_word(&path));
     Ok(vec![Finding::damaged(Area::Repository, what).hint(look)])
 }
@@ -104,14 +104,13 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
         let age = lock.age.map(|age| format!(", {} s old", age.as_secs())).unwrap_or_default();
         match lock.owner {
             LockOwner::Dead => {
-                Finding::error(Area::Repository, format!("{path} was left behind by an ar that was killed{age}"))
-                    .hint(REPAIR)
+                Finding::error(Area::Repository, format!("{path} was left behind by a killed ar{age}")).hint(REPAIR)
             }
-            LockOwner::Alive => Finding::ok(Area::Repository, format!("{path} is held by an ar that is at work")),
+            LockOwner::Alive => Finding::ok(Area::Repository, format!("an active ar holds {path}")),
             LockOwner::Other => {
                 let hint =
                     format!("wait for the git process that made it; if there is none: rm {}", shell_word(&lock.path));
-                let what = format!("{path} is another program's{age}");
+                let what = format!("{path} belongs to another program{age}");
                 let is_old = lock.age.is_none_or(|age| age >= OLD);
                 let finding = if is_old { Finding::error } else { Finding::warning };
                 finding(Area::Repository, what).hint(hint)
@@ -122,7 +121,7 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
 }
 
 fn left_worktree(dir: &Path) -> Finding {
-    let what = format!("the working tree {} was left behind by an `ar repro` that was killed", dir.display());
+    let what = format!("a killed `ar repro` left the working tree {} behind", dir.display());
     Finding::warning(Area::Repository, what).hint(format!("git worktree remove --force {}", shell_word(dir)))
 }
 
@@ -134,11 +133,11 @@ fn own_folder(repo: &Repo) -> PathBuf {
 pub(super) fn in_the_way(repo: &Repo) -> Option<Finding> {
     let own = own_folder(repo);
     let meta = fs::symlink_metadata(&own).ok().filter(|_| !own.is_dir())?;
-    let what = if meta.is_symlink() { "is a link that leads to no folder" } else { "is no folder" };
+    let what = if meta.is_symlink() { "is a link that does not lead to a folder" } else { "is not a folder" };
     let mut aside = own.clone().into_os_string();
     aside.push(".old");
     let (path, aside) = (shell_word(&own), shell_word(Path::new(&aside)));
-    let hint = format!("mv {path} {aside} puts it aside; then {REPAIR}");
+    let hint = format!("move it aside with `mv {path} {aside}`; then {REPAIR}");
     Some(Finding::error(Area::Repository, format!("{} {what}", own.display())).hint(hint))
 }
 
@@ -156,13 +155,14 @@ fn folders(repo: &Repo) -> Vec<Finding> {
         if let Err(error) = tempfile::tempfile_in(&dir) {
             let what = format!("{} cannot be written to: {error}", dir.display());
             found.push(
-                Finding::error(Area::Repository, what).hint(format!("ls -ld {} shows whose it is", shell_word(&dir))),
+                Finding::error(Area::Repository, what)
+                    .hint(format!("run `ls -ld {}` to see the owner", shell_word(&dir))),
             );
         }
     }
     let link = repo.worktree().join("run.log");
     if fs::symlink_metadata(&link).is_ok_and(|meta| meta.is_symlink()) && !link.exists() {
-        let what = "run.log leads to a log that is gone; the next run makes it anew";
+        let what = "run.log leads to a missing log; the next run replaces it";
         found.push(Finding::warning(Area::Repository, what));
     }
     found

@@ -20,7 +20,7 @@ pub(super) fn look(repo: &Repo) -> Vec<Finding> {
         Ok(backlog) if backlog.damaged == 0 => None,
         Ok(backlog) => {
             let lines = count_of(u32::try_from(backlog.damaged).unwrap_or(u32::MAX), "line");
-            let what = format!("{lines} of {} cannot be understood", file.path().display());
+            let what = format!("cannot parse {lines} of {}", file.path().display());
             Some(warning(what).hint(REPAIR))
         }
         Err(error) => Some(Finding { hint: error.hint(), ..warning(with_causes(&error)) }),
@@ -35,12 +35,12 @@ pub(super) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionErr
     if matches!(file.read(), Err(LessonsError::Damaged { .. }))
         && let Some(aside) = file.set_aside_damaged()?
     {
-        done.push(format!("the damaged {} is now {}", file.path().display(), aside.display()));
+        done.push(format!("moved the damaged {} to {}", file.path().display(), aside.display()));
     }
     let file = IdeaFile::new(&root);
     if file.read().is_ok_and(|backlog| backlog.damaged > 0) {
         let copy = file.drop_damaged()?;
-        done.push(format!("dropped damaged lines of {}; {} has them", file.path().display(), copy.display()));
+        done.push(format!("removed damaged lines from {} and saved them to {}", file.path().display(), copy.display()));
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
         found.push(Finding::ok(Area::Journal, "no experiment is open"));
     }
     if let Some(holder) = &facts.holder {
-        found.push(Finding::ok(Area::Journal, format!("an ar is at work: {holder}")));
+        found.push(Finding::ok(Area::Journal, format!("an ar is active: {holder}")));
     }
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
 }
@@ -52,11 +52,11 @@ fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
             journal.open.as_ref().map(|open| open.id)
         }
         Ok(None) => {
-            found.push(lost_journal(repo, facts, format!("{} is not there", path.display()))?);
+            found.push(lost_journal(repo, facts, format!("{} is missing", path.display()))?);
             None
         }
         Err(StateError::Json { .. }) => {
-            found.push(lost_journal(repo, facts, format!("{} cannot be understood", path.display()))?);
+            found.push(lost_journal(repo, facts, format!("cannot parse {}", path.display()))?);
             None
         }
         Err(error) => {
@@ -73,9 +73,9 @@ pub(super) fn unknown_runs(facts: &Facts, open: Option<u32>, then: &str) -> Vec<
     let unknown = going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open);
     unknown
         .map(|(id, pid)| {
-            let what = format!("a run of {} goes on, and the journal does not know it", experiment_name(id));
+            let what = format!("a run of {} is still going that the journal does not know", experiment_name(id));
             let end = pid.map_or("end it".to_owned(), |pid| format!("end it: kill {pid}"));
-            Finding::error(Area::Journal, what).hint(format!("wait until it is over, or {end}; then {then}"))
+            Finding::error(Area::Journal, what).hint(format!("wait until it ends, or {end}; then {then}"))
         })
         .collect()
 }
@@ -88,10 +88,9 @@ fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, Ses
             "; an experiment was open, its commit is at the tip of the branch and was not recorded",
             DECIDE_FIRST.to_owned(),
         ),
-        Some(Tip::Unsettled) => (
-            "; the last experiment is recorded, and its change is not taken back yet",
-            format!("ar resume {}", facts.tag),
-        ),
+        Some(Tip::Unsettled) => {
+            ("; the last experiment is recorded, but its change is not undone yet", format!("ar resume {}", facts.tag))
+        }
         _ if is_changed() => ("; the uncommitted changes may be those of an experiment that was open", facts.mend()),
         _ => ("", facts.mend()),
     };
@@ -133,7 +132,10 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
         && !repo.has_commit(&aside.commit)
     {
         let commit = aside.commit.short(8);
-        found.push(decide(format!("the journal names a change that was put aside, and there is no commit {commit}")));
+        found.push(decide(format!(
+            "the journal names a change that was set aside, but the commit {commit} does not \
+            exist"
+        )));
     }
     let open = journal.open.as_ref();
     if let Some(tip) = facts.expected_tip()
@@ -150,14 +152,14 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
     let what = format!("experiment {} is open ({phase})", open.id);
     found.push(match (&facts.holder, is_going_on) {
         (Some(_), _) => Finding::ok(Area::Journal, what),
-        (None, true) => Finding::warning(Area::Journal, format!("{what} and its run goes on, with no ar at work"))
+        (None, true) => Finding::warning(Area::Journal, format!("{what} and its run continues without an active ar"))
             .hint(format!("ar resume {}", facts.tag)),
-        (None, false) => Finding::warning(Area::Journal, format!("{what}, and no ar is at work"))
+        (None, false) => Finding::warning(Area::Journal, format!("{what}, but no ar is active"))
             .hint(format!("ar resume {}", facts.tag)),
     });
     if !is_going_on {
         for path in torn_run_files(&folder) {
-            let what = format!("{} cannot be understood", path.display());
+            let what = format!("cannot parse {}", path.display());
             found.push(Finding::error(Area::Journal, what).hint(REPAIR));
         }
     }
@@ -239,13 +241,11 @@ fn memory(facts: &Facts) -> Vec<Finding> {
         let path = path.display();
         let error = |what: String| Finding::error(Area::Journal, what).hint(REPAIR);
         match harm {
-            Harm::Missing => error(format!("{path} is not there")).hint(facts.mend()),
-            Harm::Torn => error(format!("{path} cannot be understood")),
-            Harm::TornFrom(_) => error(format!("the last line of {path} was cut short")),
-            Harm::Lines(1) => Finding::warning(Area::Journal, format!("a line of {path} cannot be understood")),
-            Harm::Lines(count) => {
-                Finding::warning(Area::Journal, format!("{count} lines of {path} cannot be understood"))
-            }
+            Harm::Missing => error(format!("{path} is missing")).hint(facts.mend()),
+            Harm::Torn => error(format!("cannot parse {path}")),
+            Harm::TornFrom(_) => error(format!("the last line of {path} is truncated")),
+            Harm::Lines(1) => Finding::warning(Area::Journal, format!("cannot parse a line of {path}")),
+            Harm::Lines(count) => Finding::warning(Area::Journal, format!("cannot parse {count} lines of {path}")),
         }
     };
     harmed(facts).into_iter().map(finding).collect()
@@ -257,6 +257,6 @@ fn runs(facts: &Facts) -> Option<Finding> {
     let ran = history.records().iter().filter(|record| !record.runs.is_empty());
     let gone: Vec<String> =
         ran.filter(|record| !facts.folder.run(record.id).is_dir()).map(|record| record.id.to_string()).collect();
-    let what = || format!("the logs of experiment {} are gone; their records are not", gone.join(", "));
+    let what = || format!("the logs of experiment {} are missing; their records are intact", gone.join(", "));
     (!gone.is_empty()).then(|| Finding::warning(Area::Journal, what()))
 }

@@ -28,7 +28,7 @@ fn a_disk_that_is_full() {
     fs::write(dir.join("README.md"), "changed\n").unwrap();
     let refs = git(&["for-each-ref"]);
     let called = call(&["try", "-m", "x"]).exits(1);
-    assert_says(&called, &["the disk has no room for an experiment: 0 B and ", "make room on the disk"]);
+    assert_says(&called, &["the disk is too full for an experiment: 0 B and ", "make room on the disk"]);
     assert_eq!(git(&["for-each-ref"]), refs);
     assert_eq!(fs::read_to_string(dir.join("README.md")).unwrap(), "changed\n");
     disk.free();

@@ -148,7 +148,7 @@ fn a_dirty_working_tree() {
         "{called:?}"
     );
     assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "README.md\ntrain.sh");
-    refused(&repo, &["run", "--adopt"], 1, &["no uncommitted change to adopt", "hint: leave --adopt out"]);
+    refused(&repo, &["run", "--adopt"], 1, &["no uncommitted change to adopt", "hint: omit --adopt"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn a_command_that_does_not_exist() {
     refused(&repo, &call("A=1 ./no-such-file"), 1, &["there is no `./no-such-file`"]);
     refused(&repo, &call("  "), 2, &["needs --cmd", "hint: ar run --metric"]);
     let agent = [RUN, &["--agent", "no-such-agent"]].concat();
-    refused(&repo, &agent, 1, &["the agent does not start: there is no `no-such-agent`"]);
+    refused(&repo, &agent, 1, &["the agent cannot be started: there is no `no-such-agent`"]);
 
     for (flag, what) in [("--guard", "guard"), ("--on-event", "command of --on-event")] {
         let args = [RUN, &[flag, "/no/such/program"]].concat();

@@ -171,7 +171,7 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
 #[test]
 fn what_a_newer_ar_wrote_is_left_to_it() {
     let repo = session();
-    let newer = "continue this session with the newer ar that wrote it";
+    let newer = "use the newer ar that wrote it";
     for name in ["contract.json", "progress.json"] {
         let old = repo.read(state(name));
         edit(&repo, &state(name), |file| file["version"] = 2.into());
@@ -214,7 +214,7 @@ fn something_else_where_the_folder_should_be() {
         finds(&repo, 1, "error", "/.autoresearch is ", "puts it aside; then ar doctor --repair");
         doctor(&repo, &["--repair"], 1);
         let error = ar(&repo, ["resume", "t"]).exits(1).stderr;
-        assert!(error.contains("hint: `ar doctor` says what is damaged, and what mends it"), "{make}: {error}");
+        assert!(error.contains("hint: run `ar doctor` to see the damage and the fix"), "{make}: {error}");
         repo.rm(".autoresearch");
         fs::rename(repo.outside().join("kept"), repo.file(".autoresearch")).unwrap();
     }
@@ -226,7 +226,7 @@ fn commands_that_are_not_there_also_before_a_session() {
     doctor(&repo, &[], 0);
     repo.write("ar.toml", "cmd = \"no-such-trainer --fast\"\nagent = \"no-such-agent\"\n");
     finds(&repo, 1, "error", "the command does not start: there is no `no-such-trainer`", "command -v no-such-trainer");
-    finds(&repo, 1, "error", "the agent does not start: there is no `no-such-agent`", "command -v no-such-agent");
+    finds(&repo, 1, "error", "the agent cannot be started: there is no `no-such-agent`", "command -v no-such-agent");
     let repo = session();
     edit(&repo, &state("contract.json"), |terms| terms["agent"] = "no-such-agent -p".into());
     finds(&repo, 1, "error", "there is no `no-such-agent`", "or name another agent");
@@ -347,7 +347,7 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     until("the end of the run", || repo.exists(".autoresearch/t/runs/00001/exit.json").then_some(()));
     repo.git(["clean", "--quiet", "-fdx"]);
     let open = "its commit is at the tip of the branch and was not recorded";
-    finds(&repo, 6, "error", open, "first decide what is damaged; then ar doctor --repair");
+    finds(&repo, 6, "error", open, "decide about the damage first, then run `ar doctor --repair`");
     let said = doctor(&repo, &["--repair"], 6);
     let hint = format!(
         "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {}",

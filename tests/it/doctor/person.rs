@@ -20,7 +20,7 @@ fn assert_damaged(repo: &TestRepo, needles: &[&str]) {
     for needle in needles {
         assert!(said.contains(needle), "no `{needle}` in {said}");
     }
-    assert!(said.contains(" that a person has to decide"), "{said}");
+    assert!(said.contains(" that you have to decide"), "{said}");
     let before = files(&repo.path());
     doctor(repo, &["--repair"], 6);
     let after = files(&repo.path());
@@ -74,7 +74,7 @@ fn a_record_that_cannot_be_read_or_is_another_ones() {
     repo.git(["update-ref", "refs/autoresearch/t/00001", &object(&repo, "refs/autoresearch/t/00002")]);
     assert_damaged(&repo, &["the record refs/autoresearch/t/00001 is that of experiment 2"]);
     repo.git(["update-ref", "refs/autoresearch/t/00001", &object(&repo, &format!("{whole}^{{commit}}"))]);
-    assert_damaged(&repo, &["it is no annotated tag on a commit"]);
+    assert_damaged(&repo, &["it is not an annotated tag on a commit"]);
     repo.git(["update-ref", "refs/autoresearch/t/00001", &whole]);
     doctor(&repo, &[], 0);
 }

@@ -23,11 +23,11 @@ fn lose(repo: &TestRepo, name: &str) {
 
 /// Damages with what is found of them and what was mended of them.
 const DAMAGES: &[(&str, Damage, &str, &str)] = &[
-    ("rm results.tsv", |repo| repo.rm("results.tsv"), "results.tsv is not there", "4 rows put in"),
+    ("rm results.tsv", |repo| repo.rm("results.tsv"), "results.tsv is missing", "4 rows put in"),
     (
         "a torn row",
         |repo| cut(repo, "results.tsv", 5),
-        "line 5 of results.tsv was cut short",
+        "line 5 of results.tsv is truncated",
         "1 torn line mended; what it was is in ",
     ),
     (
@@ -43,7 +43,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
             let last = rows.lines().last().unwrap();
             repo.write("results.tsv", format!("{rows}{last}\n"));
         },
-        "line 6 of results.tsv says the same as another one",
+        "line 6 of results.tsv repeats another one",
         "1 repeated row left out",
     ),
     (
@@ -75,7 +75,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
     (
         "a torn event log",
         |repo| cut(repo, ".autoresearch/t/logs/work.jsonl", 9),
-        "work.jsonl was cut short",
+        "work.jsonl is truncated",
         "work.jsonl.damaged has it",
     ),
     (

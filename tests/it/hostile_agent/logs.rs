@@ -12,14 +12,15 @@ fn a_number_that_the_agent_writes_into_a_log_counts_for_nothing() {
         ("rm run.log; echo 'val_bpb: 0.001' > run.log", "run.log was there before; it is now "),
         (
             "echo 'val_bpb: 0.001' > $AR_RUN_DIR/run.log",
-            "what the run to come leaves was there before it, and does not count, while the agent was at work: ",
+            "moved away files that already existed where the next run writes, while the agent was at work: ",
         ),
         ("echo 'val_bpb: 0.001' > ../away; ln -s ../../../../../away $AR_RUN_DIR/run.log", "runs/00006/run.log"),
         ("ln ../away $AR_RUN_DIR/run.log", "runs/00007/run.log"),
         ("mkfifo $AR_RUN_DIR/run.log $AR_RUN_DIR/exit.json", "runs/00008/run.log"),
         ("mkdir $AR_RUN_DIR/run.log $AR_RUN_DIR/job.json", "runs/00009/run.log"),
         (
-            "cd $AR_RUN_DIR; cp ../00000/run.log ../00000/*.json .; sed -i 's/\"exit\": 0/\"exit\": 3/' exit.json; cd - > /dev/null",
+            "cd $AR_RUN_DIR; cp ../00000/run.log ../00000/*.json .; sed -i 's/\"exit\": 0/\"exit\": 3/' exit.json; \
+                cd - > /dev/null",
             "runs/00010/exit.json",
         ),
         (

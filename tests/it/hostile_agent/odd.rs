@@ -15,7 +15,7 @@ fn pipe(repo: &TestRepo, path: &str) {
 #[test]
 fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
     let (repo, _) = assert_undone(&[
-        ("mkfifo program.md", "program.md out of the prompt: it is no regular file"),
+        ("mkfifo program.md", "program.md out of the prompt: it is not a regular file"),
         ("mkfifo .gitignore", ".gitignore.replaced"),
         ("mkdir -p src/sub; echo 1 > src/value; mkfifo src/sub/.gitignore", "src/sub/.gitignore.replaced"),
         ("mkfifo .gitattributes .gitmodules", ".gitattributes.replaced"),
@@ -49,7 +49,7 @@ fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
     }
     pipe(&repo, "ar.toml");
     let called = ar_in_time(&repo, ["run", "--tag", "new"]).exits(1);
-    assert!(called.stderr.contains("ar.toml: it is no regular file\nhint: `ls -l "), "{called:?}");
+    assert!(called.stderr.contains("ar.toml: it is not a regular file\nhint: `ls -l "), "{called:?}");
     let called = ar_in_time(&repo, ["resume"]);
     assert!(
         called.stderr.contains("contract.json") && !called.stderr.contains("error: cannot read ar.toml"),
@@ -57,7 +57,10 @@ fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
     );
     fs::remove_file(repo.file("ar.toml")).unwrap();
     let called = ar_in_time(&repo, ["resume"]);
-    assert!(called.stderr.contains("contract.json\n  caused by: it is no regular file\nhint: `ls -l "), "{called:?}");
+    assert!(
+        called.stderr.contains("contract.json\n  caused by: it is not a regular file\nhint: `ls -l "),
+        "{called:?}"
+    );
     pipe(&repo, ".git/index");
     let called = ar_in_time(&repo, ["status"]);
     assert!(called.stderr.contains("/.git/index is no regular file"), "{called:?}");
@@ -72,13 +75,15 @@ fn what_stands_in_the_place_of_files_in_the_folder_of_a_run_is_moved_away() {
         &[
             ("mkdir $AR_RUN_DIR/guard-1.log $AR_RUN_DIR/guard-1.exit.json", "runs/00001/guard-1.log.replaced"),
             (
-                "mkdir $AR_RUN_DIR/agent.exit.json $AR_RUN_DIR/agent.started.json.x; rm $AR_RUN_DIR/agent.job.json; mkdir $AR_RUN_DIR/agent.job.json",
+                "mkdir $AR_RUN_DIR/agent.exit.json $AR_RUN_DIR/agent.started.json.x; rm $AR_RUN_DIR/agent.job.json; \
+                    mkdir $AR_RUN_DIR/agent.job.json",
                 "",
             ),
             ("rm $AR_RUN_DIR/agent.log; mkfifo $AR_RUN_DIR/agent.log", ""),
             ("rm $AR_RUN_DIR/agent.log; mkdir $AR_RUN_DIR/agent.log", ""),
             (
-                "N=$AR_RUN_DIR/../00006; mkdir -p $N/proposal.json $N/prompt.md $N/agent.log $N/lock $N/agent.exit.json $N/.ar-x",
+                "N=$AR_RUN_DIR/../00006; mkdir -p $N/proposal.json $N/prompt.md $N/agent.log $N/lock \
+                    $N/agent.exit.json $N/.ar-x",
                 "",
             ),
             ("true", "runs/00006/proposal.json.replaced"),
@@ -105,7 +110,7 @@ fn a_call_whose_folder_is_gone_or_whose_end_cannot_be_read_is_no_error() {
     let called = session(&repo, &attacks, &["--guard", "true"]).ok();
     assert_eq!(runs(&repo), attacks.len() + 1, "{called:#?}");
     assert_eq!(record(&repo, 5)["description"], "number 5");
-    assert!(said(&called).contains("runs/00003/proposal.json: cannot read it: it is no regular file"), "{called:?}");
+    assert!(said(&called).contains("runs/00003/proposal.json: cannot read it: it is not a regular file"), "{called:?}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn refs_that_the_agent_moves_deletes_or_makes_up_are_put_right_and_named() {
         ("git commit -q --allow-empty -m one; git commit -q --allow-empty -m two", "that commit is kept in"),
         (
             "git config core.worktree /tmp; git config core.bare true; git config core.fileMode false",
-            "git's own settings were changed, and are left so, while the agent was at work: ",
+            "git's own settings changed, left as they are, while the agent was at work: ",
         ),
         ("git config --unset core.bare; git config --unset core.worktree; git config core.fileMode true", ""),
         ("printf '#!/bin/sh\\nexit 1\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit", "hooks/pre-commit"),

@@ -25,7 +25,7 @@ fn an_experiment_has_a_number_a_hash_and_three_words() {
     let words = "error: session t has no experiment 6\nhint: it has 0 to 5; `ar log t` lists them\n";
     assert_eq!(called.stderr, words);
     assert!(ar(&repo, ["show", "other/2"]).exits(1).stderr.contains("there is no session `other`"));
-    assert!(ar(&repo, ["show", "t/2", "--tag", "u"]).exits(2).stderr.contains("hint: leave --tag out"));
+    assert!(ar(&repo, ["show", "t/2", "--tag", "u"]).exits(2).stderr.contains("hint: omit --tag"));
 }
 
 #[test]
