@@ -162,9 +162,9 @@ fn staircase(series: &Series, frame: &Frame) -> String {
 /// The radius of the mark of something kept, and of something else.
 fn radii(series: &Series) -> (f64, f64) {
     match series.marks.len() {
-        ..=MANY => (5.2, 3.2),
-        ..=CROWD => (4.2, 2.4),
-        _ => (3.0, 1.5),
+        count if count > CROWD => (3.0, 1.5),
+        count if count > MANY => (4.2, 2.4),
+        _ => (5.2, 3.2),
     }
 }
 
