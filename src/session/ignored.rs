@@ -1,7 +1,7 @@
 //! Ignored files that may feed a number: which of them changed is noted, since no commit has them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 
 use super::error::SessionError;
 use super::open::Session;
@@ -39,12 +39,13 @@ impl IgnoredFiles {
 }
 
 impl Session<'_> {
-    /// The ignored files that the command names, with their stamps.
+    /// The ignored files of the working tree that the command names, with their stamps.
     pub(super) fn ignored_inputs(&self) -> Result<BTreeMap<String, String>, SessionError> {
         let root = self.repo.worktree();
         let mut inputs = BTreeMap::new();
         for path in files_named(&self.contract.command) {
-            if path.is_relative()
+            // Git ignores nothing outside its repository.
+            if path.components().all(|part| matches!(part, Component::Normal(_)))
                 && root.join(&path).is_file()
                 && self.repo.is_ignored(&path)?
                 && let Some(stamp) = stamp(&root.join(&path))

@@ -213,7 +213,7 @@ fn the_dialect_is_that_of_program_or_notebook_and_a_gitignore_is_no_sign() {
         let rows = repo.read("results.tsv");
         assert!(rows.starts_with(header), "{name}: {rows}");
         assert!(
-            called.stderr.contains(said) && (said.is_empty() == !called.stderr.contains("columns")),
+            called.stderr.contains(said) && said.is_empty() != called.stderr.contains("columns"),
             "{name}: {called:?}"
         );
     }
