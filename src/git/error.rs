@@ -167,7 +167,7 @@ impl GitError {
             }
             GitError::PathEncoding(_) => "move the repository to a folder whose path is UTF-8".to_owned(),
             GitError::Extension(name) if name.to_lowercase().starts_with("objectformat") => {
-                "ar works with SHA-1; convert a copy: git init --object-format=sha1 ../copy && git fast-export --all \
+                "SHA-1 is required; convert a copy: git init --object-format=sha1 ../copy && git fast-export --all \
                     | git -C \
                  ../copy fast-import"
                     .to_owned()

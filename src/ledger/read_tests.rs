@@ -171,7 +171,7 @@ fn numbers_have_units_and_what_does_not_compare_has_no_value() {
     assert_eq!(values, [Some("3.2"), None, None, None, Some("2.5")]);
     let memory: Vec<_> = found.rows.iter().map(|row| row.memory_gb).collect();
     assert_eq!(memory, [Some(14.3), Some(1.0), None, None, Some(0.5)]);
-    assert_eq!(problems(&found), [(3, "`900 ms` is in `ms`, others are in `s`"), (4, "`3.1K` is no number")]);
+    assert_eq!(problems(&found), [(3, "`900 ms` is in `ms`, others are in `s`"), (4, "`3.1K` is not a number")]);
 }
 
 #[test]

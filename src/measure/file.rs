@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_named() {
-        assert_eq!(raw(r#"{"a": null}"#, "/a"), "error: what stands at `/a` in the metric file is no number: null");
-        assert_eq!(raw(r#"{"a": 1}"#, "/b/c"), "error: the metric file has nothing at `/b/c`: no `b` there");
+        assert_eq!(raw(r#"{"a": null}"#, "/a"), "error: the value at `/a` in the metric file is not a number: null");
+        assert_eq!(raw(r#"{"a": 1}"#, "/b/c"), "error: the metric file has nothing at `/b/c`: `b` is missing");
         assert_eq!(raw("{\"a\": 1", "/a"), "error: the metric file is not JSON");
         assert!(raw(r#"{"a": 1}"#, "a").starts_with("error: `a` is no JSON pointer"));
         assert!(metric_file(b"\"\\", "").is_err());

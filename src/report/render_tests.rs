@@ -67,7 +67,7 @@ fn rich() -> (History, Course) {
     let course = Course {
         repository: None,
         flagged: vec![8],
-        ended: Some("the session has its 11 experiments".into()),
+        ended: Some("the session reached its limit of 11 experiments".into()),
         waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0 },
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
         tip: Some(history.records()[10].commit.clone()),
@@ -99,10 +99,10 @@ metric       loss, lower is better
 best         0.5  experiment 11 (0b0b0b0b): count the validation set twice
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  12 rows: 7 keep, 2 discard, 3 crash
-keep rate    55 % without the baseline; longest streak without a keep 3, 4 to 6
+keep rate    55% without the baseline; longest streak without a keep 3, 4 to 6
 time         3 h 50 min until 01:50, 6 h ago; runs 26 %, agent 20 %, nobody at
              work 4 %, rest 50 %; 2.9 experiments per hour
-ended        the session has its 11 experiments
+ended        the session reached its limit of 11 experiments
 
 loss (lower is better)
    │
@@ -149,23 +149,23 @@ measured more than once
   cases (2.8 standard deviations)
 
 warnings
-  2 of 6 keeps gained no more than the spread, 0.00084: 9 and 10
+  2 of 6 keeps gained no more than the spread of 0.00084: 9 and 10
     `ar run --tag nov20-again --min-delta 0.00084`, with its other terms, keeps
     only what gains more
   experiment 11 gained 533 times the median of the keeps before it
-    `ar show 11 --tag nov20` has its diff: does it still measure the same?
+    read its diff with `ar show 11 --tag nov20`: does it still measure the same thing?
   driver 550 → 560 from experiment 11 on: numbers before and after do not
   compare
     `ar run --tag nov20-again`, with its other terms, measures a new baseline
     here
   20 % of the time was waiting for the agent (45 min)
-    `ar resume nov20 --agent-timeout 10m` caps a call; a faster model helps more
+    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps more
   flagged for review after experiment 8: no recent keeps
     give the agent something new to try with `ar idea add TEXT`
   the branch is at 0a0a0a0a…, which is not experiment 11
-    `ar doctor nov20` says what to do about it
-  unfinished or uncommitted work was put away 1 time
-    `git for-each-ref refs/autoresearch/nov20/saved` lists it
+    run `ar doctor nov20` for the fix
+  saved unfinished or uncommitted work 1 time
+    list it with `git for-each-ref refs/autoresearch/nov20/saved`
 "#);
 }
 
@@ -228,13 +228,13 @@ loss (lower is better)
         "failure": {"class": "timeout"}, "description": "eight layers", "runs": []}),
     ]);
     assert_snapshot!(shown(&report(&crashed, Course::default()), Some(80)), @r#"
-loss 0.9979, nothing better in 1 experiment, 30 min
+loss 0.9979, no improvement in 1 experiment, 30 min
 
 session      nov20
 metric       loss, lower is better
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  2 rows: 1 keep, 0 discard, 1 crash
-keep rate    0 % without the baseline
+keep rate    0% without the baseline
 time         30 min until 22:30 on Nov 20, 9 h ago; runs 17 %, agent 13 %, rest
              70 %; 2.0 experiments per hour
 
@@ -261,7 +261,7 @@ timeout      1       1           the deadline passed (ended by ar after 600.0 s)
 
 warnings
   13 % of the time was waiting for the agent (4 min)
-    `ar resume nov20 --agent-timeout 10m` caps a call; a faster model helps more
+    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps more
 "#);
     let none = shown(&report(&History::default(), Course::default()), Some(80));
     assert!(none.starts_with("no experiments\n\nsession      nov20\n"), "{none}");
@@ -279,7 +279,7 @@ metric       tok_s, higher is better
 best         6.30  experiment 3 (ddddddd): half
 baseline     5.62  experiment 0 (aaaaaaa): baseline
 experiments  5 rows: 3 keep, 1 discard, 0 crash, 1 malformed
-keep rate    67 % without the baseline
+keep rate    67% without the baseline
 
 tok_s (higher is better)
 6.4┤

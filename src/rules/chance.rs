@@ -117,7 +117,7 @@ mod tests {
         };
         assert_eq!(said(0.25), None);
         assert_eq!(said(0.0), None, "exact");
-        assert_eq!(said(0.5).as_deref(), Some("4 of 5 keeps gained no more than the spread, 0.50: 1, 2, 3 and 4"));
+        assert_eq!(said(0.5).as_deref(), Some("4 of 5 keeps gained no more than the spread of 0.50: 1, 2, 3 and 4"));
     }
 
     #[test]

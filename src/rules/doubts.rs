@@ -177,11 +177,11 @@ mod tests {
         assert_eq!(
             said,
             [
-                "gpu A100 → H100 from experiment 2 on: numbers before and after do not compare",
-                "files changed while kept experiments ran, so their numbers may be of other code: 1",
+                "gpu A100 → H100 from experiment 2 on: numbers before and after are not comparable",
+                "files changed while kept experiments ran, so their numbers may belong to other code: 1",
                 "flagged for review 2 times, last after experiment 9: no recent keeps",
                 "the branch is at 01234567…, which is not experiment 1",
-                "unfinished or uncommitted work was put away 2 times",
+                "saved unfinished or uncommitted work 2 times",
                 "1 row cannot be read and is left out; 2 numbers cannot be read and count as none",
             ]
         );

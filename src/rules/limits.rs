@@ -23,7 +23,7 @@ mod tests {
             |name: &str| [("memory_gb", 44.25), ("mfu", 0.3)].into_iter().find(|(n, _)| *n == name).map(|n| n.1);
         assert_eq!(
             unmet(&limits, number),
-            ["memory_gb is 44.25 and must be <= 40", "the run says no tok_s, which must be > 1000"]
+            ["memory_gb is 44.25 and must be <= 40", "the run printed no tok_s, which must be > 1000"]
         );
     }
 }

@@ -117,7 +117,7 @@ fn a_new_file_that_python_takes_in_place_of_a_protected_one_is_protected_too() {
         ("prepare.cpython-312-x86_64-linux-gnu.so", "prepare.py"),
         ("lib/eval.abi3.so", "lib/eval.py"),
     ] {
-        let why = format!("{path} takes the place of {behind}, which is protected");
+        let why = format!("{path} would replace {behind}, which is protected");
         assert_eq!(class(path, true), Some((FailureClass::Protected, why)));
         assert_eq!(class(path, false), None, "it was there when the terms were made");
     }

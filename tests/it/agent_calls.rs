@@ -82,7 +82,7 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
     assert!(called.stdout.contains(cut), "{called:#?}");
     let idle = "   2  -        the agent reached its time limit and changed nothing\n";
     assert!(called.stdout.contains(idle), "{called:#?}");
-    let ended = "The last call was ended after 700ms, which is all that a call may take. ";
+    let ended = "The last call was terminated after 700ms, the time limit for a call. ";
     let measured = format!(
         "{ended}What it had changed by then was measured. Make a change that you can finish in \
         time."

@@ -66,7 +66,7 @@ fn a_call_ends_at_the_time_of_day_that_it_is_given() {
     let repo = training_repo();
     // The tests begin at ten in the evening.
     let called = run(&repo, "sh train.sh", "echo $AR_EXPERIMENT > new.txt", &["--until", "22:00:02"]).ok();
-    assert!(called.stderr.contains("note: this call ends at 22:00 on Nov 20\n"), "{called:#?}");
+    assert!(called.stderr.contains("note: this invocation stops at 22:00 on Nov 20\n"), "{called:#?}");
     let last = called.stdout.lines().last().unwrap();
     assert!(last.ends_with("it is 22:00:02") || last.contains(" left before 22:00:02, and "), "{called:#?}");
     assert!(records(&repo).len() > 2, "{called:#?}");
@@ -114,7 +114,7 @@ fn the_simpler_program_wins_where_the_numbers_are_about_the_same() {
     let spec = repo.read(".autoresearch/t/state/task_spec.md");
     assert!(spec.contains("kept when it deletes more lines than it adds, and not when it adds more"), "{spec}");
     let report = ar(&repo, ["report", "--format", "json"]).ok().json();
-    assert_eq!(report["ended"], "the session has its 5 experiments");
-    assert!(ar(&repo, ["report"]).ok().stdout.contains("\nended        the session has its 5 experiments\n"));
+    assert_eq!(report["ended"], "the session reached its limit of 5 experiments");
+    assert!(ar(&repo, ["report"]).ok().stdout.contains("\nended        the session reached its limit of 5 experiments\n"));
     assert_eq!((&report["best"]["id"], &report["counts"]["keep"]), (&5.into(), &4.into()), "{report}");
 }

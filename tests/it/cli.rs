@@ -200,7 +200,7 @@ fn an_agent_that_fails_is_reported_once_with_its_status_its_last_words_and_its_l
     let line = "   1  -        the agent failed: exit 3: no idea at all\n      \
                 | .autoresearch/t/runs/00001/agent.log\n      waiting until ";
     assert!(called.stdout.contains(line), "{called:#?}");
-    assert!(called.stdout.contains("\n      the agent works again after 0s\n   1  discard"), "{called:#?}");
+    assert!(called.stdout.contains("\n      the agent is available again after 0s\n   1  discard"), "{called:#?}");
     assert_eq!(called.stdout.matches("the agent failed").count(), 1, "{called:#?}");
     assert!(repo.read(".autoresearch/t/runs/00001/agent.log").contains("no idea at all\n"));
 }
@@ -239,7 +239,7 @@ fn numbers_and_counts_read_as_people_write_them() {
         called.stdout.contains("lr 1.25e-7 is better than 1.5e-7 of experiment 0 by 0.000000025 (17 %)"),
         "{called:?}"
     );
-    assert!(called.stdout.contains("stopped: the session has its 1 experiment\n"), "{called:?}");
+    assert!(called.stdout.contains("stopped: the session reached its limit of 1 experiment\n"), "{called:?}");
     assert!(ar(&repo, ["log"]).ok().stdout.contains("+0.000000025"));
     let shown = ar(&repo, ["show", "1"]).ok().stdout;
     assert!(shown.lines().any(|line| line.split_whitespace().eq(["steps", "6785"])), "{shown}");

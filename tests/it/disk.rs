@@ -125,7 +125,7 @@ fn stops_and_goes_on(moment: Moment, scarce: Scarce, left: u32, expected: &str) 
     let stopped = called.code != Some(0);
     if stopped {
         assert_eq!(called.code, Some(4), "{what}: {called:#?}");
-        assert!(called.stderr.contains("disk") && called.stderr.contains("; then `ar resume` goes on"), "{called:#?}");
+        assert!(called.stderr.contains("disk") && called.stderr.contains("; then run `ar resume` to continue"), "{called:#?}");
         let again = ar(&repo, ["resume"]).exits(1);
         assert!(again.stderr.contains("the disk is too full for an experiment"), "{what}: {again:#?}");
     }
@@ -233,7 +233,7 @@ fn a_run_can_be_ended_on_a_full_disk() {
         eprintln!("skipped: no small file system can be mounted here");
         return;
     };
-    assert_eq!(little, "the run of experiment 1 is ended, and its change is rolled back\n");
+    assert_eq!(little, "terminated the run of experiment 1 and rolled its change back\n");
     assert!(
         none.starts_with("the run of experiment 1 is ended; the disk has no room for what is left to do"),
         "{none}"

@@ -186,7 +186,7 @@ fn every_command_and_flag_of_a_page_exists() {
                 let is_known =
                     ["rcs", "help"].contains(&command) || reference.contains(&format!("\n## ar {command}\n"));
                 assert!(is_known, "{}: {part}: no command `{command}`", path.display());
-                let own = &part[part.find("ar ").filter(|_| found.get(1).is_some()).unwrap_or(0)..];
+                let own = &part[found.get(1).map_or(0, |name| name.start())..];
                 for flag in flag.find_iter(own) {
                     seen += 1;
                     assert!(flags.contains(flag.as_str()), "{}: {part}: no flag {}", path.display(), flag.as_str());

@@ -67,7 +67,7 @@ fn a_session_that_goes_on_in_another_place_says_so() {
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
     repo.write("uv.lock", "another\n");
     let said = try_number(&repo, "2.5");
-    assert!(said.contains("warning: numbers do not compare with that of the baseline: lockfile "), "{said}");
+    assert!(said.contains("warning: numbers are not comparable with that of the baseline: lockfile "), "{said}");
     let log = repo.read(".autoresearch/t/logs/work.jsonl");
     let event = log.lines().find(|line| line.contains("\"environment_changed\"")).unwrap();
     assert!(event.contains("\"level\":\"warn\""), "{event}");

@@ -85,7 +85,7 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     assert!(called(&repo, "show 2 --tag old").ok().stdout.contains("+second"));
     assert!(!called(&repo, "show 1 --tag old").ok().stdout.contains("000000"));
     for (args, why) in [
-        ("restore 1 --tag old", "line 3 of results.tsv names `deadbeef`, and there is no such commit here"),
+        ("restore 1 --tag old", "line 3 of results.tsv names `deadbeef`, a commit that does not exist here"),
         ("diff 0 3 --tag old", "names `HEAD`"),
         ("note 1 hm --tag old", "is not known"),
         ("repro 2 --tag old", "was imported: it has no command"),

@@ -24,10 +24,10 @@ fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
     let json = report.json();
     assert_eq!((json["direction"].as_str(), json["best"]["commit"].as_str()), (Some("higher"), Some("ccccccc")));
     assert_eq!((&json["counts"]["total"], &json["counts"]["malformed"]), (&4.into(), &1.into()));
-    let unread = serde_json::json!([{"line": 5, "why": "1 field, not 5"}, {"line": 6, "why": "`3.1K` is no number"}]);
+    let unread = serde_json::json!([{"line": 5, "why": "1 field, not 5"}, {"line": 6, "why": "`3.1K` is not a number"}]);
     assert_eq!(json["unread"], unread);
     let shown = called(&repo, "report --ledger theirs.tsv -v").ok();
-    let expected = "theirs.tsv:5: 1 field, not 5\ntheirs.tsv:6: `3.1K` is no number\n";
+    let expected = "theirs.tsv:5: 1 field, not 5\ntheirs.tsv:6: `3.1K` is not a number\n";
     assert_eq!(shown.stderr, expected);
     assert!(shown.stdout.contains("as the name `score` says; `--lower` says otherwise"), "{shown:?}");
     let lower = called(&repo, "report --ledger theirs.tsv --lower --format json").ok().json();
@@ -58,7 +58,7 @@ fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
 
     let doctor = called(&repo, "doctor --ledger theirs.tsv").ok().stdout;
     for said in
-        ["tab-separated with 4 rows", "verdict in `kept`", "line 5: 1 field, not 5", "line 6: `3.1K` is no number"]
+        ["tab-separated with 4 rows", "verdict in `kept`", "line 5: 1 field, not 5", "line 6: `3.1K` is not a number"]
     {
         assert!(doctor.contains(said), "{said}: {doctor}");
     }
@@ -114,7 +114,7 @@ fn what_is_no_ledger_is_an_error_that_says_what_to_do() {
     assert!(Command::new("mkfifo").arg(repo.file("pipe")).status().unwrap().success());
     for (file, error, hint) in [
         ("folder", "folder is a folder", "`--ledger folder/results.tsv`"),
-        ("pipe", "pipe is no regular file", "`cat pipe > ledger.tsv`"),
+        ("pipe", "pipe is not a regular file", "`cat pipe > ledger.tsv`"),
         ("noise", "noise is binary, no text", "`file noise`"),
         ("packed.tsv.gz", "is compressed", "`zcat packed.tsv.gz"),
         ("nope.tsv", "cannot read nope.tsv", ".auto/log.jsonl"),

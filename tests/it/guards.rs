@@ -212,7 +212,7 @@ fn a_guard_that_fails_on_the_baseline_takes_the_session_back() {
     let seconds = stderr.split("after ").nth(1).unwrap().split(' ').next().unwrap();
     assert_eq!(
         stderr.replace(seconds, "N"),
-        "error: the baseline failed: the guard `sh guard.sh` does not pass (exit 7 after N s)\n  \
+        "error: the baseline failed: the guard `sh guard.sh` failed (exit 7 after N s)\n  \
          | the tests were never green\nhint: a guard that refuses the starting commit would refuse everything: make it pass \
          there, or leave it out; message is in LOG\n"
     );
@@ -237,7 +237,7 @@ fn what_a_guard_changes_is_named_and_put_back() {
     assert_eq!(first["guards"][0]["exit"], 0);
     assert_eq!(record["outcome"], "keep");
     assert!(
-        called.stderr.contains("saved: uncommitted changes to README.md are in refs/autoresearch/t/saved/"),
+        called.stderr.contains("saved uncommitted changes to README.md as refs/autoresearch/t/saved/"),
         "{called:?}"
     );
     assert_eq!((repo.read("README.md"), repo.status()), ("read me\n".into(), String::new()));
@@ -257,8 +257,7 @@ fn who_drives_by_itself_is_told_what_the_guard_said() {
         "   0  discard  one: val_bpb 0.0 is better than 0.0 of experiment 0 by 0.0 (00 %), but the guard `sh \
             guard.sh` failed \
          (exit 0 after 0.0 s) [guard_failed]\n      | 0 tests fail\n      to beat: val_bpb 0.0 of experiment 0\n      the \
-         working tree is back at the best one; edit and `ar try` again, `ar show 0` has this one\n      next: Rework the same \
-         idea so that the guard passes, 0 times at most; then leave it. `ar try --rework` brings its change back into the \
+         working tree is back at the best one; edit and `ar try` again, `ar show 0` shows this one\n      next: Rework the same idea so that the guard passes, at most 0 times; then drop it. `ar try --rework` brings its change back into the \
          working tree.\n"
     );
     let brief = ar(&repo, ["brief"]).ok().stdout;
@@ -321,7 +320,7 @@ fn a_guard_that_nobody_waits_for_is_ended_and_its_change_rolled_back() {
     let first = ["try", "-m", "one", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--wait", "1200ms"];
     ar(&repo, first.into_iter().chain(GUARD)).ok();
     let called = ar(&repo, ["stop", "--now"]).ok();
-    assert_eq!(called.stdout, "the run of experiment 1 is ended, and its change is rolled back\n");
+    assert_eq!(called.stdout, "terminated the run of experiment 1 and rolled its change back\n");
     assert!(
         called.stderr.contains("experiment 1 was interrupted; its change is in refs/autoresearch/t/saved/"),
         "{called:?}"

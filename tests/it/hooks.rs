@@ -66,7 +66,7 @@ fn each_event_is_told_as_json_in_order() {
         (1, "t: new best val_bpb 1.900000: experiment 1: 1: better"),
         (2, "t: the agent's rate limit, waiting until "),
         (4, "t: 3 crashes in a row, the last one experiment 4: out of memory"),
-        (7, "t: stopped: the session has its 5 experiments; 5 experiments, best val_bpb 1.900000"),
+        (7, "t: stopped: the session reached its limit of 5 experiments; 5 experiments, best val_bpb 1.900000"),
     ] {
         assert!(told[at]["text"].as_str().unwrap().starts_with(words), "{}", told[at]);
     }
@@ -202,7 +202,7 @@ fn a_command_that_hangs_holds_nothing_up() {
     signal(&child, "-INT");
     let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert!(began.elapsed().as_secs() < 20, "{called:#?}");
-    assert!(called.stdout.ends_with("stopped: the session has its 2 experiments\n"), "{called:#?}");
+    assert!(called.stdout.ends_with("stopped: the session reached its limit of 2 experiments\n"), "{called:#?}");
     assert_eq!(warnings(&repo), ["- stopped waiting for the command of --on-event"]);
     let stopped: Value = serde_json::from_slice(&fs::read(repo.outside().join("stopped")).unwrap()).unwrap();
     assert_eq!((&stopped["event"], &stopped["experiment"]), (&"stopped".into(), &2.into()));

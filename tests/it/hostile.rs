@@ -129,7 +129,7 @@ fn a_run_log_of_the_users_stays_in_the_users_hands() {
     let repo = repo();
     repo.write("run.log", "of another night\n");
     let called = session(&repo, "true", "true").ok();
-    assert!(called.stderr.contains("run.log was there before; it is now "), "{called:?}");
+    assert!(called.stderr.contains("moved the existing run.log to "), "{called:?}");
     assert_eq!(repo.read("run.log.before"), "of another night\n");
     assert_eq!(repo.status(), "?? notes.txt");
 }
@@ -141,7 +141,7 @@ fn a_row_that_was_cut_short_is_whole_again_before_another_one_is_written() {
     let rows = repo.read("results.tsv");
     repo.write("results.tsv", &rows[..rows.len() - 5]);
     let called = ar(&repo, ["resume", "t"]).ok();
-    assert!(called.stderr.contains("1 row of results.tsv mended from the records; what it was is "), "{called:?}");
+    assert!(called.stderr.contains("1 repaired row of results.tsv from the records; the old file is "), "{called:?}");
     assert_eq!(repo.read("results.tsv"), rows);
     assert_eq!(repo.read("results.tsv.before-repair"), &rows[..rows.len() - 5]);
 }

@@ -104,7 +104,7 @@ fn an_interrupted_try_says_where_the_change_is() {
     };
     let first = ["try", "-m", "x", "--metric", "val_bpb", "--cmd", "sh train.sh", "--grace", "1s"];
     let said = interrupted(&first);
-    assert!(said.contains("the change is in the working tree as before") && !said.contains("saved ref"), "{said}");
+    assert!(said.contains("the change is inside the working tree as before") && !said.contains("saved ref"), "{said}");
     assert_eq!(repo.read("value"), "1.5\n");
 
     fs::write(repo.outside().join("go"), "").unwrap();

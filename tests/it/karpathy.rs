@@ -170,7 +170,7 @@ fn init_and_run_without_a_flag_make_a_night_of_one_idea_each_that_the_notebook_r
     }
     let refused = fs::read_to_string(repo.outside().join("said")).unwrap();
     assert_eq!(refused.matches("cannot call `ar stop` inside experiment").count(), 10, "{refused}");
-    assert_eq!(called.stderr.matches("1 row that no experiment has, taken out").count(), 10, "{called:?}");
+    assert_eq!(called.stderr.matches("1 row without an experiment, removed").count(), 10, "{called:?}");
     let prompt = fs::read_to_string(repo.outside().join("prompt-2")).unwrap();
     assert!(prompt.contains(PROGRAM.trim()) && !prompt.starts_with(PROGRAM.trim()), "{prompt}");
     assert_eq!(repo.status(), "?? ar.toml");

@@ -280,7 +280,7 @@ fn the_answer_of_a_try_ends_with_what_to_do_next() {
     assert!(fourth.stderr.contains("flagged for review after experiment 4"), "{fourth:#?}");
     assert!(fourth.stdout.contains("      next: Fresh start. "), "{fourth:#?}");
     let last = attempt(5, &["--max-experiments", "5"]);
-    let end = "; the session has its 5 experiments: stop here, `ar show 5` has this one\n";
+    let end = "; the session reached its limit of 5 experiments: stop here, `ar show 5` shows this one\n";
     assert!(last.stdout.ends_with(end), "{last:#?}");
 }
 
@@ -301,7 +301,7 @@ fn a_direction_that_was_tried_is_refused_once_at_a_pivot_also_from_an_agent_that
     assert_eq!(second["proposal"]["findings"], serde_json::json!(["found"]));
     attempt(3, &named).ok();
     let refused = attempt(4, &["--direction", "Warm-Up"]).exits(1);
-    let words = "the direction \"Warm-Up\" was tried before, and a new one is wanted; tried: warmup";
+    let words = "the direction \"Warm-Up\" was tried before and a new one is required; tried: warmup";
     assert!(refused.stderr.contains(words) && refused.stderr.contains("--direction"), "{refused:#?}");
     assert!(repo.read("train.sh").ends_with("# 4\n"), "the change stays where it is");
     let again = ar(&repo, ["try", "--direction", "Warm-Up", "--format", "json"]).ok().json();

@@ -28,13 +28,13 @@ fn a_number_over_its_limit_or_missing_keeps_a_change_from_being_kept() {
             "keep -",
             "discard memory_gb is 41 and must be <= 40",
             "keep -",
-            "discard the run says no tok_s, which must be > 1000",
+            "discard the run printed no tok_s, which must be > 1000",
             "discard memory_gb is 50 and must be <= 40, tok_s is 10 and must be > 1000",
             "discard -",
         ]
     );
     assert!(
-        called.stderr.contains("note: the baseline itself does not keep to the limits: memory_gb is 44.5 and must be <= 40, tok_s is 900 and must be > 1000"),
+        called.stderr.contains("note: the baseline itself breaks the limits: memory_gb is 44.5 and must be <= 40, tok_s is 900 and must be > 1000"),
         "{called:?}"
     );
     // What was measured where the log says nothing is held to the limit, too.

@@ -85,7 +85,8 @@ fn timeless(text: &str) -> String {
         .map(|document| {
             let mut document = document.unwrap();
             if let Some(fields) = document.as_object_mut() {
-                for name in ["ts", "last_seen", "worktree"] {
+                // How many calls there were depends on where the kill was.
+                for name in ["ts", "last_seen", "worktree", "spent"] {
                     fields.remove(name);
                 }
             }

@@ -236,6 +236,6 @@ fn a_session_that_cannot_begin_leaves_nothing_behind_and_a_full_one_takes_no_mor
     ar(&repo, call.into_iter().chain(["1"])).ok();
     repo.write("value", "1.4\n");
     let called = ar(&repo, ["try", "-m", "one too many"]).exits(1);
-    assert!(called.stderr.contains("the session has its 1 experiment"), "{called:?}");
+    assert!(called.stderr.contains("the session reached its limit of 1 experiment"), "{called:?}");
     assert_eq!(repo.status(), " M value");
 }

@@ -44,7 +44,7 @@ fn a_report_knows_what_another_session_measured_what_was_saved_and_where_the_bra
     repo.git(["update-ref", "refs/heads/autoresearch/t", "HEAD~1"]);
     let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
     assert_eq!(kinds(&report), ["within_spread", "best_is_not_the_tip", "saved"]);
-    assert!(ar(&repo, ["report", "t"]).ok().stdout.contains("\n    `ar doctor t` says what to do about it\n"));
+    assert!(ar(&repo, ["report", "t"]).ok().stdout.contains("\n    run `ar doctor t` for the fix\n"));
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn every_decision_is_a_sentence_with_the_numbers_in_it() {
     assert_eq!(lines[4], "   3  discard  train.sh: 1 file changed, +1 -1: val_bpb 1.900000 equals experiment 1");
     assert!(lines[5].starts_with("   4  crash    4: oom: out of memory (exit 1 after "), "{}", lines[5]);
     assert_eq!(lines[6], "      next: refine: one concrete change within the strategy");
-    assert_eq!(lines[7], "stopped: the session has its 4 experiments");
+    assert_eq!(lines[7], "stopped: the session reached its limit of 4 experiments");
 }
 
 #[test]

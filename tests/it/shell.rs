@@ -106,7 +106,7 @@ fn each_command_has_a_manual_page_that_troff_can_read() {
     }
     let hint = ar(&repo, ["man", "nosuch"]).exits(2).stderr;
     assert!(
-        hint.contains("there is no command `nosuch`") && hint.contains("hint: the commands are run, try,"),
+        hint.contains("unknown command `nosuch`") && hint.contains("hint: the commands are run, try,"),
         "{hint}"
     );
 }
@@ -120,7 +120,7 @@ fn colour_notes_and_details_are_as_asked() {
     assert!(error(&["-q"]).starts_with("error: "), "errors are told however quiet it is");
     let agent = "echo echo val_bpb: 0.4 > train.sh; echo quarter it";
     let said = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "2", "-v"]).ok().stdout;
-    assert!(said.contains("   2  -        the agent is called\n"), "{said}");
+    assert!(said.contains("   2  -        calling the agent\n"), "{said}");
     assert!(said.contains(" runs, log .autoresearch/t/runs/00002/run.log\n"), "{said}");
     let agent = "echo echo val_bpb: 0.3 > train.sh; rm -r .autoresearch; echo fifth";
     let loud = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "3"]).ok();
@@ -142,7 +142,7 @@ fn an_answer_that_does_not_fit_is_an_error_and_one_that_nobody_wants_is_none() {
     for args in [&["report", "--format", "html"][..], &["log", "--format", "json"], &["log"]] {
         let mut command = ar_command(&repo, &repo.path(), args);
         let called = Called::from(command.stdout(full.try_clone().unwrap()).output().unwrap()).exits(1);
-        assert!(called.stderr.starts_with("error: the answer is not whole: "), "{called:?}");
+        assert!(called.stderr.starts_with("error: the output is incomplete: "), "{called:?}");
     }
     let mut command = ar_command(&repo, &repo.path(), ["log"]);
     let (reader, writer) = io::pipe().unwrap();

@@ -142,7 +142,7 @@ fn what_is_damaged_or_gone_is_named_and_the_rest_is_shown() {
     repo.git(["tag", "-a", "-m", "no record", "bad", "HEAD"]);
     repo.git(["update-ref", "refs/autoresearch/t/00002", "refs/tags/bad"]);
     let session = session(&repo);
-    assert!(session["damage"][0].as_str().unwrap().starts_with("the record refs/autoresearch/t/00002 cannot be read"));
+    assert!(session["damage"][0].as_str().unwrap().starts_with("cannot read the record refs/autoresearch/t/00002"));
     assert_eq!((&session["activity"], &session["experiments"]), (&"running".into(), &1.into()));
 
     fs::rename(repo.file(".autoresearch"), repo.outside().join("deleted")).unwrap();

@@ -107,7 +107,7 @@ fn with_nobody_at_work_it_says_so_and_an_old_request_stops_no_later_night() {
     let agent = "echo echo val_bpb: 0.5 > train.sh";
     ar(&repo, ["run", "--agent", agent, "--max-experiments", "1"]).ok();
     assert!(!repo.exists(REQUEST));
-    assert!(ar(&repo, ["stop", "nosuch"]).exits(1).stderr.contains("there is no session `nosuch`"));
+    assert!(ar(&repo, ["stop", "nosuch"]).exits(1).stderr.contains("no session `nosuch` found"));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_run_without_a_loop_is_only_ended_when_that_is_asked_for() {
     );
     assert!(!repo.exists(REQUEST) && !is_over(&repo, 1));
     let called = ar(&repo, ["stop", "--now"]).ok();
-    assert_eq!(called.stdout, "the run of experiment 1 is ended, and its change is rolled back\n");
+    assert_eq!(called.stdout, "terminated the run of experiment 1 and rolled its change back\n");
     assert!(called.stderr.contains("its change is in refs/autoresearch/t/saved/00000"), "{called:?}");
     assert!(is_over(&repo, 1));
     assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]));
@@ -165,7 +165,7 @@ fn a_run_whose_files_were_deleted_is_ended_too() {
             called.exits(130);
             assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]));
         } else {
-            assert_eq!(said, "the run of experiment 1 is ended; `ar doctor t` says what there is of it\n");
+            assert_eq!(said, "terminated the run of experiment 1; run `ar doctor t` to see what is left of it\n");
         }
         assert!(ar(&repo, ["stop", "--now"]).ok().stdout.contains("there is nothing to stop"));
     }

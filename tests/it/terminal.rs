@@ -230,7 +230,7 @@ fn a_watch_sees_the_session_begin_end_and_disappear() {
     assert!(!screen.contains("10%") && !screen.contains("\u{1b}[31m"), "{screen}");
     fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
     repo.git(["update-ref", "-d", "refs/autoresearch/t/00000"]);
-    until("the end of all", || screen_has(&repo, &["there is no session `t`"]));
+    until("the end of all", || screen_has(&repo, &["no session `t` found"]));
     ask(&repo, "keys", "\u{1b}");
     came_to(terminal, "0 as it was");
 }

@@ -145,7 +145,7 @@ mod tests {
         let diff: String = (0..500).map(|line| format!("+line {line}\n")).collect();
         let shown = Excerpt::of_diff(diff.as_bytes(), &mut Room::default());
         assert_eq!((shown.lines.len(), shown.lines[399].as_str()), (400, "+line 399"));
-        assert_eq!(shown.missing, "100 further lines are left out of 4.9 kB");
+        assert_eq!(shown.missing, "100 more lines of 4.9 kB are omitted");
         let long = Excerpt::of_diff("+é".repeat(5000).as_bytes(), &mut Room::default());
         assert_eq!(long.lines[0].chars().count(), LINE_CHARS + 1);
     }

@@ -37,7 +37,7 @@ fn where_there_is_no_repository_or_no_working_tree() {
 fn a_branch_without_a_commit() {
     let repo = TestRepo::empty();
     repo.write("train.sh", "echo val_bpb: 1.0\n");
-    both_refused(&repo, &["main has no commit yet: the baseline needs one", "hint: git add -A && git commit"]);
+    both_refused(&repo, &["main has no commit yet, and the baseline needs one", "hint: git add -A && git commit"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn a_ledger_that_cannot_be_continued() {
     const HEADER: &str = "commit_hash\tval_bpb\tmemory_gb\tstatus\tdescription\n";
     let repo = training_repo();
     fs::create_dir(repo.file("results.tsv")).unwrap();
-    both_refused(&repo, &["results.tsv` is no regular file", "hint: `mv "]);
+    both_refused(&repo, &["results.tsv` is not a regular file", "hint: `mv "]);
     fs::remove_dir(repo.file("results.tsv")).unwrap();
 
     repo.write("results.tsv", HEADER.replace("val_bpb", "val_loss"));
@@ -152,9 +152,9 @@ fn a_session_that_is_at_home_in_another_working_tree() {
 fn reading_what_is_not_there() {
     let repo = training_repo();
     for args in [&["report"][..], &["log"], &["show", "0"]] {
-        refused(&repo, args, 1, &["there is no session", "hint: start one with `ar run"]);
+        refused(&repo, args, 1, &["no session found", "hint: start one with `ar run"]);
     }
-    refused(&repo, &["report", "t9"], 1, &["there is no session `t9`"]);
+    refused(&repo, &["report", "t9"], 1, &["no session `t9` found"]);
     ar(&repo, RUN).ok();
     refused(
         &repo,
@@ -163,7 +163,7 @@ fn reading_what_is_not_there() {
         &["session t1 has no experiment 99", "hint: it has 0 to 0; `ar log t1` lists them"],
     );
     for command in ["report", "resume", "doctor", "brief", "stop"] {
-        refused(&repo, &[command, "t9"], 1, &["there is no session `t9`\nhint: the only session is t1\n"]);
+        refused(&repo, &[command, "t9"], 1, &["no session `t9` found\nhint: the only session is t1\n"]);
     }
     let called = ar(&repo, ["report", "--ledger", "nope.tsv"]).exits(1);
     assert!(called.stderr.starts_with("error: cannot read nope.tsv\n  caused by: "), "{called:?}");

@@ -17,7 +17,7 @@ fn a_command_that_does_not_exist() {
 
     for (flag, what) in [("--guard", "guard"), ("--on-event", "command of --on-event")] {
         let args = [RUN, &[flag, "/no/such/program"]].concat();
-        refused(&repo, &args, 1, &[&format!("the {what} does not start: there is no `/no/such/program`")]);
+        refused(&repo, &args, 1, &[&format!("cannot start the {what}: `/no/such/program` not found")]);
     }
     let relative = [RUN, &["--on-event", "./train.sh"]].concat();
     refused(&repo, &relative, 1, &["there is no `./train.sh`", "\"$AR_ROOT/./train.sh\""]);

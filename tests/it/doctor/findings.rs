@@ -115,10 +115,10 @@ fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
     repo.rm(".git/CHERRY_PICK_HEAD");
 
     repo.write(".git/index.lock", "");
-    finds(&repo, 0, "warning", "index.lock is another program's", "rm ");
+    finds(&repo, 0, "warning", "index.lock belongs to another program", "rm ");
     let lock = fs::File::options().write(true).open(repo.file(".git/index.lock")).unwrap();
     lock.set_modified(SystemTime::now() - Duration::from_secs(90)).unwrap();
-    finds(&repo, 1, "error", "index.lock is another program's", "rm ");
+    finds(&repo, 1, "error", "index.lock belongs to another program", "rm ");
     doctor(&repo, &["--repair"], 1);
     assert!(repo.exists(".git/index.lock"), "a lock of others stays");
     repo.rm(".git/index.lock");
@@ -165,7 +165,7 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
     assert_eq!(repo.read("results.tsv"), rows);
     repo.rm("results.tsv");
     fs::create_dir(repo.file("results.tsv")).unwrap();
-    finds(&repo, 1, "error", "results.tsv` is no regular file", "puts it aside");
+    finds(&repo, 1, "error", "results.tsv` is not a regular file", "puts it aside");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn commands_that_are_not_there_also_before_a_session() {
     let repo = TestRepo::new();
     doctor(&repo, &[], 0);
     repo.write("ar.toml", "cmd = \"no-such-trainer --fast\"\nagent = \"no-such-agent\"\n");
-    finds(&repo, 1, "error", "the command does not start: there is no `no-such-trainer`", "command -v no-such-trainer");
+    finds(&repo, 1, "error", "cannot start the command: `no-such-trainer` not found", "command -v no-such-trainer");
     finds(&repo, 1, "error", "the agent cannot be started: there is no `no-such-agent`", "command -v no-such-agent");
     let repo = session();
     edit(&repo, &state("contract.json"), |terms| terms["agent"] = "no-such-agent -p".into());
@@ -246,7 +246,7 @@ fn where_there_is_no_repository_or_none_to_work_in() {
         "{said}"
     );
     let repo = TestRepo::new();
-    assert!(ar(&repo, ["doctor", "t9"]).exits(1).stderr.contains("there is no session `t9`"));
+    assert!(ar(&repo, ["doctor", "t9"]).exits(1).stderr.contains("no session `t9` found"));
 }
 
 /// Starts a session and waits until the run of its first experiment goes on; it ends when `go` is there.
@@ -270,7 +270,7 @@ fn an_ar_that_is_at_work_is_named_and_not_disturbed() {
     let repo = TestRepo::new();
     let child = in_a_run(&repo);
     let said = doctor(&repo, &[], 0);
-    let holder = format!("an ar is at work: process {} with session t", child.id());
+    let holder = format!("an ar is active: process {} with session t", child.id());
     assert!(said.contains(&holder) && said.contains("experiment 1 is open (running)\n"), "{said}");
     let rows = repo.read("results.tsv");
     repo.write("results.tsv", rows.trim_end());
@@ -291,12 +291,12 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     let mut child = in_a_run(&repo);
     child.kill().unwrap();
     child.wait().unwrap();
-    finds(&repo, 0, "warning", "experiment 1 is open (running) and its run goes on, with no ar at work", "ar resume t");
+    finds(&repo, 0, "warning", "experiment 1 is open (running) and its run continues without an active ar", "ar resume t");
 
     fs::rename(repo.file(state("progress.json")), repo.outside().join("journal")).unwrap();
     let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
     let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
-    finds(&repo, 6, "error", "a run of experiment 1 goes on, and the journal does not know it", &end);
+    finds(&repo, 6, "error", "a run of experiment 1 is still going that the journal does not know", &end);
     finds(&repo, 6, "error", "its commit is at the tip of the branch and was not recorded", "first decide");
     doctor(&repo, &["--repair"], 6);
     assert!(!repo.exists(state("progress.json")), "the journal is not written while that run goes on");
@@ -308,9 +308,9 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
         let lock = fs::File::open(folder.join("lock")).ok()?;
         (folder.join("exit.json").exists() && lock.try_lock_shared().is_ok()).then_some(())
     });
-    finds(&repo, 0, "warning", "experiment 1 is open (running), and no ar is at work", "ar resume t");
+    finds(&repo, 0, "warning", "experiment 1 is open (running), but no ar is active", "ar resume t");
     repo.write(".autoresearch/t/runs/00001/exit.json", "{\"version\"");
-    finds(&repo, 1, "error", "exit.json cannot be understood", "ar doctor --repair");
+    finds(&repo, 1, "error", "cannot parse exit.json", "ar doctor --repair");
     assert!(doctor(&repo, &["--repair"], 0).contains("exit.json.damaged; the run counts as lost"));
     ar(&repo, ["resume", "t"]).ok();
     doctor(&repo, &[], 0);
@@ -326,7 +326,7 @@ fn a_run_that_goes_on_without_its_folder_is_named_and_no_journal_written_under_i
     let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
     fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
     let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
-    let what = "a run of experiment 1 goes on, and the journal does not know it";
+    let what = "a run of experiment 1 is still going that the journal does not know";
     finds(&repo, 6, "error", what, &end);
     doctor(&repo, &["--repair"], 6);
     assert!(!repo.exists(state("progress.json")));
@@ -350,7 +350,7 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     finds(&repo, 6, "error", open, "decide about the damage first, then run `ar doctor --repair`");
     let said = doctor(&repo, &["--repair"], 6);
     let hint = format!(
-        "measure it with `ar try -m \"what it changes\"`, or move the branch back: git reset --keep {}",
+        "measure it with `ar try -m \"what it changes\"`, or move the branch back with `git reset --keep {}`",
         &tip[..12]
     );
     assert!(said.contains("which is no experiment: ") && said.contains(&hint), "{said}");
@@ -417,13 +417,13 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
     let call = |line: &str| {
         assert!(Command::new("sh").args(["-c", line]).current_dir(repo.path()).status().unwrap().success())
     };
-    let end = hint("a run of the baseline goes on, and the journal does not know it");
+    let end = hint("a run of the baseline is still going that the journal does not know");
     let end = end.split(&[':', ';']).nth(1).unwrap();
     call(end);
     let process = format!("/proc/{}/cwd", end.trim().strip_prefix("kill ").unwrap());
     until("the end of the run", || fs::read_link(&process).is_err().then_some(()));
     let back = hint(
-        "of session t nothing is left but its branch autoresearch/t and what it saved: refs/autoresearch/t/saved/00000",
+        "only the branch autoresearch/t and saved work remain of session t: refs/autoresearch/t/saved/00000",
     );
     doctor(&repo, &["t", "--repair"], 6);
     assert!(!repo.exists(".autoresearch/t/state"));
@@ -433,7 +433,7 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
     assert_eq!((repo.read("value").as_str(), repo.read("new").as_str()), ("1.5\n", "staged\n"));
     fs::write(repo.outside().join("go"), "").unwrap();
     // The name is free, and what was saved stays until somebody forgets it.
-    finds(&repo, 0, "warning", "there is no session t any more; what it saved is in", "git update-ref -d refs/");
+    finds(&repo, 0, "warning", "session t no longer exists; its saved work is in", "git update-ref -d refs/");
     assert!(ar(&repo, args).ok().stdout.contains("   1  keep     x"));
     assert_eq!(repo.git(["diff", "--name-only", "left", "autoresearch/t"]), "new\nvalue");
     doctor(&repo, &[], 0);

@@ -37,7 +37,7 @@ fn a_record_that_is_gone_while_a_later_one_is_there() {
     let lost = object(&repo, "refs/autoresearch/t/00002");
     repo.git(["update-ref", "-d", "refs/autoresearch/t/00002"]);
     let put_back = format!("{lost}; then `git update-ref refs/autoresearch/t/00002 OBJECT`");
-    assert_damaged(&repo, &["experiment 2 has no record, and a later one has", &put_back]);
+    assert_damaged(&repo, &["experiment 2 has no record, but a later one does", &put_back]);
     repo.git(["update-ref", "refs/autoresearch/t/00002", &lost]);
     doctor(&repo, &[], 0);
 }
@@ -66,13 +66,13 @@ fn a_record_that_cannot_be_read_or_is_another_ones() {
     repo.git(["update-ref", "refs/autoresearch/t/00001", &torn]);
     assert_damaged(
         &repo,
-        &["the record refs/autoresearch/t/00001 cannot be read", "git cat-file -p refs/autoresearch/"],
+        &["cannot read the record refs/autoresearch/t/00001", "git cat-file -p refs/autoresearch/"],
     );
     let error = ar(&repo, ["resume", "t"]).exits(6).stderr;
     assert!(error.contains("hint: `ar doctor` says what is damaged"), "{error}");
 
     repo.git(["update-ref", "refs/autoresearch/t/00001", &object(&repo, "refs/autoresearch/t/00002")]);
-    assert_damaged(&repo, &["the record refs/autoresearch/t/00001 is that of experiment 2"]);
+    assert_damaged(&repo, &["the record refs/autoresearch/t/00001 belongs to experiment 2"]);
     repo.git(["update-ref", "refs/autoresearch/t/00001", &object(&repo, &format!("{whole}^{{commit}}"))]);
     assert_damaged(&repo, &["it is not an annotated tag on a commit"]);
     repo.git(["update-ref", "refs/autoresearch/t/00001", &whole]);
@@ -108,7 +108,7 @@ fn terms_that_are_nowhere() {
     repo.git(["update-ref", "refs/autoresearch/t/00000", &bare]);
     doctor(&repo, &[], 0);
     cut(&repo, &state("contract.json"), 9);
-    assert_damaged(&repo, &["contract.json cannot be read, and no record holds the terms", "ar run --tag NEW"]);
+    assert_damaged(&repo, &["contract.json, and no record holds the terms", "ar run --tag NEW"]);
     repo.rm(state("contract.json"));
     assert_damaged(&repo, &["no record holds the terms"]);
 }

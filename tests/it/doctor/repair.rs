@@ -28,7 +28,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         "a torn row",
         |repo| cut(repo, "results.tsv", 5),
         "line 5 of results.tsv is truncated",
-        "1 torn line mended; what it was is in ",
+        "1 torn line mended; the old one is in ",
     ),
     (
         "a torn header",
@@ -49,10 +49,10 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
     (
         "a torn journal",
         |repo| cut(repo, &state("progress.json"), 20),
-        "progress.json cannot be understood",
+        "cannot parse progress.json",
         "progress.json.damaged",
     ),
-    ("no journal", |repo| repo.rm(state("progress.json")), "progress.json is not there", "with no experiment open"),
+    ("no journal", |repo| repo.rm(state("progress.json")), "progress.json is missing", "with no experiment open"),
     (
         "a torn contract",
         |repo| cut(repo, &state("contract.json"), 9),
@@ -65,7 +65,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         "contract.json has the command `sh other.sh`, and the baseline's record `sh train.sh`",
         "contract.json.before-repair",
     ),
-    ("no contract", |repo| repo.rm(state("contract.json")), "contract.json is not there", "from the baseline's record"),
+    ("no contract", |repo| repo.rm(state("contract.json")), "contract.json is missing", "from the baseline's record"),
     (
         "a torn log of iterations",
         |repo| cut(repo, &state("iteration_log.jsonl"), 9),
@@ -81,26 +81,26 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
     (
         "torn directions",
         |repo| empty(repo, &state("directions_tried.json")),
-        "directions_tried.json cannot be understood",
+        "cannot parse directions_tried.json",
         "directions_tried.json from the records",
     ),
-    ("no findings", |repo| repo.rm(state("findings.jsonl")), "findings.jsonl is not there", "findings.jsonl from the"),
+    ("no findings", |repo| repo.rm(state("findings.jsonl")), "findings.jsonl is missing", "findings.jsonl from the"),
     (
         "torn untracked files",
         |repo| empty(repo, &state("untracked.json")),
-        "untracked.json cannot be understood",
+        "cannot parse untracked.json",
         "untracked.json.damaged",
     ),
     (
         "an empty file of the branch",
         |repo| empty(repo, ".git/refs/heads/autoresearch/t"),
-        "the file of the ref refs/heads/autoresearch/t names nothing",
+        "the file of the ref refs/heads/autoresearch/t is empty or damaged",
         "put refs/heads/autoresearch/t back at ",
     ),
     (
         "an empty file of a record",
         |repo| empty(repo, ".git/refs/autoresearch/t/00002"),
-        "the file of the ref refs/autoresearch/t/00002 names nothing",
+        "the file of the ref refs/autoresearch/t/00002 is empty or damaged",
         "put refs/autoresearch/t/00002 back at ",
     ),
     (
@@ -117,7 +117,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
             fs::create_dir_all(repo.file(".git/refs/autoresearch/t")).unwrap();
             empty(repo, ".git/refs/autoresearch/t/00000");
         },
-        "the file of the ref refs/autoresearch/t/00000 names nothing",
+        "the file of the ref refs/autoresearch/t/00000 is empty or damaged",
         "put refs/autoresearch/t/00000 back at ",
     ),
     (
@@ -134,12 +134,12 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
             repo.git(["update-ref", "-d", "refs/heads/autoresearch/t"]);
         },
         "the branch autoresearch/t is gone",
-        "made the branch autoresearch/t anew at ",
+        "recreated the branch autoresearch/t at ",
     ),
     (
         "an index.lock of a killed ar",
         |repo| repo.write(".git/index.lock", "ar holds the index\n"),
-        "index.lock was left behind by an ar that was killed",
+        "index.lock was left behind by a killed ar",
         "removed ",
     ),
     (
@@ -149,7 +149,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
             empty(repo, ".git/refs/heads/autoresearch/t.lock");
             repo.write(".git/autoresearch-refs", lock.to_str().unwrap());
         },
-        "t.lock was left behind by an ar that was killed",
+        "t.lock was left behind by a killed ar",
         "removed ",
     ),
     (
@@ -157,7 +157,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         |repo| {
             repo.git(["clean", "--quiet", "-fdx"]);
         },
-        "contract.json is not there",
+        "contract.json is missing",
         "contract.json from the baseline's record",
     ),
 ];

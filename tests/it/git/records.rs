@@ -76,7 +76,7 @@ fn many_records_are_read_in_order_wherever_git_keeps_them() {
     repo.git(["gc", "-q"]);
     is_read("in a pack");
     let lost = git.read_tags(&[(name(0), "1".repeat(40))], |tag| tag);
-    assert!(lost.is_err(), "an object that is not there is no record that is left out");
+    assert!(lost.is_err(), "an object that is missing is no record that is left out");
 }
 
 #[test]

@@ -57,5 +57,5 @@ fn whatever_is_done_to_the_evaluator_is_refused_without_a_run() {
     assert_eq!(repo.status(), "");
     let marks = repo.git(["ls-files", "-v"]);
     assert!(marks.lines().all(|line| line.starts_with("H ")), "{marks}");
-    assert!(said.contains("git's own settings changed, left as they are, while the agent was at work: "), "{said}");
+    assert!(said.contains("git's own settings changed, left as they are, while the agent was active: "), "{said}");
 }

@@ -20,7 +20,7 @@ fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
         ("echo '{}' > ../away; ln -f ../away $S/../logs/work.jsonl", "work.jsonl"),
         ("rm $S/../logs/orchestrator.jsonl; mkfifo $S/../logs/orchestrator.jsonl", "orchestrator.jsonl"),
         ("rm $S/progress.json; mkfifo $S/progress.json", "progress.json.rewritten-2"),
-        ("rm $S/findings.jsonl", "files of ar's were deleted while the agent was at work, put back: "),
+        ("rm $S/findings.jsonl", "restored ar's files deleted while the agent was at work: "),
     ]);
     assert!(said(&called).contains("files of ar's were changed while the agent was at work, put back: "), "{called:?}");
     // What was found is kept.

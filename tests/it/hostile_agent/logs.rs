@@ -9,10 +9,10 @@ fn a_number_that_the_agent_writes_into_a_log_counts_for_nothing() {
         ("echo 'val_bpb: 0.001' >> run.log", "runs/00000/run.log; what was found is "),
         ("true", ""),
         ("echo 'val_bpb: 0.001' > .autoresearch/t/runs/00001/run.log", "logs of earlier runs were changed, while"),
-        ("rm run.log; echo 'val_bpb: 0.001' > run.log", "run.log was there before; it is now "),
+        ("rm run.log; echo 'val_bpb: 0.001' > run.log", "moved the existing run.log to "),
         (
             "echo 'val_bpb: 0.001' > $AR_RUN_DIR/run.log",
-            "moved away files that already existed where the next run writes, while the agent was at work: ",
+            "moved away files that already existed where the next run writes, while the agent was active: ",
         ),
         ("echo 'val_bpb: 0.001' > ../away; ln -s ../../../../../away $AR_RUN_DIR/run.log", "runs/00006/run.log"),
         ("ln ../away $AR_RUN_DIR/run.log", "runs/00007/run.log"),

@@ -37,7 +37,7 @@ fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
     pipe(&repo, ".gitignore");
     for command in ["resume", "doctor"] {
         let called = ar_in_time(&repo, [command]);
-        assert!(called.code != Some(0) && said(&called).contains(".gitignore is no regular file"), "{called:?}");
+        assert!(called.code != Some(0) && said(&called).contains(".gitignore is not a regular file"), "{called:?}");
         assert!(said(&called).contains("mv "), "{called:?}");
     }
     fs::remove_file(repo.file(".gitignore")).unwrap();
@@ -63,7 +63,7 @@ fn a_pipe_in_the_place_of_a_file_that_git_or_the_loop_reads_holds_nothing_up() {
     );
     pipe(&repo, ".git/index");
     let called = ar_in_time(&repo, ["status"]);
-    assert!(called.stderr.contains("/.git/index is no regular file"), "{called:?}");
+    assert!(called.stderr.contains("/.git/index is not a regular file"), "{called:?}");
     assert!(called.stderr.contains("hint: `mv "), "{called:?}");
 }
 
@@ -126,7 +126,7 @@ fn a_flood_in_the_place_of_a_file_is_not_read() {
         "true",
     ];
     let called = session(&repo, &attacks, &["--allow-repeats"]).exits(130);
-    let passed_over = "runs/00001/proposal.json: cannot read it: it has more than 1048576 bytes";
+    let passed_over = "runs/00001/proposal.json: cannot read it: it is larger than 1048576 bytes";
     assert!(said(&called).contains(passed_over), "{called:#?}");
     assert!(said(&called).contains("results.tsv was no file any more, or far too large"), "{called:?}");
     assert_eq!(runs(&repo), 6, "{called:#?}");

@@ -55,7 +55,7 @@ fn what_an_agent_makes_up_of_a_session_that_nobody_has_is_taken_away_and_named()
         assert!(said.contains(&format!("the ref refs/autoresearch/{name} {fate}")), "{name}: {said}");
     }
     assert!(said.contains("they are put back: refs/autoresearch/old/00000"), "{said}");
-    assert_eq!(said.matches("1 row that no experiment has, taken out").count(), 2, "{said}");
+    assert_eq!(said.matches("1 row without an experiment, removed").count(), 2, "{said}");
     assert_eq!(refs(&repo, "old"), old);
     assert_eq!(refs(&repo, "zzz") + &refs(&repo, "Z.Z"), "");
     assert!(!repo.read("results.tsv").contains("0.001"), "{}", repo.read("results.tsv"));
@@ -99,7 +99,7 @@ fn what_cannot_be_read_of_another_session_ends_no_night() {
     let said = said(&called);
     assert_eq!(said.matches("a record of session old is passed over").count(), 1, "{said}");
     assert_eq!(said.matches("the journal of session old is passed over").count(), 1, "{said}");
-    assert_eq!(said.matches("2 rows that no experiment has, taken out").count(), 2, "{said}");
+    assert_eq!(said.matches("2 rows without an experiment, removed").count(), 2, "{said}");
     assert_eq!(repo.read("results.tsv").lines().count(), 1 + 1 + 5, "{}", repo.read("results.tsv"));
     // With something of it at work nobody knows where that is.
     fs::create_dir_all(repo.file(".autoresearch/old/runs/00007")).unwrap();

@@ -64,7 +64,7 @@ fn what_a_process_that_escaped_changes_during_the_run_is_named() {
     assert_eq!(record(&repo, 2)["changed_while_running"], serde_json::json!(["src/value"]));
     let said = said(&called);
     assert!(said.contains("; src/value changed while it ran"), "{said}");
-    assert!(said.contains("results.tsv was changed while the run was at work: 1 row changed"), "{said}");
+    assert!(said.contains("results.tsv changed while the run was active: 1 row changed"), "{said}");
     assert!(said.contains("state/contract.json; what was found is "), "{said}");
     assert!(repo.read("results.tsv").starts_with(&rows), "{}", repo.read("results.tsv"));
 }

@@ -11,7 +11,7 @@ fn refs_that_the_agent_moves_deletes_or_makes_up_are_put_right_and_named() {
     let (repo, called) = assert_undone(&[
         (&forged, moved),
         ("git update-ref $R/00000 HEAD", "the ref refs/autoresearch/t/00000 was moved"),
-        ("git update-ref -d $R/00000", "refs of ar's were deleted while the agent was at work; they are put back: "),
+        ("git update-ref -d $R/00000", "restored ar's refs deleted while the agent was at work: "),
         ("git symbolic-ref $R/00001 refs/heads/main", "they are put back: refs/autoresearch/t/00001"),
         ("echo garbage > .git/$R/00001", "refs/autoresearch/t/00001"),
         ("git update-ref $R/00006 main", "the ref refs/autoresearch/t/00006 was made while the agent was at work"),
@@ -27,7 +27,7 @@ fn refs_that_the_agent_moves_deletes_or_makes_up_are_put_right_and_named() {
         ("git commit -q --allow-empty -m one; git commit -q --allow-empty -m two", "that commit is kept in"),
         (
             "git config core.worktree /tmp; git config core.bare true; git config core.fileMode false",
-            "git's own settings changed, left as they are, while the agent was at work: ",
+            "git's own settings changed, left as they are, while the agent was active: ",
         ),
         ("git config --unset core.bare; git config --unset core.worktree; git config core.fileMode true", ""),
         ("printf '#!/bin/sh\\nexit 1\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit", "hooks/pre-commit"),

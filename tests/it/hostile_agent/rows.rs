@@ -5,11 +5,11 @@ use super::harness::{assert_undone, measured, repo, said, session};
 #[test]
 fn rows_that_the_agent_changes_deletes_or_makes_up_are_put_right_and_named() {
     let (repo, called) = assert_undone(&[
-        ("sed -i 's/\\t2.0\\t/\\t0.1\\t/' results.tsv", "1 row changed or gone, put back"),
-        ("sed -i '$d' results.tsv", "results.tsv was changed while the agent was at work: "),
+        ("sed -i 's/\\t2.0\\t/\\t0.1\\t/' results.tsv", "1 row changed or missing, restored"),
+        ("sed -i '$d' results.tsv", "results.tsv changed while the agent was active: "),
         (
             "tail -n 1 results.tsv | sed 's/\\t[0-9.]*\\t/\\t0.001\\t/' >> results.tsv",
-            "1 row that no experiment has, taken out",
+            "1 row without an experiment, removed",
         ),
         ("tail -n 1 results.tsv >> results.tsv", "1 row that no experiment has"),
         ("cp results.tsv ../rows; rm results.tsv; ln -s ../rows results.tsv", "results.tsv.before-repair"),
@@ -25,7 +25,7 @@ fn rows_that_the_agent_changes_deletes_or_makes_up_are_put_right_and_named() {
              $(git rev-parse --short=8 HEAD) >> results.tsv",
             "1 row that no experiment has",
         ),
-        ("printf 'loss\\tx\\n' > results.tsv", "rows changed or gone, put back"),
+        ("printf 'loss\\tx\\n' > results.tsv", "rows changed or missing, restored"),
     ]);
     assert!(!repo.read("results.tsv").contains("0.001"), "{}", repo.read("results.tsv"));
     assert!(repo.read("results.tsv.before-repair").contains("0.1"), "{called:?}");
@@ -39,7 +39,7 @@ fn rows_that_the_agent_adds_are_taken_out_and_named_and_the_next_prompt_says_so(
     let row = "feedface\t0.5\t1.0\timproved\tby the agent";
     let next = "cp $AR_PROMPT ../prompt";
     let called = session(&hostile, &[&format!("printf '{row}\\n# mine\\n' >> results.tsv"), next], &[]).ok();
-    let named = format!("2 rows that no experiment has, taken out: \"{}\", \"# mine\"", row.replace('\t', " "));
+    let named = format!("2 rows without an experiment, removed: \"{}\", \"# mine\"", row.replace('\t', " "));
     assert!(said(&called).contains(&named), "{called:?}");
     assert_eq!(hostile.read(".autoresearch/t/runs/00001/rows.tsv"), format!("{row}\n# mine\n"), "{called:?}");
     let prompt = std::fs::read_to_string(hostile.outside().join("prompt")).unwrap();
@@ -57,6 +57,6 @@ fn a_row_that_somebody_else_adds_while_no_agent_is_at_work_stays() {
     );
     repo.commit_all("a command that writes a row");
     let called = session(&repo, &["true"], &[]).ok();
-    assert!(said(&called).contains("1 row of others added, left there"), "{called:?}");
+    assert!(said(&called).contains("1 row foreign, left in place"), "{called:?}");
     assert!(repo.read("results.tsv").contains(row), "{}", repo.read("results.tsv"));
 }

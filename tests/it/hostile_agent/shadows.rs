@@ -60,7 +60,7 @@ fn assert_refused(repo: &TestRepo, attacks: &[(&str, &str, &str)], flags: &[&str
 
 #[test]
 fn what_python_would_import_first_is_refused_wherever_it_hides() {
-    let takes = "takes the place of prepare.py, which is protected";
+    let takes = "would replace prepare.py, which is protected";
     let package = "mkdir prepare; echo > prepare/__init__.py";
     let hidden = format!("{package}; echo '*' > prepare/.gitignore");
     let nested = format!("{package}; git init -q prepare");

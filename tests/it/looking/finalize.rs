@@ -41,8 +41,8 @@ fn the_kept_chain_is_a_clean_branch_of_one_commit_each() {
     assert!(message.contains("\n- 3: 3: commit-better (val_bpb 1.900000 -> 1.800000,"), "{message}");
 
     for (args, words) in [
-        (&["finalize"][..], "the branch t-final exists already"),
-        (&["finalize", "--branch", "main"], "the branch main exists already"),
+        (&["finalize"][..], "branch t-final already exists"),
+        (&["finalize", "--branch", "main"], "branch main already exists"),
         (&["finalize", "--branch", "autoresearch/t"], "the branch autoresearch/t is a session's"),
     ] {
         let called = ar(&repo, args).exits(1);
@@ -64,6 +64,6 @@ fn a_session_that_kept_nothing_has_nothing_to_finalize() {
     let repo = session("worse crash");
     let before = surroundings(&repo, |_| false);
     let called = ar(&repo, ["finalize"]).exits(1);
-    assert!(called.stderr.starts_with("error: session t has kept nothing\nhint: `ar log t`"), "{called:#?}");
+    assert!(called.stderr.starts_with("error: session t has no kept experiment\nhint: `ar log t`"), "{called:#?}");
     assert_eq!(surroundings(&repo, |_| false), before);
 }

@@ -41,7 +41,7 @@ fn the_log_is_sorted_filtered_and_cut_in_every_format() {
     assert!(ar(&repo, ["log", "--grep", "^4:"]).ok().stdout.contains("+0.100000"));
 
     let called = ar(&repo, ["log", "--columns", "id,vram"]).exits(2);
-    assert!(called.stderr.contains("error: there is no column `vram`\nhint: there are id, commit, "), "{called:#?}");
+    assert!(called.stderr.contains("error: unknown column `vram`\nhint: there are id, commit, "), "{called:#?}");
     assert!(called.stderr.contains("num_params_M"), "{called:#?}");
     ar(&repo, ["log", "--grep", "("]).exits(2);
     ar(&repo, ["log", "--outcome", "kept"]).exits(2);

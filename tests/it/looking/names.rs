@@ -24,7 +24,7 @@ fn an_experiment_has_a_number_a_hash_and_three_words() {
     let called = ar(&repo, ["show", "6"]).exits(1);
     let words = "error: session t has no experiment 6\nhint: it has 0 to 5; `ar log t` lists them\n";
     assert_eq!(called.stderr, words);
-    assert!(ar(&repo, ["show", "other/2"]).exits(1).stderr.contains("there is no session `other`"));
+    assert!(ar(&repo, ["show", "other/2"]).exits(1).stderr.contains("no session `other` found"));
     assert!(ar(&repo, ["show", "t/2", "--tag", "u"]).exits(2).stderr.contains("hint: omit --tag"));
 }
 
@@ -44,7 +44,7 @@ fn a_hash_prefix_of_two_experiments_names_both_and_a_number_goes_before_a_hash()
         repo.git(["update-ref", &format!("refs/autoresearch/t/{id:05}"), &object]);
     }
     let called = ar(&repo, ["note", "abcd", "which"]).exits(2);
-    assert!(called.stderr.contains("`abcd` is the start of several commits of session t: 2 (abcd1111"), "{called:#?}");
+    assert!(called.stderr.contains("`abcd` matches several commits of session t: 2 (abcd1111"), "{called:#?}");
     assert!(
         called.stderr.contains(", 3 (abcd2222") && called.stderr.contains("hint: write more digits"),
         "{called:#?}"

@@ -103,12 +103,12 @@ fn notes_that_cannot_be_read_keep_nobody_from_reading_the_rest() {
     for args in [&["log"][..], &["show", "0"], &["report"], &["log", "--format", "json"]] {
         let called = ar(&repo, args).ok();
         assert!(
-            called.stderr.starts_with("note: what people noted cannot be read, `ar doctor` says more: "),
+            called.stderr.starts_with("note: cannot read notes on experiments, run `ar doctor` for details: "),
             "{called:?}"
         );
     }
     let said = ar(&repo, ["doctor"]).exits(1).stdout;
-    assert!(said.contains("what people noted on experiments cannot be read: "), "{said}");
+    assert!(said.contains("cannot read the notes on experiments: "), "{said}");
     let hint = "hint: git update-ref -d refs/notes/autoresearch";
     assert!(said.contains(hint), "{said}");
     repo.git(["update-ref", "-d", "refs/notes/autoresearch"]);

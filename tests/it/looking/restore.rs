@@ -38,14 +38,14 @@ fn the_code_of_any_experiment_is_on_a_new_branch_and_nothing_else_changed() {
         assert_eq!(repo.git(["rev-parse", branch]), commit(&repo, id), "{branch}");
     }
     for (args, words) in [
-        (&["2"][..], "error: the branch t-2 exists already\nhint: name another one with --branch\n"),
-        (&["2", "--branch", "main"], "the branch main exists already"),
-        (&["2", "--branch", "mine"], "the branch mine/3 leaves git no room for a branch mine"),
+        (&["2"][..], "error: branch t-2 already exists\nhint: name another one with --branch\n"),
+        (&["2", "--branch", "main"], "branch main already exists"),
+        (&["2", "--branch", "mine"], "cannot create branch mine: git does not allow it beside the existing branch mine/3"),
         (&["2", "--branch", "t-2/x"], "the branch t-2 leaves git no room"),
         (&["2", "--branch", "autoresearch/t"], "the branch autoresearch/t is a session's"),
         (&["2", "--branch", "autoresearch/new"], "would be taken for one"),
-        (&["2", "--branch", "a..b"], "`a..b` is no name for a branch"),
-        (&["2", "--branch=-x"], "`-x` is no name for a branch"),
+        (&["2", "--branch", "a..b"], "`a..b` is not a valid branch name"),
+        (&["2", "--branch=-x"], "`-x` is not a valid branch name"),
         (&["2", "--branch", "x", "--worktree", "."], "there is something at"),
         (&["2", "--branch", "x", "--worktree", "docs/new"], "is in the working tree"),
     ] {
