@@ -69,7 +69,10 @@ fn a_run_on_another_machine_is_waited_for_and_no_process_of_this_one_signalled()
         Command::new("kill").args(["-TERM", &resumed.id().to_string()]).status().unwrap();
         until("the end", || resumed.try_wait().unwrap());
         let called = Called::from(resumed.wait_with_output().unwrap()).exits(130);
-        assert!(called.stderr.contains("note: `sh train.sh` is still running on another machine: far-away"), "{called:?}");
+        assert!(
+            called.stderr.contains("note: `sh train.sh` is still running on another machine: far-away"),
+            "{called:?}"
+        );
 
         // It ends there, and is measured here.
         let resumed = ar_command(&repo, &repo.path(), ["resume"]).stdout(Stdio::piped()).spawn().unwrap();

@@ -115,6 +115,8 @@ fn the_simpler_program_wins_where_the_numbers_are_about_the_same() {
     assert!(spec.contains("kept when it deletes more lines than it adds, and not when it adds more"), "{spec}");
     let report = ar(&repo, ["report", "--format", "json"]).ok().json();
     assert_eq!(report["ended"], "the session reached its limit of 5 experiments");
-    assert!(ar(&repo, ["report"]).ok().stdout.contains("\nended        the session reached its limit of 5 experiments\n"));
+    assert!(
+        ar(&repo, ["report"]).ok().stdout.contains("\nended        the session reached its limit of 5 experiments\n")
+    );
     assert_eq!((&report["best"]["id"], &report["counts"]["keep"]), (&5.into(), &4.into()), "{report}");
 }

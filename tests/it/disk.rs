@@ -125,7 +125,10 @@ fn stops_and_goes_on(moment: Moment, scarce: Scarce, left: u32, expected: &str) 
     let stopped = called.code != Some(0);
     if stopped {
         assert_eq!(called.code, Some(4), "{what}: {called:#?}");
-        assert!(called.stderr.contains("disk") && called.stderr.contains("; then run `ar resume` to continue"), "{called:#?}");
+        assert!(
+            called.stderr.contains("disk") && called.stderr.contains("; then run `ar resume` to continue"),
+            "{called:#?}"
+        );
         let again = ar(&repo, ["resume"]).exits(1);
         assert!(again.stderr.contains("the disk is too full for an experiment"), "{what}: {again:#?}");
     }

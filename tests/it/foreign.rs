@@ -24,7 +24,8 @@ fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
     let json = report.json();
     assert_eq!((json["direction"].as_str(), json["best"]["commit"].as_str()), (Some("higher"), Some("ccccccc")));
     assert_eq!((&json["counts"]["total"], &json["counts"]["malformed"]), (&4.into(), &1.into()));
-    let unread = serde_json::json!([{"line": 5, "why": "1 field, not 5"}, {"line": 6, "why": "`3.1K` is not a number"}]);
+    let unread =
+        serde_json::json!([{"line": 5, "why": "1 field, not 5"}, {"line": 6, "why": "`3.1K` is not a number"}]);
     assert_eq!(json["unread"], unread);
     let shown = called(&repo, "report --ledger theirs.tsv -v").ok();
     let expected = "theirs.tsv:5: 1 field, not 5\ntheirs.tsv:6: `3.1K` is not a number\n";

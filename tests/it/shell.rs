@@ -105,10 +105,7 @@ fn each_command_has_a_manual_page_that_troff_can_read() {
         in_shell(&repo, &["sh"], &read);
     }
     let hint = ar(&repo, ["man", "nosuch"]).exits(2).stderr;
-    assert!(
-        hint.contains("unknown command `nosuch`") && hint.contains("hint: the commands are run, try,"),
-        "{hint}"
-    );
+    assert!(hint.contains("unknown command `nosuch`") && hint.contains("hint: the commands are run, try,"), "{hint}");
 }
 
 #[test]

@@ -291,7 +291,13 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     let mut child = in_a_run(&repo);
     child.kill().unwrap();
     child.wait().unwrap();
-    finds(&repo, 0, "warning", "experiment 1 is open (running) and its run continues without an active ar", "ar resume t");
+    finds(
+        &repo,
+        0,
+        "warning",
+        "experiment 1 is open (running) and its run continues without an active ar",
+        "ar resume t",
+    );
 
     fs::rename(repo.file(state("progress.json")), repo.outside().join("journal")).unwrap();
     let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
@@ -422,9 +428,8 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
     call(end);
     let process = format!("/proc/{}/cwd", end.trim().strip_prefix("kill ").unwrap());
     until("the end of the run", || fs::read_link(&process).is_err().then_some(()));
-    let back = hint(
-        "only the branch autoresearch/t and saved work remain of session t: refs/autoresearch/t/saved/00000",
-    );
+    let back =
+        hint("only the branch autoresearch/t and saved work remain of session t: refs/autoresearch/t/saved/00000");
     doctor(&repo, &["t", "--repair"], 6);
     assert!(!repo.exists(".autoresearch/t/state"));
     for line in commands(&back) {

@@ -64,10 +64,7 @@ fn a_record_that_cannot_be_read_or_is_another_ones() {
     let whole = object(&repo, "refs/autoresearch/t/00001");
     let torn = another_record(&repo, 1, |content| content.replace("{\"version\":1", "{\"version\":"));
     repo.git(["update-ref", "refs/autoresearch/t/00001", &torn]);
-    assert_damaged(
-        &repo,
-        &["cannot read the record refs/autoresearch/t/00001", "git cat-file -p refs/autoresearch/"],
-    );
+    assert_damaged(&repo, &["cannot read the record refs/autoresearch/t/00001", "git cat-file -p refs/autoresearch/"]);
     let error = ar(&repo, ["resume", "t"]).exits(6).stderr;
     assert!(error.contains("hint: `ar doctor` says what is damaged"), "{error}");
 

@@ -40,7 +40,10 @@ fn the_code_of_any_experiment_is_on_a_new_branch_and_nothing_else_changed() {
     for (args, words) in [
         (&["2"][..], "error: branch t-2 already exists\nhint: name another one with --branch\n"),
         (&["2", "--branch", "main"], "branch main already exists"),
-        (&["2", "--branch", "mine"], "cannot create branch mine: git does not allow it beside the existing branch mine/3"),
+        (
+            &["2", "--branch", "mine"],
+            "cannot create branch mine: git does not allow it beside the existing branch mine/3",
+        ),
         (&["2", "--branch", "t-2/x"], "the branch t-2 leaves git no room"),
         (&["2", "--branch", "autoresearch/t"], "the branch autoresearch/t is a session's"),
         (&["2", "--branch", "autoresearch/new"], "would be taken for one"),
