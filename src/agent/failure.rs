@@ -21,8 +21,8 @@ pub fn failure_text(record: &Record) -> Option<String> {
     let is_driven = record.agent.is_some();
     if record.outside_cause.is_some() {
         return record.failure.as_ref().map(|_| {
-            "The cause may lie outside of the change, so it says little about the idea: the same change may be tried \
-                again."
+            "The cause may lie outside of the change, so it says little about the idea: you may try the same change \
+             again."
                 .to_owned()
         });
     }

@@ -96,13 +96,13 @@ pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
     let (experiment, made) = (briefing.experiment, briefing.history.experiments());
     let now = match briefing.contract.max_experiments {
         Some(limit) if made >= limit => {
-            format!("The session has its {}: change nothing, and stop here.", count_of(made, "experiment"))
+            format!("The session reached its limit of {}: change nothing, and stop here.", count_of(made, "experiment"))
         }
         _ if is_called => format!("Make the change for experiment {experiment}, then exit."),
         _ => format!(
-            "Make the change for experiment {experiment}, then hand it over: `ar try -m \"what it changes\" \
-                --direction \
-             NAME`. It commits, measures, and keeps or undoes the change; its answer says which, and what to do next. `ar show N` shows an earlier experiment with its change and the end of its log."
+            "Make the change for experiment {experiment}, then hand it over: `ar try -m \"what it changes\" --direction \
+             NAME`. It commits, measures, and keeps or undoes the change; its answer says which, and what to do next. \
+             `ar show N` shows an earlier experiment with its change and the end of its log."
         ),
     };
     let _ = writeln!(text, "\n## Now\n\n{now}");

@@ -118,7 +118,7 @@ mod tests {
     fn a_long_hint_is_parted_where_a_clause_ends() {
         let short = "commit or stash them, or pass --adopt to make them the first experiment";
         assert_eq!(on_two_lines(short), short);
-        let first = "move it out of the way;";
+        let first = "move it out of the way, to a folder where nothing else needs it;";
         let second = "then call `df -h .; df -i .` and see how much room is left on the disk";
         assert_eq!(on_two_lines(&format!("{first} {second}")), format!("{first}\n      {second}"));
         let one = "x".repeat(200);

@@ -128,7 +128,7 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
         ));
     }
     if let Some(CameBack::No { spread: None, .. }) = reproduced.came_back {
-        output::note(&format!("to measure it: {}", how_to_repeat(view.tag.as_str(), record.id)));
+        output::note(&how_to_repeat(view.tag.as_str(), record.id));
     }
     let what = match (&reproduced.failure, &reproduced.measured) {
         (Some(failure), _) => failure.class.to_string(),

@@ -35,7 +35,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
         }
         Stopped::RunsUnknown(id) => format!(
             "no loop is active in session {tag}, but a run of {} is still going that its journal does not know\n\
-             `ar stop {tag} --now` ends it, `ar doctor {tag}` says what is to be done",
+             `ar stop {tag} --now` terminates it; `ar doctor {tag}` shows the fix",
             experiment_name(id)
         ),
         Stopped::After(Some(id)) => format!("session {tag} stops after {}", experiment_name(id)),

@@ -41,7 +41,7 @@ const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// Shows a session until a key or a signal ends it.
 pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
-    let refused = |why: &str| CliError::new(why, Some("`ar status` prints it once".into()));
+    let refused = |why: &str| CliError::new(why, Some("run `ar status` to print it once".into()));
     if !output::is_interactive() {
         return Err(refused("--watch needs a terminal"));
     }
@@ -75,7 +75,7 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
         match watch.join() {
             Ok(Ok(())) if ended.load(Ordering::Relaxed) => Ok(ExitCode::from(exit::INTERRUPTED)),
             Ok(Ok(())) => Ok(ExitCode::SUCCESS),
-            Ok(Err(error)) => Err(CliError::new(error, Some("`ar status` prints it once".into()))),
+            Ok(Err(error)) => Err(CliError::new(error, Some("run `ar status` to print it once".into()))),
             // What it was is said.
             Err(_) => Ok(ExitCode::from(exit::CANNOT_START)),
         }

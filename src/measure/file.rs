@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(raw(r#"{"a": null}"#, "/a"), "error: the value at `/a` in the metric file is not a number: null");
         assert_eq!(raw(r#"{"a": 1}"#, "/b/c"), "error: the metric file has nothing at `/b/c`: `b` is missing");
         assert_eq!(raw("{\"a\": 1", "/a"), "error: the metric file is not JSON");
-        assert!(raw(r#"{"a": 1}"#, "a").starts_with("error: `a` is no JSON pointer"));
+        assert!(raw(r#"{"a": 1}"#, "a").starts_with("error: `a` is not a JSON pointer"));
         assert!(metric_file(b"\"\\", "").is_err());
     }
 }

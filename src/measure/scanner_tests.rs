@@ -77,7 +77,7 @@ fn a_pattern_replaces_the_name() {
     let summary = scan(&spec, &[log.as_bytes()]);
     assert_eq!(raw(&summary), Some("6.3"));
     assert!(summary.metrics.contains(&("val_bpb".to_owned(), "6.3".parse().unwrap())));
-    for (bad, says) in [("(", "cannot be read"), ("loss: [0-9]+", "0 groups"), ("(a)(b)", "2 groups")] {
+    for (bad, says) in [("(", "cannot parse"), ("loss: [0-9]+", "0 groups"), ("(a)(b)", "2 groups")] {
         let error = Scanner::new(&pattern(bad)).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("--metric-regex")));

@@ -62,11 +62,11 @@ impl PatternError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             PatternError::Name(_) => "give the metric's name as the log prints it: `--metric val_bpb`".to_owned(),
-            PatternError::Syntax(_) => {
-                r"put the pattern in single quotes and escape `(`, `[`, `+` with a backslash: `--metric-regex 'loss \
-                    \(mean\): ([0-9.]+)'`"
-                    .to_owned()
-            }
+            PatternError::Syntax(_) => concat!(
+                "put the pattern in single quotes and escape `(`, `[`, `+` with a backslash: ",
+                r"`--metric-regex 'loss \(mean\): ([0-9.]+)'`"
+            )
+            .to_owned(),
             PatternError::Groups { .. } => {
                 "put parentheses around the number and nothing else; `(?:…)` groups without counting: \
                  `--metric-regex 'loss: ([0-9.]+)'`"

@@ -99,9 +99,9 @@ metric       loss, lower is better
 best         0.5  experiment 11 (0b0b0b0b): count the validation set twice
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  12 rows: 7 keep, 2 discard, 3 crash
-keep rate    55% without the baseline; longest streak without a keep 3, 4 to 6
-time         3 h 50 min until 01:50, 6 h ago; runs 26 %, agent 20 %, nobody at
-             work 4 %, rest 50 %; 2.9 experiments per hour
+keep rate    55 % without the baseline; longest streak without a keep 3, 4 to 6
+time         3 h 50 min until 01:50, 6 h ago; runs 26 %, agent 20 %, idle 4 %,
+             rest 50 %; 2.9 experiments per hour
 ended        the session reached its limit of 11 experiments
 
 loss (lower is better)
@@ -145,21 +145,23 @@ nan        1       6           the run failed (exit 1 after 12.0 s)
 measured more than once
   the baseline, again in nov18, nov19: 3 measurements, 0.9976 to 0.9982,
   standard deviation 0.00030
-  spread 0.00084: two measurements of the same code differ by less in 19 of 20
-  cases (2.8 standard deviations)
+  spread 0.00084: two measurements of the same code differ by less than this in
+  19 of 20 cases (2.8 standard deviations)
 
 warnings
   2 of 6 keeps gained no more than the spread of 0.00084: 9 and 10
     `ar run --tag nov20-again --min-delta 0.00084`, with its other terms, keeps
     only what gains more
   experiment 11 gained 533 times the median of the keeps before it
-    read its diff with `ar show 11 --tag nov20`: does it still measure the same thing?
-  driver 550 → 560 from experiment 11 on: numbers before and after do not
-  compare
+    read its diff with `ar show 11 --tag nov20`: does it still measure the same
+    thing?
+  driver 550 → 560 from experiment 11 on: numbers before and after are not
+  comparable
     `ar run --tag nov20-again`, with its other terms, measures a new baseline
     here
   20 % of the time was waiting for the agent (45 min)
-    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps more
+    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps
+    more
   flagged for review after experiment 8: no recent keeps
     give the agent something new to try with `ar idea add TEXT`
   the branch is at 0a0a0a0a…, which is not experiment 11
@@ -234,7 +236,7 @@ session      nov20
 metric       loss, lower is better
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  2 rows: 1 keep, 0 discard, 1 crash
-keep rate    0% without the baseline
+keep rate    0 % without the baseline
 time         30 min until 22:30 on Nov 20, 9 h ago; runs 17 %, agent 13 %, rest
              70 %; 2.0 experiments per hour
 
@@ -261,7 +263,8 @@ timeout      1       1           the deadline passed (ended by ar after 600.0 s)
 
 warnings
   13 % of the time was waiting for the agent (4 min)
-    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps more
+    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps
+    more
 "#);
     let none = shown(&report(&History::default(), Course::default()), Some(80));
     assert!(none.starts_with("no experiments\n\nsession      nov20\n"), "{none}");
@@ -279,7 +282,7 @@ metric       tok_s, higher is better
 best         6.30  experiment 3 (ddddddd): half
 baseline     5.62  experiment 0 (aaaaaaa): baseline
 experiments  5 rows: 3 keep, 1 discard, 0 crash, 1 malformed
-keep rate    67% without the baseline
+keep rate    67 % without the baseline
 
 tok_s (higher is better)
 6.4┤

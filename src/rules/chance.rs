@@ -61,9 +61,8 @@ pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
 /// What to type for a second number of an experiment: at once, and for the spread of the session `tag` to be known.
 pub fn how_to_repeat(tag: &str, id: u32) -> String {
     format!(
-        "rerun it with `ar repro {id} --tag {tag}` to see how far apart the numbers are; for the report to know: `ar \
-            run \
-         --tag {} --max-experiments 0`, with the session's other terms, measures the newest keep again",
+        "rerun it with `ar repro {id} --tag {tag}` to see how far apart the numbers are; to tell the report, \
+         measure the newest keep again with `ar run --tag {} --max-experiments 0` and the session's other settings",
         next_tag(tag)
     )
 }

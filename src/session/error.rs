@@ -152,7 +152,7 @@ pub enum SessionError {
     DirtyBeforeRework(Vec<PathBuf>),
     #[error("nothing to try: the working tree is the same as an earlier version of experiment {0}")]
     SameVersion(u32),
-    #[error("a new direction is wanted, and this change names none")]
+    #[error("a new direction is required, but this change names none")]
     UnnamedDirection,
     #[error("experiment {0} of this session is still open")]
     StillOpen(u32),

@@ -93,9 +93,10 @@ impl<'a> Lookout<'a> {
         let is_fetched = !is_whole && !is_imported && damage.unless(is_fetched(repo, tag)).unwrap_or(false);
         if !is_whole && !is_new && !is_imported && !is_fetched {
             let state = folder.state();
-            damage
-                .0
-                .push(format!("files in {} are gone; what they said is from the records, or missing", state.display()));
+            damage.0.push(format!(
+                "files in {} are missing; their content is from the records, or missing too",
+                state.display()
+            ));
         }
 
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref());

@@ -197,7 +197,7 @@ impl Session<'_> {
             self.keep_target(name)?;
             self.repo.drop_ref(name)?;
             there.retain(|(known, _)| known != name);
-            let detail = format!("removed the ref {name}, created {while_at_work} at {}", &object[..8]);
+            let detail = format!("removed the ref {name}, created at {} {while_at_work}", &object[..8]);
             self.emit(Event::Notice { detail })?;
         }
         for (name, was, now) in &moved {
@@ -207,7 +207,7 @@ impl Session<'_> {
                 self.repo.drop_ref(name)?;
                 there.retain(|(known, _)| known != name);
             }
-            let detail = format!("restored the ref {name}, moved {while_at_work} to {}", &now[..8]);
+            let detail = format!("restored the ref {name}, moved to {} {while_at_work}", &now[..8]);
             self.emit(Event::Notice { detail })?;
         }
         let mut back = Vec::new();
@@ -300,7 +300,7 @@ impl Session<'_> {
             what.push("rows in another order, restored".to_owned());
         }
         if foreign > 0 {
-            what.push(format!("{} foreign, left in place", rows(foreign)));
+            what.push(format!("{}, left in place", count_of(number(foreign), "foreign row")));
         }
         let kept = kept.map_or(String::new(), |kept| format!("; kept in {}", kept.display()));
         let detail = format!("results.tsv changed while {} was active: {}{kept}", watch.who, what.join(", "));

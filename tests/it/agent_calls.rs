@@ -50,7 +50,8 @@ fn a_question_is_answered_by_the_next_prompt_and_so_is_no_change() {
     assert!(!told(&repo, 1).contains("Nobody"), "{}", told(&repo, 1));
     let asked = format!("The last call asked: \"Should I raise the **learning rate**?\" {nobody}");
     assert!(told(&repo, 2).contains(&asked) && told(&repo, 2).contains("The last call changed no file."));
-    let measured = "The last call asked: \"我改了一处，可以吗？\" Its change was measured all the same. Nobody answers";
+    let measured =
+        "The last call asked: \"我改了一处，可以吗？\" Its change was measured all the same. Nobody will answer";
     assert!(told(&repo, 3).contains(measured) && !told(&repo, 3).contains("changed no file"), "{}", told(&repo, 3));
     assert!(told(&repo, 4).contains("The last call changed no file.") && !told(&repo, 4).contains("asked"));
     assert!(!told(&repo, 5).contains("The last"), "{}", told(&repo, 5));
@@ -83,15 +84,13 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
     let idle = "   2  -        the agent reached its time limit and changed nothing\n";
     assert!(called.stdout.contains(idle), "{called:#?}");
     let ended = "The last call was terminated after 700ms, the time limit for a call. ";
-    let measured = format!(
-        "{ended}What it had changed by then was measured. Make a change that you can finish in \
-        time."
-    );
+    let measured =
+        format!("{ended}What it had changed by then was measured. Make a change that you can finish in time.");
     assert!(told(&repo, 2).contains(&measured), "{}", told(&repo, 2));
     assert!(told(&repo, 3).contains(&format!("{ended}Make a change")), "{}", told(&repo, 3));
     assert!(told(&repo, 3).contains("The last call changed no file."), "{}", told(&repo, 3));
     for pid in fs::read_to_string(repo.outside().join("stubborn")).unwrap().lines() {
-        assert!(!Path::new("/proc").join(pid).exists(), "{pid} goes on");
+        assert!(!Path::new("/proc").join(pid).exists(), "{pid} is still running");
     }
     let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
     assert_eq!(contract["agent_timeout"], 0.7);

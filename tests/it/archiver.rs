@@ -117,7 +117,7 @@ fn without_another_archiver_the_error_is_clear() {
     let output = Command::new(bin.join("ar")).args(["rcs", "x.a"]).env("PATH", &bin).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let message = text(&output.stderr);
-    assert!(message.contains("no other `ar` on the PATH") && message.contains("hint: "), "{message}");
+    assert!(message.contains("but the PATH has no other `ar`") && message.contains("hint: "), "{message}");
 }
 
 #[test]

@@ -20,13 +20,13 @@ fn records(repo: &TestRepo) -> Vec<Value> {
 fn no_experiment_is_started_that_cannot_end_in_time() {
     let repo = training_repo();
     let called = run(&repo, "sleep 0.6; sh train.sh", "echo called > ../called", &["--for", "1s"]).ok();
-    assert!(called.stdout.contains(" left of 1s, and 1s needed\n"), "{called:#?}");
+    assert!(called.stdout.contains(" left of 1s, but 1s needed\n"), "{called:#?}");
     assert!(!repo.outside().join("called").exists(), "{called:#?}");
     assert_eq!(records(&repo).len(), 1);
     let repo = training_repo();
     let guarded = ["--guard", "sleep 0.3", "--guard", "sleep 0.3", "--for", "1s"];
     let called = run(&repo, "sh train.sh", "echo called > ../called", &guarded).ok();
-    assert!(called.stdout.contains(" left of 1s, and 1s needed\n"), "its guards are a part of it: {called:#?}");
+    assert!(called.stdout.contains(" left of 1s, but 1s needed\n"), "its guards are a part of it: {called:#?}");
     assert!(!repo.outside().join("called").exists(), "{called:#?}");
 }
 
@@ -34,7 +34,7 @@ fn no_experiment_is_started_that_cannot_end_in_time() {
 fn a_call_that_the_end_of_the_loop_cuts_short_is_not_held_against_the_agent() {
     let repo = training_repo();
     let called = run(&repo, "sh train.sh", "sleep 60", &["--for", "1s", "--grace", "100ms"]).ok();
-    assert!(called.stdout.ends_with("stopped: 1s are over\n"), "{called:#?}");
+    assert!(called.stdout.ends_with("stopped: time limit of 1s reached\n"), "{called:#?}");
     let agent = "cp \"$AR_PROMPT\" ../prompt; echo more >> train.sh";
     ar(&repo, ["resume", "--for", "8h", "--max-experiments", "1", "--agent", agent]).ok();
     let prompt = std::fs::read_to_string(repo.outside().join("prompt")).unwrap();
@@ -68,7 +68,7 @@ fn a_call_ends_at_the_time_of_day_that_it_is_given() {
     let called = run(&repo, "sh train.sh", "echo $AR_EXPERIMENT > new.txt", &["--until", "22:00:02"]).ok();
     assert!(called.stderr.contains("note: this invocation stops at 22:00 on Nov 20\n"), "{called:#?}");
     let last = called.stdout.lines().last().unwrap();
-    assert!(last.ends_with("it is 22:00:02") || last.contains(" left before 22:00:02, and "), "{called:#?}");
+    assert!(last.ends_with("it is 22:00:02") || last.contains(" left before 22:00:02, but "), "{called:#?}");
     assert!(records(&repo).len() > 2, "{called:#?}");
     let status = ar(&repo, ["status"]).ok().stdout;
     assert!(status.contains("until 22:00:02"), "{status}");

@@ -45,7 +45,10 @@ fn terms_that_somebody_changed_in_the_file_are_refused_by_name_and_mended() {
         for args in [&["resume"][..], &["run"], &["try", "-m", "x"]] {
             let called = ar(&repo, args).exits(6);
             assert!(called.stderr.contains(words), "{words}: {called:#?}");
-            assert!(called.stderr.contains("hint: `ar doctor --repair` puts back"), "{called:#?}");
+            assert!(
+                called.stderr.contains("hint: run `ar doctor --repair` to restore the approved contract"),
+                "{called:#?}"
+            );
         }
         ar(&repo, ["report"]).ok();
         ar(&repo, ["doctor"]).exits(1);

@@ -237,10 +237,7 @@ fn a_run_can_be_ended_on_a_full_disk() {
         return;
     };
     assert_eq!(little, "terminated the run of experiment 1 and rolled its change back\n");
-    assert!(
-        none.starts_with("the run of experiment 1 is ended; the disk has no room for what is left to do"),
-        "{none}"
-    );
+    assert!(none.starts_with("terminated the run of experiment 1; the disk is too full for the rest"), "{none}");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn code(text: &str) -> Vec<String> {
 #[test]
 fn every_command_and_flag_of_a_page_exists() {
     let quoted = regex::Regex::new(r#"'[^']*'|"[^"]*"|#.*"#).unwrap();
-    let call = regex::Regex::new(r"^(?:nohup |systemd-run .*?)?(?:ar ([a-z]+)|--[a-z])").unwrap();
+    let call = regex::Regex::new(r"^(?:(?:nohup |systemd-run .*? )?ar ([a-z]+)|--[a-z])").unwrap();
     let flag = regex::Regex::new(r"--[a-z][a-z-]*").unwrap();
     let reference = page("commands.md");
     let flags: HashSet<&str> = flag.find_iter(&reference).map(|found| found.as_str()).collect();

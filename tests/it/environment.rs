@@ -72,7 +72,7 @@ fn a_session_that_goes_on_in_another_place_says_so() {
     let event = log.lines().find(|line| line.contains("\"environment_changed\"")).unwrap();
     assert!(event.contains("\"level\":\"warn\""), "{event}");
     // The discard leaves the baseline as what is compared with; a keep takes its place.
-    assert!(try_number(&repo, "1.5").contains("warning: numbers do not compare"));
+    assert!(try_number(&repo, "1.5").contains("warning: numbers are not comparable with that of the baseline: "));
     assert!(!try_number(&repo, "1.4").contains("warning"));
     assert_ne!(record(&repo, 0)["environment"]["lockfile"], record(&repo, 1)["environment"]["lockfile"]);
 }

@@ -87,12 +87,12 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     for (args, why) in [
         ("restore 1 --tag old", "line 3 of results.tsv names `deadbeef`, a commit that does not exist here"),
         ("diff 0 3 --tag old", "names `HEAD`"),
-        ("note 1 hm --tag old", "is not known"),
+        ("note 1 hm --tag old", "is unknown"),
         ("repro 2 --tag old", "was imported: it has no command"),
         ("run --tag old --yes", "was imported"),
         ("resume old", "was imported"),
         ("brief old", "was imported"),
-        ("import results.tsv --tag old", "there is a session old already"),
+        ("import results.tsv --tag old", "session old already exists"),
     ] {
         let refused = called(&repo, args).exits(1);
         assert!(refused.stderr.contains(why) && refused.stderr.contains("hint: "), "{args}: {refused:?}");
@@ -107,7 +107,7 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     assert_eq!((repo.git(["rev-parse", "HEAD"]), repo.read("results.tsv")), before);
     assert_eq!(repo.git(["fsck", "--full", "--strict"]), "");
     let empty = called(&repo, "import README.md --tag none").exits(1);
-    assert!(empty.stderr.contains("no row that can be imported"), "{empty:?}");
+    assert!(empty.stderr.contains("no row of README.md can be imported"), "{empty:?}");
 }
 
 #[test]
@@ -193,5 +193,8 @@ fn a_session_is_exported_whole_and_for_mlflow_once() {
 
     repo.write("other/7/meta.yaml", "experiment_id: '7'\nname: old\n");
     let refused = called(&repo, "export old --to mlflow --output other").exits(1);
-    assert!(refused.stderr.contains("is called old") && refused.stderr.contains("--output DIR"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("another experiment named old") && refused.stderr.contains("--output DIR"),
+        "{refused:?}"
+    );
 }

@@ -65,8 +65,8 @@ fn a_foreign_ledger_is_read_and_what_cannot_be_read_of_it_is_said() {
     }
     repo.write("their results.tsv", LEDGER);
     let named = ar(&repo, ["report", "--ledger", "their results.tsv"]).ok().stdout;
-    let warning = "\n  1 row cannot be read and is left out; 1 number cannot be read and counts as none\n    `ar \
-        report --ledger 'their results.tsv' -v` names";
+    let warning = "\n  1 row cannot be read and is left out; 1 number cannot be read and counts as none\n    run `ar \
+        report --ledger 'their results.tsv' -v` to see the lines and their problems";
     assert!(named.contains(warning), "{named}");
     called(&repo, "report t1 --ledger theirs.tsv").exits(2);
     called(&repo, "log --segment 1").exits(2);
@@ -116,7 +116,7 @@ fn what_is_no_ledger_is_an_error_that_says_what_to_do() {
     for (file, error, hint) in [
         ("folder", "folder is a folder", "`--ledger folder/results.tsv`"),
         ("pipe", "pipe is not a regular file", "`cat pipe > ledger.tsv`"),
-        ("noise", "noise is binary, no text", "`file noise`"),
+        ("noise", "noise is binary, not text", "`file noise`"),
         ("packed.tsv.gz", "is compressed", "`zcat packed.tsv.gz"),
         ("nope.tsv", "cannot read nope.tsv", ".auto/log.jsonl"),
     ] {

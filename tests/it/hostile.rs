@@ -69,7 +69,7 @@ fn whatever_an_agent_deletes_the_session_goes_on_as_if_nothing_had_been() {
         let hits_folder = deletion_hits(deletion, ".autoresearch") && !deletion.ends_with("/runs");
         assert_eq!(is_gone(".autoresearch/t was deleted"), hits_folder, "{deletion}");
         assert_eq!(
-            is_gone("they are put back: refs/autoresearch/t/00000"),
+            is_gone("restored ar's refs deleted while the agent was active: refs/autoresearch/t/00000"),
             deletion.contains("update-ref"),
             "{deletion}"
         );
@@ -141,7 +141,7 @@ fn a_row_that_was_cut_short_is_whole_again_before_another_one_is_written() {
     let rows = repo.read("results.tsv");
     repo.write("results.tsv", &rows[..rows.len() - 5]);
     let called = ar(&repo, ["resume", "t"]).ok();
-    assert!(called.stderr.contains("1 repaired row of results.tsv from the records; the old file is "), "{called:?}");
+    assert!(called.stderr.contains("repaired 1 row of results.tsv from the records; the old file is "), "{called:?}");
     assert_eq!(repo.read("results.tsv"), rows);
     assert_eq!(repo.read("results.tsv.before-repair"), &rows[..rows.len() - 5]);
 }
@@ -180,7 +180,7 @@ fn a_session_whose_files_were_deleted_overnight_goes_on_from_its_refs() {
     repo.git(["clean", "-ffdxq", "--exclude", "notes.txt"]);
     let called = ar(&repo, ["resume"]).ok();
     assert!(called.stderr.contains("the journal in "), "{called:?}");
-    assert!(called.stderr.contains("results.tsv was deleted; 5 rows put back"), "{called:?}");
+    assert!(called.stderr.contains("results.tsv was deleted; restored 5 rows from the records"), "{called:?}");
     assert_eq!(results(&repo), expected);
     let journal: serde_json::Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
     assert_eq!((&journal["iteration"], &journal["stale_count"]), (&4.into(), &1.into()), "{journal}");
@@ -237,7 +237,7 @@ fn a_session_that_lost_a_record_is_not_continued_as_if_it_never_was() {
     session(&repo, "true", "true").ok();
     repo.git(["update-ref", "-d", "refs/autoresearch/t/00002"]);
     let called = ar(&repo, ["resume", "t", "--max-experiments", "9"]).exits(6);
-    assert!(called.stderr.contains("has records after experiment 2, and none of it"), "{called:?}");
+    assert!(called.stderr.contains("has no record of experiment 2, but has later ones"), "{called:?}");
     assert!(called.stderr.contains("ar doctor"), "{called:?}");
 }
 
@@ -252,7 +252,7 @@ fn a_run_that_went_on_without_its_files_is_ended_before_another_one() {
     assert!(Command::new("kill").args(["-STOP", &shim]).status().unwrap().success());
     repo.git(["clean", "-ffdxq"]);
     let called = ar(&repo, ["resume"]).exits(1);
-    assert!(called.stderr.contains("which is no experiment"), "{called:?}");
+    assert!(called.stderr.contains("which is not an experiment"), "{called:?}");
     repo.git(["reset", "-q", "--keep", "main"]);
     ar(&repo, ["resume", "--max-experiments", "0"]).ok();
     // Of a process that has ended this cannot be read, even if nobody reaped it.

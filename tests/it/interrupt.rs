@@ -65,7 +65,9 @@ fn the_first_interrupt_lets_the_experiment_finish() {
 
 #[test]
 fn the_second_interrupt_ends_the_run_and_puts_everything_back() {
-    for signals in [&[("-INT", "stopping after"), ("-INT", "ending the run")][..], &[("-TERM", "ending the run")]] {
+    for signals in
+        [&[("-INT", "stopping after"), ("-INT", "terminating the run")][..], &[("-TERM", "terminating the run")]]
+    {
         let repo = training_repo();
         let (child, go) = waiting_loop(&repo);
         for (name, words) in signals {
@@ -104,7 +106,7 @@ fn an_interrupted_try_says_where_the_change_is() {
     };
     let first = ["try", "-m", "x", "--metric", "val_bpb", "--cmd", "sh train.sh", "--grace", "1s"];
     let said = interrupted(&first);
-    assert!(said.contains("the change is inside the working tree as before") && !said.contains("saved ref"), "{said}");
+    assert!(said.contains("the change is still in the working tree") && !said.contains("under a ref"), "{said}");
     assert_eq!(repo.read("value"), "1.5\n");
 
     fs::write(repo.outside().join("go"), "").unwrap();
@@ -113,7 +115,7 @@ fn an_interrupted_try_says_where_the_change_is() {
     fs::remove_file(repo.outside().join("there")).unwrap();
     repo.write("value", "1.25\n");
     let said = interrupted(&["try", "-m", "y"]);
-    assert!(said.contains("the change was rolled back and is kept under a saved ref"), "{said}");
+    assert!(said.contains("the change was rolled back and saved under a ref"), "{said}");
     assert_eq!(repo.read("value"), "1.5\n");
 }
 

@@ -71,8 +71,8 @@ fn logs_beyond_the_quota_are_dropped_and_that_is_said() {
         assert_eq!(in_run(&repo, id, "prompt.md"), id != 0 && left.contains(&id), "{id}");
     }
     let called = ar(&repo, ["show", "2"]).ok();
-    let note = "the logs of experiment 2, ";
-    assert!(called.stdout.contains(note) && called.stdout.contains("were dropped to keep within --keep-logs 0"));
+    let note = "deleted the logs of experiment 2 (";
+    assert!(called.stdout.contains(note) && called.stdout.contains(") to stay within --keep-logs 0"));
     let record = ar(&repo, ["show", "2", "--format", "json"]).ok().json();
     assert!(record["logs_dropped"].as_str().unwrap().starts_with(note) && record["metric"]["raw"] == "2.2");
     let events = repo.read(".autoresearch/t/logs/work.jsonl");

@@ -68,7 +68,8 @@ fn the_refine_ladder_goes_to_a_flag_and_on_into_the_night() {
     let expected = "|||Refine|Refine|Pivot|||Refine|Refine|Pivot|||Refine|Refine|Fresh start|";
     assert_eq!(directives.join("|"), expected);
     assert!(told[3].contains("Vary within the strategy \"d3\"") && told[3].contains("one concrete way"), "{}", told[3]);
-    for words in ["Abandon the strategy \"d5\"", "structural constraint", "opposite hypothesis", "- d1: 1 experiment,"]
+    for words in
+        ["Abandon the strategy \"d5\"", "Change the structure of", "opposite hypothesis", "- d1: 1 experiment,"]
     {
         assert!(told[5].contains(words), "{words}: {}", told[5]);
     }
@@ -151,7 +152,7 @@ fn under_a_pivot_a_direction_that_was_tried_is_refused_once() {
     let repeated = "You named the direction \"Warm Up!\", which was tried before.";
     assert!(!told[2].contains(repeated) && told[3].contains(repeated), "{}", told[3]);
     assert!(told[3].contains("- warm-up: 2 experiments, 0 kept, best val_bpb 2.000000\n"), "{}", told[3]);
-    assert_eq!(called.stderr.matches("was tried before; the agent is asked once more").count(), 2, "{called:#?}");
+    assert_eq!(called.stderr.matches("was tried before; asking the agent once more").count(), 2, "{called:#?}");
     let change = repo.git(["diff", "main", "refs/autoresearch/t/00003"]);
     assert!(change.contains("+# 4") && !change.contains("# 3"), "the first change was put back: {change}");
     let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
@@ -219,7 +220,7 @@ fn a_brief_has_what_an_agent_needs_and_stays_short() {
         "| 5 | discard | 2.000000 | change 5 |",
         "- d4: 1 experiment, 0 kept, best val_bpb 2.000000",
         "Pivot. Abandon the strategy \"d5\"",
-        "The session has its 5 experiments: change nothing, and stop here.",
+        "The session reached its limit of 5 experiments: change nothing, and stop here.",
     ] {
         assert!(brief.contains(words), "{words}: {brief}");
     }
@@ -251,7 +252,7 @@ fn a_brief_is_below_8_kb_after_five_hundred_experiments() {
         "\n| 512 | crash |",
         "- 512 スケ",
         "The nearest: 1 (",
-        "The session has its 512 experiments",
+        "The session reached its limit of 512 experiments",
         "\n## Lessons\n",
         "\n- idea 1 (direction: 広さ",
     ] {
@@ -307,5 +308,5 @@ fn a_direction_that_was_tried_is_refused_once_at_a_pivot_also_from_an_agent_that
     let again = ar(&repo, ["try", "--direction", "Warm-Up", "--format", "json"]).ok().json();
     assert_eq!((&again["id"], &again["direction"]), (&4.into(), &"Warm-Up".into()));
     let wrong = attempt(5, &["--proposal", "../nowhere"]).exits(2);
-    assert!(wrong.stderr.contains("cannot take the proposal from ../nowhere"), "{wrong:#?}");
+    assert!(wrong.stderr.contains("cannot read the proposal ../nowhere"), "{wrong:#?}");
 }

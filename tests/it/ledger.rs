@@ -116,8 +116,8 @@ fn fixture(name: &str) -> PathBuf {
 #[test]
 fn a_file_that_is_no_ledger_of_the_metric_is_refused_and_left_alone() {
     for (text, problem) in [
-        ("commit\tval_loss\tmemory_gb\tstatus\tdescription\n", "is a ledger of `val_loss`, not of `val_bpb`"),
-        ("commit_hash\tval_loss\tmemory_gb\tstatus\tdescription\n", "is a ledger of `val_loss`, not of `val_bpb`"),
+        ("commit\tval_loss\tmemory_gb\tstatus\tdescription\n", "is a ledger for `val_loss`, not for `val_bpb`"),
+        ("commit_hash\tval_loss\tmemory_gb\tstatus\tdescription\n", "is a ledger for `val_loss`, not for `val_bpb`"),
         ("exp\tval_bpb\tstatus\n", "it has no commit column"),
         ("commit\tval_bpb\n", "it has no status column"),
         ("abcdef1\t1.5\t2.0\tkeep\tx\n", "it has no header"),

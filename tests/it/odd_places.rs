@@ -105,7 +105,7 @@ fn a_link_that_appears_in_the_place_of_the_folder_is_undone() {
                  2) rm -rf .autoresearch; ln -s ../precious .autoresearch;; esac; echo $AR_EXPERIMENT > new.txt";
     let called = run(&repo, agent, "2").ok();
     assert!(repo.file(".autoresearch").is_dir() && !repo.file(".autoresearch").is_symlink(), "{called:#?}");
-    assert!(called.stderr.contains("restored .autoresearch, replaced while the agent was at work"), "{called:#?}");
+    assert!(called.stderr.contains("restored .autoresearch, replaced while the agent was active"), "{called:#?}");
     assert_eq!(fs::read_to_string(repo.outside().join("precious/file")).unwrap(), "x");
     assert_eq!(records(&repo), 3, "{called:#?}");
     let iterations = repo.read(".autoresearch/t/state/iteration_log.jsonl");

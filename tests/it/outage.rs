@@ -81,8 +81,8 @@ fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
     let called = run(&repo, first, &["--outage-limit", "300ms", "--max-experiments", "1"]).exits(4);
     for words in [
         "   1  -        the agent is out of credit: Credit balance is too low\n      waiting until ",
-        "stopped: the agent is out of credit, for 0s; it said: Credit balance is too low\n      buy credit",
-        "then `ar resume` goes on\n",
+        "stopped: the agent is out of credit, for 0s; last output: Credit balance is too low\n      buy credit",
+        "then run `ar resume` to continue\n",
     ] {
         assert!(called.stdout.contains(words), "{words}: {called:#?}");
     }
@@ -94,8 +94,8 @@ fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
     let limited = agent(first);
     let called = ar(&repo, ["resume", "--agent", &limited, "--outage-limit", "8h"]).exits(4);
     assert_eq!(calls(&repo), 3, "a reset beyond the limit is not waited for");
-    assert!(called.stdout.contains("stopped: the agent's rate limit, until "), "{called:#?}");
-    assert!(called.stdout.contains(", which is longer than --outage-limit allows; it said: "), "{called:#?}");
+    assert!(called.stdout.contains("stopped: the agent's rate limit until "), "{called:#?}");
+    assert!(called.stdout.contains(", longer than --outage-limit allows; last output: "), "{called:#?}");
     let called = ar(&repo, ["resume"]).ok();
     assert!(called.stdout.contains("   1  discard"), "who starts it again has seen to it: {called:#?}");
 }
@@ -126,7 +126,7 @@ fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
     child.kill().unwrap();
     child.wait().unwrap();
     let status = ar(&repo, ["status"]).ok().stdout;
-    assert!(status.contains("idle"), "{status}");
+    assert!(status.contains("\ndoing        idle"), "{status}");
 
     let began = Instant::now();
     let child = waiting(&repo, "", false);
@@ -178,7 +178,7 @@ fn an_agent_that_fails_for_reasons_that_nobody_knows_is_waited_for_and_given_up(
     let first = "[ -e ../back ] || { touch half.txt; rm half.txt; echo service temporarily broken; exit 1; }";
     let called = run(&repo, first, &["--outage-limit", "700ms", "--max-experiments", "1"]).exits(4);
     let said =
-        "stopped: the agent failed, for 0s; it said: exit 1: service temporarily broken\n      see to its command";
+        "stopped: the agent failed, for 0s; last output: exit 1: service temporarily broken\n      check its command";
     assert!(called.stdout.contains(said), "{called:#?}");
     assert_eq!(called.stdout.matches("   1  -  ").count(), 1, "{called:#?}");
     assert_eq!(calls(&repo), 4, "after 100, 300 and 700 ms");
@@ -199,7 +199,7 @@ fn a_budget_ends_the_wait() {
     let called = run(&repo, "echo 'Network is unreachable, retry after 40 s'; exit 1", &["--for", "700ms"]).ok();
     assert!(called.stdout.contains("the agent is offline: Network is unreachable"), "{called:#?}");
     assert!(began.elapsed().as_secs() < 20, "{called:#?}");
-    assert!(called.stdout.ends_with("stopped: 700ms are over\n"), "{called:#?}");
+    assert!(called.stdout.ends_with("stopped: time limit of 700ms reached\n"), "{called:#?}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn a_preset_that_is_not_installed_is_refused_before_the_start_with_how_to_instal
     for (name, _) in PRESETS {
         let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", name];
         let said = call(&repo, &args).exits(1).stderr;
-        assert!(said.contains(&format!("the agent cannot be started: there is no `{name}`")), "{said}");
+        assert!(said.contains(&format!("cannot start the agent: `{name}` not found")), "{said}");
         assert!(said.contains("hint: npm install -g ") || said.contains("hint: python3 -m pip install "), "{said}");
         assert!(said.contains("; it needs "), "{said}");
     }
@@ -106,7 +106,7 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
     );
     assert!(text.contains("\nagent = \"claude\"\n"), "{text}");
     let said = call(&repo, &["doctor"]).exits(1).stdout;
-    assert!(said.contains("the agent cannot be started: there is no `claude`"), "{said}");
+    assert!(said.contains("cannot start the agent: `claude` not found"), "{said}");
     assert!(said.contains("npm install -g @anthropic-ai/claude-code"), "{said}");
     install(&repo, "claude");
     let said = call(&repo, &["doctor"]).ok().stdout;

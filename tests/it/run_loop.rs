@@ -256,7 +256,10 @@ fn changes_that_a_run_makes_to_tracked_files_are_saved_and_put_back() {
     let agent = agent("better worse");
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", command, "--tag", "t", "--agent", &agent];
     let called = ar(&repo, args.into_iter().chain(["--max-experiments", "2"])).ok();
-    assert!(called.stderr.contains("counter.txt are in refs/autoresearch/t/saved/00000"), "{called:?}");
+    assert!(
+        called.stderr.contains("saved uncommitted changes to counter.txt as refs/autoresearch/t/saved/00000"),
+        "{called:?}"
+    );
     assert_eq!(repo.read("counter.txt"), "0\n");
     assert_eq!(repo.status(), "");
     assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:counter.txt"]), "0\nx");

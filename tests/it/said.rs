@@ -115,7 +115,7 @@ fn a_pivot_without_a_direction_is_asked_for_once_more() {
     }
     repo.write("train.sh", repo.read("train.sh") + "# the eleventh\n");
     let refused = ar(&repo, ["try", "-m", "x"]).exits(1);
-    assert!(refused.stderr.contains("a new direction is wanted, and this change names none"), "{refused:#?}");
+    assert!(refused.stderr.contains("a new direction is required, but this change names none"), "{refused:#?}");
     ar(&repo, ["try", "-m", "x"]).ok();
 }
 

@@ -124,7 +124,7 @@ fn a_session_goes_by_its_stored_terms_whatever_ar_toml_says_meanwhile() {
     let ignored = [
         "ignored lines of ar.toml that differ from the session's stored settings: metric, higher, cmd, guard, timeout",
         "ignored lines of ar.toml that differ from the session's stored settings: limit, scope",
-        "there is no setting `metrik`",
+        "unknown setting `metrik`",
         "ignored ar.toml: ",
     ];
     for (made, (text, notice)) in (2..).zip(lines.into_iter().zip(ignored)) {

@@ -98,7 +98,7 @@ fn a_loop_that_is_at_work_can_be_read_at_a_glance() {
     insta::assert_snapshot!("run_goes_on_alone", shown(&repo, &[]));
     go(&repo);
     until("the end of the run", || (!is_held(&repo.file(".autoresearch/t/runs/00003"))).then_some(()));
-    assert_eq!(session_words(&repo), "idle; the run of experiment 3 is over and not recorded yet");
+    assert_eq!(session_words(&repo), "idle; the run of experiment 3 has finished and is not recorded yet");
     ar(&repo, ["resume", "--max-experiments", "3"]).ok();
     insta::assert_snapshot!("idle_at_its_cap", shown(&repo, &[]));
 }
@@ -149,10 +149,7 @@ fn what_is_damaged_or_gone_is_named_and_the_rest_is_shown() {
     let words = shown(&repo, &[]);
     // The lock of the working tree still tells of the owner.
     assert!(
-        words.contains(
-            "doing        active, but the current step is unreadable\nat work      process # for \
-        #\n"
-        ),
+        words.contains("doing        active, but the current step is unreadable\nactive       process # for #\n"),
         "{words}"
     );
     assert!(words.contains("damaged      files in REPO/.autoresearch/t/state are gone; "), "{words}");

@@ -41,7 +41,7 @@ fn a_request_lets_the_experiment_finish_however_often_it_is_made() {
     assert_eq!(said, "note: `ar stop` was requested; stopping after this experiment\n");
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
     assert_eq!(repo.status(), "");
-    assert!(repo.read(".autoresearch/t/logs/work.jsonl").contains("asked to stop by `ar stop`"));
+    assert!(repo.read(".autoresearch/t/logs/work.jsonl").contains("`ar stop` was requested"));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn an_agent_at_work_and_the_pause_after_one_that_fails_hear_it_too() {
             });
         }
         let said = ar(&repo, stop).ok().stdout;
-        assert!(said.starts_with(answer), "{agent}: {said}");
+        assert!(said.starts_with(answer) && !said.contains("is idle"), "{agent}: {said}");
         fs::write(repo.outside().join("go"), "").unwrap();
         Called::from(child.wait_with_output().unwrap()).exits(130);
         assert_eq!(calls(&repo), seen, "{agent}");
@@ -101,7 +101,7 @@ fn with_nobody_at_work_it_says_so_and_an_old_request_stops_no_later_night() {
     ar(&repo, args).ok();
     for stop in [&["stop"][..], &["stop", "--now"]] {
         let said = ar(&repo, stop).ok().stdout;
-        assert_eq!(said, "idle on session t; there is nothing to stop\n");
+        assert_eq!(said, "session t is idle; nothing to stop\n");
     }
     repo.write(REQUEST, r#"{"version": 1, "when": "now", "asked": "2026-11-20T22:00:00Z"}"#);
     let agent = "echo echo val_bpb: 0.5 > train.sh";
@@ -118,8 +118,8 @@ fn a_run_without_a_loop_is_only_ended_when_that_is_asked_for() {
     let said = ar(&repo, ["stop"]).ok().stdout;
     assert_eq!(
         said,
-        "no loop is at work on session t, and the run of experiment 1 goes on by itself\n\
-         `ar stop t --now` ends it, `ar resume t` waits for it and goes on\n"
+        "no loop is active in session t, but the run of experiment 1 is still going\n\
+         `ar stop t --now` terminates it; `ar resume t` waits for it and continues\n"
     );
     assert!(!repo.exists(REQUEST) && !is_over(&repo, 1));
     let called = ar(&repo, ["stop", "--now"]).ok();
@@ -167,7 +167,7 @@ fn a_run_whose_files_were_deleted_is_ended_too() {
         } else {
             assert_eq!(said, "terminated the run of experiment 1; run `ar doctor t` to see what is left of it\n");
         }
-        assert!(ar(&repo, ["stop", "--now"]).ok().stdout.contains("there is nothing to stop"));
+        assert!(ar(&repo, ["stop", "--now"]).ok().stdout.contains("is idle; nothing to stop"));
     }
 }
 
@@ -180,7 +180,7 @@ fn a_baseline_without_a_loop_is_ended_and_its_session_taken_back() {
     let child = ar_command(&repo, &repo.path(), args).stderr(Stdio::null()).spawn().unwrap();
     wait_for_runs(&repo, 1);
     kill(child);
-    assert!(ar(&repo, ["stop"]).ok().stdout.contains("the run of the baseline goes on by itself"));
+    assert!(ar(&repo, ["stop"]).ok().stdout.contains("the run of the baseline is still going"));
     ar(&repo, ["stop", "--now"]).ok();
     assert!(is_over(&repo, 0));
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");

@@ -78,7 +78,7 @@ fn a_terminal_that_is_closed_leaves_the_run_going_to_be_picked_up() {
     touch(&repo, "close");
     came_to(terminal, "130");
     let status = ar(&repo, ["status"]).ok().stdout;
-    assert!(status.contains("the run of experiment 1 goes on by itself"), "{status}");
+    assert!(status.contains("the run of experiment 1 is still going"), "{status}");
     touch(&repo, "go");
     ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     wait_for_runs(&repo, 2);
@@ -240,9 +240,9 @@ fn what_cannot_be_drawn_on_gets_an_error_that_names_the_other_way() {
     let repo = training_repo();
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
     let refused = ar(&repo, ["status", "--watch"]).exits(1).stderr;
-    assert_eq!(refused, "error: --watch needs a terminal\nhint: `ar status` prints it once\n");
+    assert_eq!(refused, "error: --watch needs a terminal\nhint: run `ar status` to print it once\n");
     came_to(on_terminal_with(&repo, "screen", &[("TERM", "dumb")], &["status", "--watch"]), "1 as it was");
-    assert!(screen_has(&repo, &["TERM is dumb", "`ar status` prints it once"]).is_some());
+    assert!(screen_has(&repo, &["TERM is dumb", "run `ar status` to print it once"]).is_some());
     ar(&repo, ["status", "--watch", "--format", "json"]).exits(2);
 }
 

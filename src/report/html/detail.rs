@@ -162,6 +162,6 @@ mod tests {
         let mut room = Room { left: 10 };
         let first = Excerpt::of_diff(b"+123\n+456\n+789\n", &mut room);
         assert_eq!((first.lines.len(), room.is_used_up()), (2, true));
-        assert!(first.missing.contains("left out"), "{first:?}");
+        assert!(first.missing.contains("the rest is omitted"), "{first:?}");
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
         let rows = u32::try_from(books.records.len() - found.missing.len()).unwrap_or(u32::MAX);
         let foreign = match u32::try_from(found.foreign) {
             Ok(0) => String::new(),
-            foreign => format!(", and {} foreign", count_of(foreign.unwrap_or(u32::MAX), "row")),
+            foreign => format!(", and {}", count_of(foreign.unwrap_or(u32::MAX), "foreign row")),
         };
         findings.push(Finding::ok(Area::Ledger, format!("results.tsv has {} of ar{foreign}", count_of(rows, "row"))));
     }

@@ -97,7 +97,7 @@ fn contract(facts: &Facts) -> Option<Finding> {
             let what = format!("cannot read {}, and no record holds the terms", path.display());
             let look = format!("git cat-file -p {}", facts.tag.record_ref(0));
             Some(Finding::damaged(Area::Session, what).hint(format!(
-                "say the terms again in a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`; `{look}` \
+                "give the settings again in a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`; `{look}` \
                  and `ar log {}` show what is left of them",
                 facts.tag
             )))

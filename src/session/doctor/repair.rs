@@ -150,8 +150,7 @@ fn contract(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
             let copy = copy_beside(&path, &bytes, ".before-repair")?;
             let changed = differing_fields(stored, &recorded);
             done.push(format!(
-                "took the terms that were approved at the start from the baseline's record, {} with them; say anew \
-                    what was \
+                "took the terms that were approved at the start from the baseline's record, {} with them; repeat what was \
                  changed since on purpose; the old ones are in {}",
                 changed.join(", "),
                 copy.display()
@@ -283,7 +282,7 @@ fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>
         .map(|(number, what, how)| format!("{} {how}", count(*number, what)))
         .collect();
     let copy = rebuilt.copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
-    done.push(format!("repaired {}: {}{copy}", books.path.display(), parts.join(", ")));
+    done.push(format!("rewrote {}: {}{copy}", books.path.display(), parts.join(", ")));
     Ok(())
 }
 

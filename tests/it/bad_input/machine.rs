@@ -28,7 +28,7 @@ fn a_disk_that_is_full() {
     fs::write(dir.join("README.md"), "changed\n").unwrap();
     let refs = git(&["for-each-ref"]);
     let called = call(&["try", "-m", "x"]).exits(1);
-    assert_says(&called, &["the disk is too full for an experiment: 0 B and ", "make room on the disk"]);
+    assert_says(&called, &["the disk is too full for an experiment: 0 B and ", "free disk space"]);
     assert_eq!(git(&["for-each-ref"]), refs);
     assert_eq!(fs::read_to_string(dir.join("README.md")).unwrap(), "changed\n");
     disk.free();
@@ -38,7 +38,7 @@ fn a_disk_that_is_full() {
     // The run of an experiment fills it; with room again, the same commit is measured.
     let agent = "echo '[ -e ../room ] || cat /dev/zero > ../fill; echo val_bpb: 0.5' > train.sh; echo fill the disk";
     let called = call(&["run", "--agent", agent, "--max-experiments", "2"]).exits(4);
-    assert_says(&called, &["the disk is full", "make room on the disk"]);
+    assert_says(&called, &["the disk is full", "free disk space"]);
     disk.free();
     fs::write(disk.path().join("room"), "").unwrap();
     let called = call(&["run"]).ok();

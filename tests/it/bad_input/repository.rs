@@ -23,13 +23,13 @@ fn where_there_is_no_repository_or_no_working_tree() {
             &dir,
             args,
             1,
-            &["no git repository at or above", "hint: cd into the repository, and call it"],
+            &["no git repository at or above", "hint: cd into a git repository and retry"],
         );
     }
     let bare = repo.outside().join("bare.git");
     repo.git(["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
     for args in [RUN, TRY] {
-        refused_in(&repo, &bare, args, 1, &["bare repository", "hint: git worktree add"]);
+        refused_in(&repo, &bare, args, 1, &["bare repository", "hint: run `git worktree add"]);
     }
 }
 
@@ -83,7 +83,7 @@ fn repositories_of_a_kind_that_cannot_be_worked_in_safely() {
     sparse.write("b/y", "2\n");
     sparse.commit_all("folders");
     sparse.git(["sparse-checkout", "set", "--sparse-index", "a"]);
-    both_refused(&sparse, &["sparse index", "hint: git sparse-checkout reapply --no-sparse-index"]);
+    both_refused(&sparse, &["sparse indexes are not supported", "hint: git sparse-checkout reapply --no-sparse-index"]);
 
     let tables = repo.outside().join("tables");
     fs::create_dir(&tables).unwrap();
@@ -148,7 +148,12 @@ fn a_dirty_working_tree() {
         "{called:?}"
     );
     assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "README.md\ntrain.sh");
-    refused(&repo, &["run", "--adopt"], 1, &["no uncommitted change to adopt", "hint: omit --adopt"]);
+    refused(
+        &repo,
+        &["run", "--adopt"],
+        1,
+        &["nothing to adopt: the working tree has no uncommitted change", "hint: omit --adopt"],
+    );
 }
 
 #[test]

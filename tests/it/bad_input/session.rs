@@ -11,17 +11,17 @@ fn a_ledger_that_cannot_be_continued() {
     const HEADER: &str = "commit_hash\tval_bpb\tmemory_gb\tstatus\tdescription\n";
     let repo = training_repo();
     fs::create_dir(repo.file("results.tsv")).unwrap();
-    both_refused(&repo, &["results.tsv` is not a regular file", "hint: `mv "]);
+    both_refused(&repo, &["results.tsv` is not a regular file", "hint: move it aside with `mv "]);
     fs::remove_dir(repo.file("results.tsv")).unwrap();
 
     repo.write("results.tsv", HEADER.replace("val_bpb", "val_loss"));
-    refused(&repo, RUN, 1, &["a ledger of `val_loss`, not of `val_bpb`", "`--metric val_loss` continues it"]);
+    refused(&repo, RUN, 1, &["a ledger for `val_loss`, not for `val_bpb`", "`--metric val_loss` continues it"]);
     repo.write("results.tsv", "hello\n");
-    refused(&repo, RUN, 1, &["no ledger that can be continued", "hint: `ar report --ledger"]);
+    refused(&repo, RUN, 1, &["cannot continue the ledger `", "hint: see its content with `ar report --ledger"]);
 
     repo.write("results.tsv", HEADER);
     fs::set_permissions(repo.file("results.tsv"), fs::Permissions::from_mode(0o444)).unwrap();
-    refused(&repo, RUN, 1, &["results.tsv` is read-only", "hint: `chmod u+w "]);
+    refused(&repo, RUN, 1, &["results.tsv` is read-only", "hint: make it writable: chmod u+w "]);
     fs::set_permissions(repo.file("results.tsv"), fs::Permissions::from_mode(0o644)).unwrap();
 
     repo.commit_all("tracked");
@@ -33,19 +33,29 @@ fn a_tag_that_is_none_and_a_branch_that_is_not_ars() {
     let repo = training_repo();
     for tag in ["Nov20", "a/b", "a b", "ä", "", ".a", "a..b", "a.lock", "a."] {
         let tag = format!("--tag={tag}");
-        refused(&repo, &["run", "--metric", "m", "--cmd", "true", &tag], 2, &["is not a tag", "hint: name it like"]);
+        refused(
+            &repo,
+            &["run", "--metric", "m", "--cmd", "true", &tag],
+            2,
+            &["is not a tag", "hint: use a name such as"],
+        );
     }
     repo.git(["branch", "autoresearch/t1"]);
     let rename = "git branch -m autoresearch/t1 ";
-    both_refused_with_change(&repo, &["the branch autoresearch/t1 is there", "--tag", rename]);
+    both_refused_with_change(&repo, &["branch autoresearch/t1 exists but belongs to no session", "--tag", rename]);
     repo.git(["checkout", "--quiet", "autoresearch/t1"]);
-    refused(&repo, &RUN[..5], 1, &["no session of ar's belongs to it"]);
+    refused(&repo, &RUN[..5], 1, &["branch autoresearch/t1 exists but belongs to no session"]);
     repo.git(["checkout", "--quiet", "main"]);
 
     repo.git(["branch", "-m", "autoresearch/t1", "autoresearch/t1/x"]);
-    refused(&repo, RUN, 1, &["autoresearch/t1/x leaves git no room", "hint: git branch -m autoresearch/t1/x "]);
+    refused(
+        &repo,
+        RUN,
+        1,
+        &["beside the existing branch autoresearch/t1/x\n", "hint: git branch -m autoresearch/t1/x "],
+    );
     repo.git(["branch", "-m", "autoresearch/t1/x", "autoresearch"]);
-    refused(&repo, RUN, 1, &["autoresearch leaves git no room", "hint: git branch -m autoresearch "]);
+    refused(&repo, RUN, 1, &["beside the existing branch autoresearch\n", "hint: git branch -m autoresearch "]);
 }
 
 #[test]
@@ -114,7 +124,7 @@ fn a_second_call_while_one_is_going_on() {
     let first = start(&repo, RUN);
     until("the run", || there.exists().then_some(()));
     let holder = format!("process {} with session t1", first.id());
-    let held = [holder.as_str(), "hint: wait for it to end"];
+    let held = [holder.as_str(), "hint: wait until it ends"];
     refused(&repo, RUN, 5, &held);
     // Another session would move HEAD under the run.
     refused(&repo, &[&RUN[..5], &["--tag", "t2"]].concat(), 5, &held);
@@ -170,6 +180,6 @@ fn reading_what_is_not_there() {
     repo.git(["checkout", "--quiet", "main"]);
     ar(&repo, ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t2"]).ok();
     repo.git(["checkout", "--quiet", "main"]);
-    refused(&repo, &["log", "t22"], 1, &["no session `t22`\nhint: did you mean t2? the sessions are t1, t2\n"]);
-    refused(&repo, &["restore", "0", "--tag", "t9"], 1, &["no session `t9`\nhint: the sessions are t1, t2\n"]);
+    refused(&repo, &["log", "t22"], 1, &["no session `t22` found\nhint: did you mean t2? the sessions are t1, t2\n"]);
+    refused(&repo, &["restore", "0", "--tag", "t9"], 1, &["no session `t9` found\nhint: the sessions are t1, t2\n"]);
 }

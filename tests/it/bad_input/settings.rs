@@ -9,20 +9,20 @@ use crate::support::{Called, ar, ar_command};
 fn a_command_that_does_not_exist() {
     let repo = training_repo();
     let call = |cmd| ["run", "--metric", "val_bpb", "--cmd", cmd, "--tag", "t1"];
-    refused(&repo, &call("no-such-program --x"), 1, &["there is no `no-such-program`", "hint: `command -v"]);
-    refused(&repo, &call("A=1 ./no-such-file"), 1, &["there is no `./no-such-file`"]);
-    refused(&repo, &call("  "), 2, &["needs --cmd", "hint: ar run --metric"]);
+    refused(&repo, &call("no-such-program --x"), 1, &["`no-such-program` not found", "hint: check with `command -v"]);
+    refused(&repo, &call("A=1 ./no-such-file"), 1, &["`./no-such-file` not found"]);
+    refused(&repo, &call("  "), 2, &["needs --cmd", "hint: run `ar run --metric"]);
     let agent = [RUN, &["--agent", "no-such-agent"]].concat();
-    refused(&repo, &agent, 1, &["the agent cannot be started: there is no `no-such-agent`"]);
+    refused(&repo, &agent, 1, &["cannot start the agent: `no-such-agent` not found"]);
 
     for (flag, what) in [("--guard", "guard"), ("--on-event", "command of --on-event")] {
         let args = [RUN, &[flag, "/no/such/program"]].concat();
         refused(&repo, &args, 1, &[&format!("cannot start the {what}: `/no/such/program` not found")]);
     }
     let relative = [RUN, &["--on-event", "./train.sh"]].concat();
-    refused(&repo, &relative, 1, &["there is no `./train.sh`", "\"$AR_ROOT/./train.sh\""]);
+    refused(&repo, &relative, 1, &["`./train.sh` not found", "\"$AR_ROOT/./train.sh\""]);
     for (glob, why) in
-        [("", "names nothing"), ("/etc/passwd", "relative to the repository's root"), ("../x", "leads out")]
+        [("", "it is empty"), ("/etc/passwd", "relative to the repository's root"), ("../x", "leads out")]
     {
         refused(&repo, &[RUN, &["--scope", glob]].concat(), 2, &["is not a glob", why]);
     }
@@ -35,7 +35,7 @@ fn a_command_that_does_not_exist() {
     let before = standing(&repo);
     let called = ar(&repo, call("sh no-such.sh")).exits(3);
     assert_says(&called, &["the run failed (exit ", "no-such.sh", "runs/00000/run.log"]);
-    assert!(!called.stderr.contains("--metric:"), "a complaint of the shell is no number: {called:#?}");
+    assert!(!called.stderr.contains("pass --metric"), "a complaint of the shell is no number: {called:#?}");
     assert_eq!(standing(&repo), before);
 }
 
@@ -51,7 +51,8 @@ fn a_metric_that_the_baseline_never_prints() {
 
     let before = standing(&repo);
     let called = ar(&repo, misspelt(RUN)).exits(3);
-    assert_says(&called, &["the baseline failed: the run printed no val_bpc", "--metric: ", "val_loss", "val_bpb"]);
+    let hint = "pass --metric with a number that the log prints: ";
+    assert_says(&called, &["the baseline failed: the run printed no val_bpc", hint, "val_loss", "val_bpb"]);
     assert_eq!(standing(&repo), before);
     assert_eq!(repo.read("run.log"), "val_loss: 2.5\nval_bpb: 1.0\n");
     assert_eq!(repo.read(".autoresearch/t1/runs/00000/run.log"), repo.read("run.log"));
@@ -80,7 +81,7 @@ fn wrong_settings() {
         repo.write("ar.toml", content);
         refused(&repo, &["run"], 1, &[&["ar.toml"], needles].concat());
     };
-    file("metrik = \"x\"\n", &["there is no setting `metrik`", "hint: the settings are metric, cmd"]);
+    file("metrik = \"x\"\n", &["unknown setting `metrik`", "hint: the settings are metric, cmd"]);
     file("metric = [\"x\"]\n", &["`metric` must be a text"]);
     file("max_experiments = \"many\"\n", &["max_experiments", "'many'"]);
     file("metric = \n", &["line 1"]);

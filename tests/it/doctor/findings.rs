@@ -67,8 +67,8 @@ fn a_session_that_is_badly_broken_is_said_to_be() {
         word => word,
     });
     let text: String = words.collect();
-    let lines = text.lines().map(|line| match line.split_once(" killed, ") {
-        Some((start, _)) => format!("{start} killed, (age)\n"),
+    let lines = text.lines().map(|line| match line.split_once(" killed ar, ") {
+        Some((start, _)) => format!("{start} killed ar, (age)\n"),
         None => format!("{line}\n"),
     });
     insta::assert_snapshot!("broken", lines.collect::<String>());
@@ -100,7 +100,7 @@ fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
 
     let tip = repo.head();
     repo.git(["commit", "--quiet", "--allow-empty", "--message", "by hand"]);
-    finds(&repo, 6, "damaged", "which is no experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
+    finds(&repo, 6, "damaged", "which is not an experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
     repo.git(["reset", "--quiet", "--hard", &tip]);
 
     repo.git(["switch", "--quiet", "main"]);
@@ -148,7 +148,7 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
         &repo,
         0,
         "warning",
-        "line 4 of results.tsv says something else than the record of experiment 2",
+        "line 4 of results.tsv contradicts the record of experiment 2 of t",
         "ar show 2 --tag t",
     );
     repo.write("results.tsv", rows.replace("val_bpb", "loss"));
@@ -156,8 +156,8 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
         &repo,
         1,
         "error",
-        "is a ledger of `loss`, not of `val_bpb`",
-        "puts it aside, and a new one is started; then ar doctor --repair",
+        "is a ledger for `loss`, not for `val_bpb`",
+        "`; ar then starts a new one; then ar doctor --repair",
     );
     doctor(&repo, &["--repair"], 1);
     fs::rename(repo.file("results.tsv"), repo.file("results.tsv.old")).unwrap();
@@ -165,7 +165,7 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
     assert_eq!(repo.read("results.tsv"), rows);
     repo.rm("results.tsv");
     fs::create_dir(repo.file("results.tsv")).unwrap();
-    finds(&repo, 1, "error", "results.tsv` is not a regular file", "puts it aside");
+    finds(&repo, 1, "error", "results.tsv` is not a regular file", "move it aside");
 }
 
 #[test]
@@ -198,7 +198,13 @@ fn a_session_whose_baseline_is_not_measured_yet_is_in_order() {
     doctor(&repo, &[], 0);
     child.kill().unwrap();
     child.wait().unwrap();
-    finds(&repo, 0, "warning", "experiment 0 is open (running) and its run goes on", "ar resume t");
+    finds(
+        &repo,
+        0,
+        "warning",
+        "experiment 0 is open (running) and its run continues without an active ar",
+        "ar resume t",
+    );
     assert!(!doctor(&repo, &["--repair"], 0).contains("repaired: "));
     fs::write(repo.outside().join("go"), "").unwrap();
     ar(&repo, ["resume", "t"]).ok();
@@ -211,7 +217,7 @@ fn something_else_where_the_folder_should_be() {
     for make in ["touch .autoresearch", "ln -s nowhere .autoresearch"] {
         fs::rename(repo.file(".autoresearch"), repo.outside().join("kept")).unwrap();
         Command::new("sh").args(["-c", make]).current_dir(repo.path()).status().unwrap();
-        finds(&repo, 1, "error", "/.autoresearch is ", "puts it aside; then ar doctor --repair");
+        finds(&repo, 1, "error", "/.autoresearch is ", ".autoresearch.old`; then ar doctor --repair");
         doctor(&repo, &["--repair"], 1);
         let error = ar(&repo, ["resume", "t"]).exits(1).stderr;
         assert!(error.contains("hint: run `ar doctor` to see the damage and the fix"), "{make}: {error}");
@@ -226,10 +232,10 @@ fn commands_that_are_not_there_also_before_a_session() {
     doctor(&repo, &[], 0);
     repo.write("ar.toml", "cmd = \"no-such-trainer --fast\"\nagent = \"no-such-agent\"\n");
     finds(&repo, 1, "error", "cannot start the command: `no-such-trainer` not found", "command -v no-such-trainer");
-    finds(&repo, 1, "error", "the agent cannot be started: there is no `no-such-agent`", "command -v no-such-agent");
+    finds(&repo, 1, "error", "cannot start the agent: `no-such-agent` not found", "command -v no-such-agent");
     let repo = session();
     edit(&repo, &state("contract.json"), |terms| terms["agent"] = "no-such-agent -p".into());
-    finds(&repo, 1, "error", "there is no `no-such-agent`", "or name another agent");
+    finds(&repo, 1, "error", "cannot start the agent: `no-such-agent` not found", "or name another agent");
 }
 
 #[test]
@@ -239,10 +245,10 @@ fn where_there_is_no_repository_or_none_to_work_in() {
     let there = repo.outside().join("bare");
     repo.git(["init", "--quiet", "--bare", there.to_str().unwrap()]);
     let said = Called::from(ar_command(&repo, &there, ["doctor"]).output().unwrap()).exits(1).stdout;
-    assert!(said.contains("is a bare repository") && said.contains("hint: git worktree add"), "{said}");
+    assert!(said.contains("is a bare repository") && said.contains("hint: run `git worktree add"), "{said}");
     let said = Called::from(ar_command(&repo, repo.outside(), ["doctor"]).output().unwrap()).exits(1).stdout;
     assert!(
-        said.contains("no git repository at or above") && said.contains("hint: cd into the repository, and"),
+        said.contains("no git repository at or above") && said.contains("hint: cd into a git repository and retry"),
         "{said}"
     );
     let repo = TestRepo::new();
@@ -276,7 +282,7 @@ fn an_ar_that_is_at_work_is_named_and_not_disturbed() {
     repo.write("results.tsv", rows.trim_end());
     let error = ar(&repo, ["doctor", "--repair"]).exits(5).stderr;
     assert!(
-        error.contains(&format!("process {}", child.id())) && error.contains("hint: wait for it to end"),
+        error.contains(&format!("process {}", child.id())) && error.contains("hint: wait until it ends"),
         "{error}"
     );
     assert_eq!(repo.read("results.tsv"), rows.trim_end());
@@ -303,7 +309,13 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
     let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
     finds(&repo, 6, "error", "a run of experiment 1 is still going that the journal does not know", &end);
-    finds(&repo, 6, "error", "its commit is at the tip of the branch and was not recorded", "first decide");
+    finds(
+        &repo,
+        6,
+        "error",
+        "its commit is at the tip of the branch and was not recorded",
+        "decide about the damage first",
+    );
     doctor(&repo, &["--repair"], 6);
     assert!(!repo.exists(state("progress.json")), "the journal is not written while that run goes on");
     fs::rename(repo.outside().join("journal"), repo.file(state("progress.json"))).unwrap();
@@ -316,7 +328,8 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     });
     finds(&repo, 0, "warning", "experiment 1 is open (running), but no ar is active", "ar resume t");
     repo.write(".autoresearch/t/runs/00001/exit.json", "{\"version\"");
-    finds(&repo, 1, "error", "cannot parse exit.json", "ar doctor --repair");
+    let exit = repo.file(".autoresearch/t/runs/00001/exit.json");
+    finds(&repo, 1, "error", &format!("cannot parse {}", exit.display()), "ar doctor --repair");
     assert!(doctor(&repo, &["--repair"], 0).contains("exit.json.damaged; the run counts as lost"));
     ar(&repo, ["resume", "t"]).ok();
     doctor(&repo, &[], 0);
@@ -337,7 +350,9 @@ fn a_run_that_goes_on_without_its_folder_is_named_and_no_journal_written_under_i
     doctor(&repo, &["--repair"], 6);
     assert!(!repo.exists(state("progress.json")));
     finds(&repo, 6, "error", what, &end);
-    assert!(ar(&repo, ["stop"]).ok().stdout.contains("a run of experiment 1 goes on that its journal does not know"));
+    assert!(
+        ar(&repo, ["stop"]).ok().stdout.contains("a run of experiment 1 is still going that its journal does not know")
+    );
     Command::new("kill").arg(started["pid"].to_string()).status().unwrap();
     until("its end", || (!doctor(&repo, &[], 6).contains(what)).then_some(()));
 }
@@ -359,7 +374,7 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
         "measure it with `ar try -m \"what it changes\"`, or move the branch back with `git reset --keep {}`",
         &tip[..12]
     );
-    assert!(said.contains("which is no experiment: ") && said.contains(&hint), "{said}");
+    assert!(said.contains("which is not an experiment: ") && said.contains(&hint), "{said}");
     // What is to be decided does not depend on how often it is asked.
     assert!(doctor(&repo, &["--repair"], 6).contains(open));
     repo.git(["reset", "--quiet", "--keep", &tip]);
@@ -386,8 +401,8 @@ fn an_experiment_that_is_recorded_and_not_settled_is_not_said_to_be_unrecorded()
     repo.git(["reset", "--quiet", "--hard", "refs/autoresearch/t/00003^{commit}"]);
     finds(&repo, 6, "damaged", "is at the last experiment, which was not kept", "git reset --keep ");
     fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
-    finds(&repo, 1, "error", "the last experiment is recorded, and its change is not taken back yet", "ar resume t");
-    assert!(!doctor(&repo, &["--repair"], 1).contains("no experiment: "));
+    finds(&repo, 1, "error", "the last experiment is recorded, but its change is not undone yet", "ar resume t");
+    assert!(!doctor(&repo, &["--repair"], 1).contains("not an experiment: "));
     assert!(!repo.exists(state("progress.json")), "a journal without an open experiment would deny it");
 }
 
@@ -411,7 +426,7 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
     fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
     assert_eq!((repo.read("value").as_str(), repo.exists("new")), ("2.0\n", false));
     let error = ar(&repo, args).exits(1).stderr;
-    assert!(error.contains("`ar doctor` says whether a session left something of yours there"), "{error}");
+    assert!(error.contains("run `ar doctor` to see whether a session left work of yours there"), "{error}");
 
     let found = ar(&repo, ["doctor", "--format", "json"]).exits(6).json();
     let hint = |what: &str| {

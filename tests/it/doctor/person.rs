@@ -48,14 +48,14 @@ fn two_tag_objects_for_one_torn_ref() {
     let first = object(&repo, "refs/autoresearch/t/00003");
     let second = another_record(&repo, 3, |content| content.replace("\"keep\"", "\"discard\"") + " ");
     repo.write(".git/refs/autoresearch/t/00003", "");
-    assert_damaged(&repo, &["refs/autoresearch/t/00003 names nothing", &first, &second, "decide which it is"]);
+    assert_damaged(&repo, &["refs/autoresearch/t/00003 is empty or damaged", &first, &second, "decide which it is"]);
 }
 
 #[test]
 fn a_torn_ref_whose_value_nothing_tells() {
     let repo = session();
     repo.write(".git/refs/autoresearch/t/saved/00000", "");
-    assert_damaged(&repo, &["refs/autoresearch/t/saved/00000 names nothing", "git fsck --lost-found"]);
+    assert_damaged(&repo, &["refs/autoresearch/t/saved/00000 is empty or damaged", "git fsck --lost-found"]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_record_that_cannot_be_read_or_is_another_ones() {
     repo.git(["update-ref", "refs/autoresearch/t/00001", &torn]);
     assert_damaged(&repo, &["cannot read the record refs/autoresearch/t/00001", "git cat-file -p refs/autoresearch/"]);
     let error = ar(&repo, ["resume", "t"]).exits(6).stderr;
-    assert!(error.contains("hint: `ar doctor` says what is damaged"), "{error}");
+    assert!(error.contains("hint: run `ar doctor` to see the damage and the fix"), "{error}");
 
     repo.git(["update-ref", "refs/autoresearch/t/00001", &object(&repo, "refs/autoresearch/t/00002")]);
     assert_damaged(&repo, &["the record refs/autoresearch/t/00001 belongs to experiment 2"]);
@@ -83,7 +83,7 @@ fn packed_refs_with_a_torn_line() {
     let packed = repo.read(".git/packed-refs");
     for torn in [packed.replace(" refs/autoresearch/t/00001", "refs/autore"), packed[..packed.len() - 30].to_owned()] {
         repo.write(".git/packed-refs", torn);
-        assert_damaged(&repo, &["/.git/packed-refs names no ref", "decide what that line should be"]);
+        assert_damaged(&repo, &["/.git/packed-refs does not name a ref", "decide what that line should be"]);
     }
     repo.write(".git/packed-refs", packed);
     doctor(&repo, &[], 0);
@@ -105,7 +105,7 @@ fn terms_that_are_nowhere() {
     repo.git(["update-ref", "refs/autoresearch/t/00000", &bare]);
     doctor(&repo, &[], 0);
     cut(&repo, &state("contract.json"), 9);
-    assert_damaged(&repo, &["contract.json, and no record holds the terms", "ar run --tag NEW"]);
+    assert_damaged(&repo, &["cannot read ", "contract.json, and no record holds the terms", "ar run --tag NEW"]);
     repo.rm(state("contract.json"));
     assert_damaged(&repo, &["no record holds the terms"]);
 }

@@ -28,7 +28,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         "a torn row",
         |repo| cut(repo, "results.tsv", 5),
         "line 5 of results.tsv is truncated",
-        "1 torn line mended; the old one is in ",
+        "1 torn line repaired; the old one is in ",
     ),
     (
         "a torn header",
@@ -49,14 +49,14 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
     (
         "a torn journal",
         |repo| cut(repo, &state("progress.json"), 20),
-        "cannot parse progress.json",
+        "cannot parse state/progress.json",
         "progress.json.damaged",
     ),
     ("no journal", |repo| repo.rm(state("progress.json")), "progress.json is missing", "with no experiment open"),
     (
         "a torn contract",
         |repo| cut(repo, &state("contract.json"), 9),
-        "contract.json cannot be",
+        "cannot parse state/contract.json",
         "contract.json.damaged",
     ),
     (
@@ -70,38 +70,38 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         "a torn log of iterations",
         |repo| cut(repo, &state("iteration_log.jsonl"), 9),
         "the last line of ",
-        "iteration_log.jsonl.damaged has it",
+        "iteration_log.jsonl and saved it to state/iteration_log.jsonl.damaged",
     ),
     (
         "a torn event log",
         |repo| cut(repo, ".autoresearch/t/logs/work.jsonl", 9),
         "work.jsonl is truncated",
-        "work.jsonl.damaged has it",
+        "work.jsonl and saved it to logs/work.jsonl.damaged",
     ),
     (
         "torn directions",
         |repo| empty(repo, &state("directions_tried.json")),
-        "cannot parse directions_tried.json",
+        "cannot parse state/directions_tried.json",
         "directions_tried.json from the records",
     ),
     ("no findings", |repo| repo.rm(state("findings.jsonl")), "findings.jsonl is missing", "findings.jsonl from the"),
     (
         "torn untracked files",
         |repo| empty(repo, &state("untracked.json")),
-        "cannot parse untracked.json",
+        "cannot parse state/untracked.json",
         "untracked.json.damaged",
     ),
     (
         "an empty file of the branch",
         |repo| empty(repo, ".git/refs/heads/autoresearch/t"),
         "the file of the ref refs/heads/autoresearch/t is empty or damaged",
-        "put refs/heads/autoresearch/t back at ",
+        "restored refs/heads/autoresearch/t to ",
     ),
     (
         "an empty file of a record",
         |repo| empty(repo, ".git/refs/autoresearch/t/00002"),
         "the file of the ref refs/autoresearch/t/00002 is empty or damaged",
-        "put refs/autoresearch/t/00002 back at ",
+        "restored refs/autoresearch/t/00002 to ",
     ),
     (
         "a record whose object is gone",
@@ -118,7 +118,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
             empty(repo, ".git/refs/autoresearch/t/00000");
         },
         "the file of the ref refs/autoresearch/t/00000 is empty or damaged",
-        "put refs/autoresearch/t/00000 back at ",
+        "restored refs/autoresearch/t/00000 to ",
     ),
     (
         "a branch whose commit is gone",
@@ -126,14 +126,14 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
             repo.write(".git/refs/heads/autoresearch/t", format!("{}\n", "1".repeat(40)));
         },
         "the ref refs/heads/autoresearch/t leads to an object that is gone",
-        "put refs/heads/autoresearch/t back at ",
+        "restored refs/heads/autoresearch/t to ",
     ),
     (
         "no branch",
         |repo| {
             repo.git(["update-ref", "-d", "refs/heads/autoresearch/t"]);
         },
-        "the branch autoresearch/t is gone",
+        "the branch autoresearch/t is missing",
         "recreated the branch autoresearch/t at ",
     ),
     (
@@ -167,11 +167,13 @@ fn every_damage_is_found_mended_and_found_no_more() {
     let (repo, twin) = (session(), session());
     let iterations = |repo: &TestRepo| repo.read(state("iteration_log.jsonl")).lines().count();
     let before = (outcome(&repo), iterations(&repo));
+    let folder = repo.file(".autoresearch/t/").display().to_string();
     for (what, damage, finding, deed) in DAMAGES {
         damage(&repo);
-        let found = doctor(&repo, &[], 1);
+        // Files of the session are named by their whole paths.
+        let found = doctor(&repo, &[], 1).replace(&folder, "");
         assert!(found.contains(finding) && found.contains("hint: ar doctor --repair"), "{what}: {found}");
-        let mended = doctor(&repo, &["--repair"], 0);
+        let mended = doctor(&repo, &["--repair"], 0).replace(&folder, "");
         let deeds: Vec<&str> = mended.lines().filter(|line| line.starts_with("repaired: ")).collect();
         assert!(deeds.iter().any(|line| line.contains(deed)), "{what}: {mended}");
         assert_healthy(&repo, what);
@@ -254,7 +256,7 @@ fn rows_of_others_stay_and_whatever_is_replaced_is_kept_beside_it() {
     doctor(&repo, &["--repair"], 0);
     let mended = format!("{}\n{mine}\n{}\n{}\n{}\n{}\n", rows[0], rows[1], rows[2], rows[3], rows[4]);
     assert_eq!(repo.read("results.tsv"), mended);
-    assert!(doctor(&repo, &[], 0).contains("4 rows of ar, and 1 row of others"));
+    assert!(doctor(&repo, &[], 0).contains("4 rows of ar, and 1 foreign row"));
     for path in &torn {
         assert_eq!(repo.read(format!("{path}.damaged")), "{\"version\": 1, \"it");
     }

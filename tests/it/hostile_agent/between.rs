@@ -34,7 +34,10 @@ fn a_journal_that_contradicts_the_refs_is_not_believed() {
         repo.write(JOURNAL, &whole);
         forge(&repo, phase, open);
         let called = resume(&repo).exits(6);
-        assert!(called.stderr.contains(words) && called.stderr.contains("`ar doctor` says"), "{called:?}");
+        assert!(
+            called.stderr.contains(words) && called.stderr.contains("run `ar doctor` to see the damage"),
+            "{called:?}"
+        );
     }
     assert_eq!(runs(&repo), 3);
     assert_eq!(repo.head(), tip);

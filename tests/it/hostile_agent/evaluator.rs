@@ -7,7 +7,7 @@ const ATTACKS: [(&str, &str, &str); 14] = [
     ("rm prepare.py; ln -s src/value prepare.py", "protected", "prepare.py is protected"),
     ("chmod +x prepare.py", "protected", "prepare.py is protected"),
     ("mv lib src/lib; ln -s src/lib lib", "protected", "lib/data.txt is protected"),
-    ("mkdir prepare; echo > prepare/__init__.py", "protected", "prepare/__init__.py takes the place of prepare.py"),
+    ("mkdir prepare; echo > prepare/__init__.py", "protected", "prepare/__init__.py would replace prepare.py"),
     ("echo > sitecustomize.py", "scope", "sitecustomize.py is outside the scope"),
     ("echo 'metric = \"loss\"' > ar.toml", "protected", "ar.toml is protected"),
     (

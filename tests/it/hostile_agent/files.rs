@@ -5,7 +5,7 @@ use super::harness::{assert_undone, said};
 #[test]
 fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
     let (repo, called) = assert_undone(&[
-        ("sed -i s/lower/higher/ $S/contract.json", "put back: "),
+        ("sed -i s/lower/higher/ $S/contract.json", "restored ar's files changed while the agent was active: "),
         (
             "sed -i 's/sh eval.sh/echo val_bpb: 0.1/; s/\"version\": 1/\"version\": 99/' $S/contract.json",
             "contract.json",
@@ -20,9 +20,9 @@ fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
         ("echo '{}' > ../away; ln -f ../away $S/../logs/work.jsonl", "work.jsonl"),
         ("rm $S/../logs/orchestrator.jsonl; mkfifo $S/../logs/orchestrator.jsonl", "orchestrator.jsonl"),
         ("rm $S/progress.json; mkfifo $S/progress.json", "progress.json.rewritten-2"),
-        ("rm $S/findings.jsonl", "restored ar's files deleted while the agent was at work: "),
+        ("rm $S/findings.jsonl", "restored ar's files deleted while the agent was active: "),
     ]);
-    assert!(said(&called).contains("files of ar's were changed while the agent was at work, put back: "), "{called:?}");
+    assert!(said(&called).contains("restored ar's files changed while the agent was active: "), "{called:?}");
     // What was found is kept.
     let kept = repo.read(".autoresearch/t/state/contract.json.rewritten");
     assert!(kept.contains("higher"), "{kept}");

@@ -6,7 +6,7 @@ use super::harness::{assert_undone, said};
 fn a_number_that_the_agent_writes_into_a_log_counts_for_nothing() {
     let (repo, called) = assert_undone(&[
         // The link in the root leads to the newest log.
-        ("echo 'val_bpb: 0.001' >> run.log", "runs/00000/run.log; what was found is "),
+        ("echo 'val_bpb: 0.001' >> run.log", "runs/00000/run.log; the changed versions are "),
         ("true", ""),
         ("echo 'val_bpb: 0.001' > .autoresearch/t/runs/00001/run.log", "logs of earlier runs were changed, while"),
         ("rm run.log; echo 'val_bpb: 0.001' > run.log", "moved the existing run.log to "),

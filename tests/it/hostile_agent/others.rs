@@ -46,15 +46,16 @@ fn what_an_agent_makes_up_of_a_session_that_nobody_has_is_taken_away_and_named()
     ];
     let called = session(&repo, &attacks, &[]).ok();
     let said = said(&called);
-    for (name, fate) in [
-        ("zzz/00000", "was made while the agent was at work, at "),
-        ("old/00000", "was moved while the agent was at work, to "),
-        ("old/00001", "was made while the agent was at work, at "),
-        ("Z.Z/00000", "was made while the agent was at work, at "),
+    for (deed, name, fate) in [
+        ("removed", "zzz/00000", "created at "),
+        ("restored", "old/00000", "moved to "),
+        ("removed", "old/00001", "created at "),
+        ("removed", "Z.Z/00000", "created at "),
     ] {
-        assert!(said.contains(&format!("the ref refs/autoresearch/{name} {fate}")), "{name}: {said}");
+        assert!(said.contains(&format!("{deed} the ref refs/autoresearch/{name}, {fate}")), "{name}: {said}");
     }
-    assert!(said.contains("they are put back: refs/autoresearch/old/00000"), "{said}");
+    let restored = "restored ar's refs deleted while the agent was active: refs/autoresearch/old/00000";
+    assert!(said.contains(restored), "{said}");
     assert_eq!(said.matches("1 row without an experiment, removed").count(), 2, "{said}");
     assert_eq!(refs(&repo, "old"), old);
     assert_eq!(refs(&repo, "zzz") + &refs(&repo, "Z.Z"), "");
@@ -81,8 +82,9 @@ fn what_a_session_does_that_somebody_has_meanwhile_is_left_to_it() {
     assert_eq!(refs(&repo, "brief").lines().count(), 1, "{said}");
     assert_eq!(refs(&repo, "held").lines().count(), 2, "{said}");
     assert!(!said.contains("refs/autoresearch/brief") && !said.contains("held/00000"), "{said}");
-    assert!(said.contains("the ref refs/autoresearch/held/00001, which is no record, was made or moved"), "{said}");
-    assert!(!said.contains("taken out"), "{said}");
+    let left = "left the ref refs/autoresearch/held/00001, which is not a record and was created or moved";
+    assert!(said.contains(left), "{said}");
+    assert!(!said.contains("without an experiment") && !said.contains("removed"), "{said}");
     assert_eq!(repo.read("results.tsv").lines().count(), 1 + 1 + 2 + 2);
 }
 
@@ -97,8 +99,8 @@ fn what_cannot_be_read_of_another_session_ends_no_night() {
     let wrong = format!("{ROW}; {row}");
     let called = session(&repo, &[&wrong, "rm results.tsv", "true", &wrong], &[]).ok();
     let said = said(&called);
-    assert_eq!(said.matches("a record of session old is passed over").count(), 1, "{said}");
-    assert_eq!(said.matches("the journal of session old is passed over").count(), 1, "{said}");
+    assert_eq!(said.matches("skipped a record of session old").count(), 1, "{said}");
+    assert_eq!(said.matches("skipped the journal of session old").count(), 1, "{said}");
     assert_eq!(said.matches("2 rows without an experiment, removed").count(), 2, "{said}");
     assert_eq!(repo.read("results.tsv").lines().count(), 1 + 1 + 5, "{}", repo.read("results.tsv"));
     // With something of it at work nobody knows where that is.

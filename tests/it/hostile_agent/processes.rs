@@ -29,7 +29,7 @@ fn what_the_agent_leaves_running_is_gone_before_the_run_starts() {
     let within = DAEMON.replace("echo cheat > prepare.py;", "").replace("echo 0.001 > src/value;", "");
     let called = session(&repo, &[&within, "true"], &[]).ok();
     assert_eq!(measured(&repo), measured(&honest), "{called:?}");
-    assert!(said(&called).contains("what the run to come leaves was there before it"), "{called:?}");
+    assert!(said(&called).contains("moved away files that already existed where the next run writes"), "{called:?}");
 }
 
 #[test]
@@ -65,6 +65,6 @@ fn what_a_process_that_escaped_changes_during_the_run_is_named() {
     let said = said(&called);
     assert!(said.contains("; src/value changed while it ran"), "{said}");
     assert!(said.contains("results.tsv changed while the run was active: 1 row changed"), "{said}");
-    assert!(said.contains("state/contract.json; what was found is "), "{said}");
+    assert!(said.contains("state/contract.json; the changed versions are "), "{said}");
     assert!(repo.read("results.tsv").starts_with(&rows), "{}", repo.read("results.tsv"));
 }

@@ -11,7 +11,7 @@ fn rows_that_the_agent_changes_deletes_or_makes_up_are_put_right_and_named() {
             "tail -n 1 results.tsv | sed 's/\\t[0-9.]*\\t/\\t0.001\\t/' >> results.tsv",
             "1 row without an experiment, removed",
         ),
-        ("tail -n 1 results.tsv >> results.tsv", "1 row that no experiment has"),
+        ("tail -n 1 results.tsv >> results.tsv", "1 row without an experiment"),
         ("cp results.tsv ../rows; rm results.tsv; ln -s ../rows results.tsv", "results.tsv.before-repair"),
         ("rm results.tsv; mkfifo results.tsv", "results.tsv.before-repair-3"),
         ("rm results.tsv; mkdir results.tsv", "results.tsv.before-repair-4"),
@@ -23,7 +23,7 @@ fn rows_that_the_agent_changes_deletes_or_makes_up_are_put_right_and_named() {
         (
             "echo 1.90 > src/value; git commit -qam 'number 9'; printf '%s\\t0.001\\t0.1\\timproved\\tfake\\n' \
              $(git rev-parse --short=8 HEAD) >> results.tsv",
-            "1 row that no experiment has",
+            "1 row without an experiment",
         ),
         ("printf 'loss\\tx\\n' > results.tsv", "rows changed or missing, restored"),
     ]);
@@ -57,6 +57,6 @@ fn a_row_that_somebody_else_adds_while_no_agent_is_at_work_stays() {
     );
     repo.commit_all("a command that writes a row");
     let called = session(&repo, &["true"], &[]).ok();
-    assert!(said(&called).contains("1 row foreign, left in place"), "{called:?}");
+    assert!(said(&called).contains("1 foreign row, left in place"), "{called:?}");
     assert!(repo.read("results.tsv").contains(row), "{}", repo.read("results.tsv"));
 }

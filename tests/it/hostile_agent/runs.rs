@@ -41,21 +41,24 @@ fn a_run_that_changes_the_evaluator_has_no_number() {
 fn a_run_that_changes_what_is_known_changes_nothing() {
     let attacks = [
         ("sed -i s/lower/higher/ $S/contract.json; echo {} > $S/progress.json", "contract.json"),
-        ("sed -i s/2.0/0.1/ results.tsv; echo >> results.tsv", "results.tsv was changed while the run was at work"),
+        ("sed -i s/2.0/0.1/ results.tsv; echo >> results.tsv", "results.tsv changed while the run was active"),
         (
             "printf \"$(git rev-parse --short=8 HEAD)\\t0.1\\t0.1\\timproved\\tx\\n\" >> results.tsv",
-            "1 row that no experiment has",
+            "1 row without an experiment",
         ),
-        ("git update-ref -d $R/00001; git update-ref $R/00000 main", "the ref refs/autoresearch/t/00000 was moved"),
-        ("git update-ref $R/00005 main", "the ref refs/autoresearch/t/00005 was made while the run was at work"),
-        ("git checkout -qb other; git branch -qD autoresearch/t", "it is put back"),
+        (
+            "git update-ref -d $R/00001; git update-ref $R/00000 main",
+            "restored the ref refs/autoresearch/t/00000, moved",
+        ),
+        ("git update-ref $R/00005 main", "removed the ref refs/autoresearch/t/00005, created at "),
+        ("git checkout -qb other; git branch -qD autoresearch/t", "recreated the missing branch autoresearch/t"),
         ("echo \"val_bpb: 0.001\" > $D/x; mv $D/x $D/run.log", ""),
         ("rm $D/run.log; mkfifo $D/run.log", ""),
         ("rm $D/run.log; ln -s ../00000/run.log $D/run.log", ""),
         ("echo \"{\\\"version\\\": 99}\" > $D/exit.json; rm $D/started.json; mkfifo $D/started.json", ""),
         (
             "echo \"val_bpb: 0.001\" >> $D/../00000/run.log",
-            "logs of earlier runs were changed, while the run was at work",
+            "logs of earlier runs were changed, while the run was active",
         ),
     ];
     let set = "R=refs/autoresearch/t; D=$AR_RUN_DIR; S=$D/../../state;";

@@ -43,7 +43,10 @@ fn the_kept_chain_is_a_clean_branch_of_one_commit_each() {
     for (args, words) in [
         (&["finalize"][..], "branch t-final already exists"),
         (&["finalize", "--branch", "main"], "branch main already exists"),
-        (&["finalize", "--branch", "autoresearch/t"], "the branch autoresearch/t is a session's"),
+        (
+            &["finalize", "--branch", "autoresearch/t"],
+            "branch autoresearch/t belongs to a session or is named like one",
+        ),
     ] {
         let called = ar(&repo, args).exits(1);
         assert!(called.stderr.contains(words), "{called:#?}");
@@ -64,6 +67,6 @@ fn a_session_that_kept_nothing_has_nothing_to_finalize() {
     let repo = session("worse crash");
     let before = surroundings(&repo, |_| false);
     let called = ar(&repo, ["finalize"]).exits(1);
-    assert!(called.stderr.starts_with("error: session t has no kept experiment\nhint: `ar log t`"), "{called:#?}");
+    assert!(called.stderr.starts_with("error: session t has no kept experiment\nhint: run `ar log t`"), "{called:#?}");
     assert_eq!(surroundings(&repo, |_| false), before);
 }

@@ -85,7 +85,7 @@ fn a_loop_at_work_undoes_neither_notes_nor_branches() {
     ar(&repo, ["repro", "1"]).ok();
     fs::write(repo.outside().join("go"), "").unwrap();
     let called = Called::from(session.wait_with_output().unwrap()).ok();
-    for word in ["put back", "taken away", "was made while"] {
+    for word in ["restored", "removed the ref", "created while"] {
         assert!(!called.stdout.contains(word) && !called.stderr.contains(word), "{word}: {called:#?}");
     }
     assert_eq!(repo.git(["rev-parse", "t-1"]), restored);
@@ -109,7 +109,7 @@ fn notes_that_cannot_be_read_keep_nobody_from_reading_the_rest() {
     }
     let said = ar(&repo, ["doctor"]).exits(1).stdout;
     assert!(said.contains("cannot read the notes on experiments: "), "{said}");
-    let hint = "hint: git update-ref -d refs/notes/autoresearch";
+    let hint = "hint: drop the notes with `git update-ref -d refs/notes/autoresearch`";
     assert!(said.contains(hint), "{said}");
     repo.git(["update-ref", "-d", "refs/notes/autoresearch"]);
     ar(&repo, ["doctor"]).ok();

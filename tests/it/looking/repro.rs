@@ -18,9 +18,14 @@ fn a_number_that_comes_back_leaves_nothing_behind() {
     let repo = session("better symlink-worse crash");
     let before = surroundings(&repo, |_| false);
     let called = ar(&repo, ["repro", "2"]).ok();
-    assert!(called.stdout.contains("\nthe number came back exactly (exit 0 after "), "{called:#?}");
+    assert!(called.stdout.contains("\nthe value was reproduced exactly (exit 0 after "), "{called:#?}");
     assert!(called.stderr.starts_with("running `sh train.sh` in /"), "{called:#?}");
-    assert!(called.stderr.contains("untracked files are not there: model.ckpt; what the run needs"), "{called:#?}");
+    assert!(
+        called
+            .stderr
+            .contains("untracked files are not included: model.ckpt; pass --link for those that the run needs"),
+        "{called:#?}"
+    );
     let json = ar(&repo, ["repro", "baseline", "--format", "json"]).ok().json();
     assert_eq!((&json["came_back"], &json["measured"]), (&true.into(), &2.0.into()), "{json}");
     assert!(json["seconds"].as_f64().unwrap() > 0.0 && json["worktree"].is_null(), "{json}");
@@ -32,7 +37,9 @@ fn a_number_that_comes_back_leaves_nothing_behind() {
     assert_eq!(git(&["rev-parse", "HEAD"]).trim_end(), commit(&repo, 1));
     assert_eq!(git(&["status", "--porcelain", "--untracked-files=no"]), "");
     assert!(fs::read_to_string(kept.join("run.log")).unwrap().contains("val_bpb:          1.900000"));
-    assert!(ar(&repo, ["repro", "1", "--worktree", kept.to_str().unwrap()]).exits(1).stderr.contains("something at"));
+    assert!(
+        ar(&repo, ["repro", "1", "--worktree", kept.to_str().unwrap()]).exits(1).stderr.contains("kept already exists")
+    );
     repo.git(["worktree", "remove", "--force", kept.to_str().unwrap()]);
     // A crash that was recorded crashes again.
     let called = ar(&repo, ["repro", "3"]).ok();
@@ -56,25 +63,30 @@ fn another_number_says_how_far_and_data_come_along_as_links() {
     ar(&repo, ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
     let called = ar(&repo, ["repro", "0", "--format", "json"]).exits(20);
     assert!(
-        called.stderr.contains("not there: data, made, uv.lock; what the run needs of them comes along"),
+        called.stderr.contains("not included: data, made, uv.lock; pass --link for those that the run needs"),
         "{called:#?}"
     );
     repo.git(["worktree", "remove", "--force", &worktrees(&repo).pop().unwrap()]);
-    assert!(ar(&repo, ["repro", "0", "--link", "data"]).ok().stdout.contains("came back exactly"));
+    assert!(ar(&repo, ["repro", "0", "--link", "data"]).ok().stdout.contains("was reproduced exactly"));
     let mut below = ar_command(&repo, &repo.file("data"), ["repro", "0", "--link", "set", "--format", "json"]);
     Called::from(below.output().unwrap()).ok();
     repo.write("data/set/offset", "1.5\n");
     let called = ar(&repo, ["repro", "0", "--link", "data/set"]).exits(10);
-    assert!(called.stdout.contains("another number: 0.25 (20 %) worse than the recorded 1.25; how"), "{called:#?}");
+    assert!(called.stdout.contains("a different value: 0.25 (20 %) worse than the recorded 1.25; the"), "{called:#?}");
     assert!(called.stdout.contains("\nit ran elsewhere than the record: lockfile "), "{called:#?}");
-    let hint = "to measure it: `ar repro 0 --tag t` runs it again and says how far apart the numbers are";
+    let hint = "rerun it with `ar repro 0 --tag t` to see how far apart the numbers are";
     assert!(called.stderr.contains(hint) && called.stderr.contains("`ar run --tag t-again "), "{called:#?}");
     let note = called.stderr.split_once("note it with: ar note t/0 'repro: 1.5 on ");
     assert!(note.is_some(), "{called:#?}");
     assert_eq!(worktrees(&repo).len(), 2, "what was another number can be looked at");
     repo.git(["worktree", "remove", "--force", &worktrees(&repo).pop().unwrap()]);
     assert!(repo.exists("data/set/offset"), "what was linked is still there");
-    assert!(ar(&repo, ["repro", "0", "--link", "nowhere"]).exits(1).stderr.contains("no nowhere to link\nhint: "));
+    assert!(
+        ar(&repo, ["repro", "0", "--link", "nowhere"])
+            .exits(1)
+            .stderr
+            .contains("cannot link nowhere: it does not exist\nhint: ")
+    );
     assert!(ar(&repo, ["repro", "0", "--link", "/"]).exits(1).stderr.contains("is not in the working tree"));
     let called = ar(&repo, ["repro", "0", "--link", "train.sh"]).exits(1);
     assert!(
@@ -101,7 +113,7 @@ fn an_interrupt_ends_the_run_and_removes_its_working_tree() {
     let child = until("the run", || fs::read_to_string(place.join("child")).ok().filter(|it| it.ends_with('\n')));
     assert!(Command::new("kill").args(["-INT", &call.id().to_string()]).status().unwrap().success());
     let called = Called::from(call.wait_with_output().unwrap()).exits(130);
-    assert!(called.stderr.contains("interrupted; the run is ended"), "{called:#?}");
+    assert!(called.stderr.contains("interrupted; terminated the run"), "{called:#?}");
     assert!(!dir.exists() && worktrees(&repo).len() == 1);
     assert!(!Command::new("kill").args(["-0", child.trim()]).stderr(Stdio::null()).status().unwrap().success());
     assert_eq!(surroundings(&repo, |_| false), before);
@@ -125,7 +137,7 @@ fn the_doctor_names_the_working_tree_of_a_call_that_was_killed() {
     call.kill().unwrap();
     call.wait().unwrap();
     let said = ar(&repo, ["doctor"]).stdout;
-    assert!(said.contains("was left behind by an `ar repro` that was killed") && said.contains(&remove), "{said}");
+    assert!(said.contains("a killed `ar repro` left the working tree ") && said.contains(&remove), "{said}");
     fs::remove_file(place.join("slow")).unwrap();
     repo.git(["worktree", "remove", "--force", dir.to_str().unwrap()]);
     // One that is kept on purpose is nothing to remark.
@@ -142,6 +154,6 @@ fn what_was_refused_is_not_run_later_either() {
     ar(&repo, [&args[..], &["--agent", "echo 2 > fixed", "--max-experiments", "1"]].concat()).ok();
     let said = ar(&repo, ["repro", "1"]).exits(1).stderr;
     assert!(said.starts_with("error: experiment 1 was refused and never ran: "), "{said}");
-    assert!(said.contains("hint: `ar show 1` shows its change"), "{said}");
+    assert!(said.contains("hint: see its change with `ar show 1`"), "{said}");
     assert_eq!(worktrees(&repo).len(), 1);
 }

@@ -44,13 +44,16 @@ fn the_code_of_any_experiment_is_on_a_new_branch_and_nothing_else_changed() {
             &["2", "--branch", "mine"],
             "cannot create branch mine: git does not allow it beside the existing branch mine/3",
         ),
-        (&["2", "--branch", "t-2/x"], "the branch t-2 leaves git no room"),
-        (&["2", "--branch", "autoresearch/t"], "the branch autoresearch/t is a session's"),
-        (&["2", "--branch", "autoresearch/new"], "would be taken for one"),
+        (
+            &["2", "--branch", "t-2/x"],
+            "cannot create branch t-2/x: git does not allow it beside the existing branch t-2",
+        ),
+        (&["2", "--branch", "autoresearch/t"], "branch autoresearch/t belongs to a session"),
+        (&["2", "--branch", "autoresearch/new"], "or is named like one"),
         (&["2", "--branch", "a..b"], "`a..b` is not a valid branch name"),
         (&["2", "--branch=-x"], "`-x` is not a valid branch name"),
-        (&["2", "--branch", "x", "--worktree", "."], "there is something at"),
-        (&["2", "--branch", "x", "--worktree", "docs/new"], "is in the working tree"),
+        (&["2", "--branch", "x", "--worktree", "."], "already exists\nhint: name a folder that does not exist yet"),
+        (&["2", "--branch", "x", "--worktree", "docs/new"], "is inside the working tree"),
     ] {
         let called = ar(&repo, [&["restore"], args].concat()).exits(1);
         assert!(called.stderr.contains(words), "{words}: {called:#?}");
@@ -62,7 +65,10 @@ fn the_code_of_any_experiment_is_on_a_new_branch_and_nothing_else_changed() {
     let called = ar(&repo, args).ok();
     assert!(called.stdout.contains("is on the branch t-2, checked out in "), "{called:#?}");
     let called = ar(&repo, args).exits(1);
-    assert!(called.stderr.contains(&format!("git worktree remove --force {}, and", dir.display())), "{called:#?}");
+    assert!(
+        called.stderr.contains(&format!("`git worktree remove --force {}` and retry", dir.display())),
+        "{called:#?}"
+    );
 }
 
 #[test]
@@ -117,7 +123,7 @@ fn a_branch_below_that_of_a_session_is_refused_without_touching_the_session() {
     let repo = session("better");
     let before = surroundings(&repo, |_| false);
     let said = ar(&repo, ["restore", "1", "--branch", "autoresearch/t/x"]).exits(1).stderr;
-    assert!(said.contains("hint: that is a session's branch; choose another name"), "{said}");
+    assert!(said.contains("hint: autoresearch/t is a session's branch; choose another name"), "{said}");
     assert!(!said.contains("git branch -m"), "{said}");
     assert_eq!(surroundings(&repo, |_| false), before);
 }
