@@ -47,7 +47,7 @@ impl Session<'_> {
             Left::Nothing(proposed) => return Ok(proposed),
         };
         if let Some(why) = self.asked_again(&work.proposal, &open)? {
-            self.emit(Event::Notice { detail: format!("{why}; the agent is asked once more") })?;
+            self.emit(Event::Notice { detail: format!("{why}; asking the agent once more") })?;
             self.reset_to(&base, id)?;
             crash::point("proposing.repeat_put_back");
             self.remember_untracked()?;

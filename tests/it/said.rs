@@ -96,7 +96,7 @@ fn a_pivot_without_a_direction_is_asked_for_once_more() {
     let mut steps = vec![""; 10];
     steps.extend(["echo mine > own.txt", "say '{\"direction\": \"depth\"}'"]);
     let called = run(&repo, &steps, &["--max-experiments", "11"]).ok();
-    assert!(called.stderr.contains("it named no direction; the agent is asked once more"), "{called:#?}");
+    assert!(called.stderr.contains("it named no direction; asking the agent once more"), "{called:#?}");
     assert!(told(&repo, 11).contains("Pivot."), "{}", told(&repo, 11));
     let again = "You named no direction, and this experiment needs a new one. Your change was undone and saved.";
     assert!(told(&repo, 12).contains(again), "{}", told(&repo, 12));

@@ -152,7 +152,7 @@ fn what_is_damaged_or_gone_is_named_and_the_rest_is_shown() {
         words.contains("doing        active, but the current step is unreadable\nactive       process # for #\n"),
         "{words}"
     );
-    assert!(words.contains("damaged      files in REPO/.autoresearch/t/state are gone; "), "{words}");
+    assert!(words.contains("damaged      files in REPO/.autoresearch/t/state are missing; "), "{words}");
     assert!(words.contains("ar doctor t"), "{words}");
     assert!(words.contains("best         1.8  experiment 1"), "{words}");
     kill(child);
