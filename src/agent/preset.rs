@@ -75,9 +75,8 @@ pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
 
 /// What the program that a command line calls reports of its calls, as far as its name and options tell.
 pub fn reports(command: &str) -> Reports {
-    let program = command.split_whitespace().next().unwrap_or_default();
     let is_stream = command.contains("json");
-    match program.rsplit('/').next().unwrap_or_default() {
+    match program(command) {
         "aider" => Reports::Cost,
         "claude" | "opencode" if is_stream => Reports::Cost,
         "codex" | "gemini" if is_stream => Reports::Tokens,
@@ -85,8 +84,16 @@ pub fn reports(command: &str) -> Reports {
     }
 }
 
-/// The model that a command line names with `--model` or `-m`.
+/// The name of the program that a command line calls, behind the variables that it sets.
+fn program(command: &str) -> &str {
+    let is_before = |word: &&str| *word == "env" || word.split('/').next().is_some_and(|name| name.contains('='));
+    let program = command.split_whitespace().find(|word| !is_before(word)).unwrap_or_default();
+    program.rsplit('/').next().unwrap_or_default()
+}
+
+/// The model that a command line of a known agent names with `--model` or `-m`; other programs mean other things by that.
 pub fn model_in(command: &str) -> Option<&str> {
+    Preset::named(program(command))?;
     let mut words = command.split_whitespace();
     let model = words.find_map(|word| match word {
         "--model" | "-m" => Some(None),
@@ -119,12 +126,15 @@ mod tests {
             assert_ne!(reports(preset.command), Reports::Nothing, "{}", preset.name);
         }
         assert_eq!(reports("../bin/claude -p --output-format json"), Reports::Cost);
+        assert_eq!(reports("env IS_SANDBOX=1 claude -p --output-format json"), Reports::Cost);
         assert_eq!([reports("claude -p"), reports("sh agent.sh"), reports("")], [Reports::Nothing; 3]);
         for (command, model) in [
             ("codex exec --json -m gpt-5 -", Some("gpt-5")),
             ("aider --model=\"openai/x\"", Some("openai/x")),
             ("opencode run --model 'a/b'", Some("a/b")),
+            ("IS_SANDBOX=1 claude -p --model opus", Some("opus")),
             ("claude -p --model", None),
+            ("python3 -m myagent", None),
             ("sh agent.sh", None),
         ] {
             assert_eq!(model_in(command), model, "{command}");

@@ -17,7 +17,7 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
     let Some(experiment) = variable("AR_EXPERIMENT") else { return Ok(()) };
     let (Some(state), Ok(dir)) = (env::var_os("AR_STATE_DIR"), env::current_dir()) else { return Ok(()) };
     let Ok(repo) = Repo::discover(&dir) else { return Ok(()) };
-    if !real(Path::new(&state)).starts_with(real(&repo.main_worktree()).join(SESSIONS_FOLDER)) {
+    if !real(Path::new(&state)).starts_with(real(&repo.main_worktree().join(SESSIONS_FOLDER))) {
         return Ok(());
     }
     let hint = match settings::called_by_loop() {

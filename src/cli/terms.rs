@@ -123,10 +123,10 @@ pub(super) struct SettingsArgs {
     /// Tokens of all agent calls at which the loop stops
     #[arg(long, value_name = "N", help_heading = STOPPING)]
     pub(super) max_tokens: Option<u64>,
-    /// Time limit for this invocation
+    /// Time limit for each invocation
     #[arg(long = "for", value_name = "DURATION", help_heading = STOPPING)]
     pub(super) budget: Option<Span>,
-    /// Time of day at which this invocation stops, as in 07:00
+    /// Time of day at which each invocation stops, as in 07:00
     #[arg(long, value_name = "TIME", value_parser = super::values::time_of_day, help_heading = STOPPING)]
     pub(super) until: Option<Time>,
     /// Metric value at which the loop stops

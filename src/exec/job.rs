@@ -87,8 +87,10 @@ pub struct Exit {
     /// Whether the kernel killed it for want of memory.
     pub oom_killed: bool,
     /// When it was started.
+    #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
     /// When it was over.
+    #[serde(with = "crate::domain::millis")]
     pub finished: Timestamp,
     /// How long it took, in seconds, without the time that the machine slept.
     pub seconds: f64,

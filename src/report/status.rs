@@ -195,7 +195,7 @@ impl SessionStatus {
         if let Some(budget) = contract.budget {
             parts.push(match self.budget_left() {
                 Some(left) => format!("{} of {} left", clock_time(left), duration_text(budget)),
-                None => format!("{} for each call", duration_text(budget)),
+                None => format!("{} for each invocation", duration_text(budget)),
             });
         }
         if let Some(until) = contract.until {

@@ -69,6 +69,7 @@ impl Session<'_> {
         proposal: Proposal,
     ) -> Result<OpenExperiment, SessionError> {
         let mut open = OpenExperiment::new(record.id, record.base.clone(), record.started);
+        open.agent.clone_from(&record.agent);
         open.direction = proposal.direction.clone().or_else(|| record.direction.clone());
         open.proposal = record.proposal.as_ref().map(said).unwrap_or_default();
         add_said(&mut open.proposal, proposal.more());

@@ -89,7 +89,8 @@ fn a_link_to_a_folder_elsewhere_is_followed_where_the_user_made_it() {
     let repo = training_repo();
     fs::create_dir(repo.outside().join("elsewhere")).unwrap();
     repo.symlink("../elsewhere", ".autoresearch");
-    run(&repo, "echo x > new.txt", "1").ok();
+    run(&repo, &format!("{AR} stop; echo $? > ../refused; echo x > new.txt"), "1").ok();
+    assert_eq!(fs::read_to_string(repo.outside().join("refused")).unwrap(), "1\n", "commands that act are refused");
     assert!(repo.outside().join("elsewhere/t/state/contract.json").is_file());
     assert!(repo.file(".autoresearch").is_symlink());
     assert_eq!(repo.status(), "");
@@ -101,9 +102,13 @@ fn a_link_that_appears_in_the_place_of_the_folder_is_undone() {
     let repo = training_repo();
     fs::create_dir(repo.outside().join("precious")).unwrap();
     fs::write(repo.outside().join("precious/file"), "x").unwrap();
-    let agent = "case $AR_EXPERIMENT in 1) mv .autoresearch ../moved; ln -s ../moved .autoresearch;; \
-                 2) rm -rf .autoresearch; ln -s ../precious .autoresearch;; esac; echo $AR_EXPERIMENT > new.txt";
-    let called = run(&repo, agent, "2").ok();
+    // `ar` may recreate the folder before the link has its place.
+    let link = "until ln -sT $to .autoresearch; do rm -rf .autoresearch; done 2> ../tries";
+    let agent = format!(
+        "case $AR_EXPERIMENT in 1) mv .autoresearch ../moved; to=../moved;; 2) rm -rf .autoresearch; to=../precious;; esac; \
+         {link}; echo $AR_EXPERIMENT > new.txt"
+    );
+    let called = run(&repo, &agent, "2").ok();
     assert!(repo.file(".autoresearch").is_dir() && !repo.file(".autoresearch").is_symlink(), "{called:#?}");
     assert!(called.stderr.contains("restored .autoresearch, replaced while the agent was active"), "{called:#?}");
     assert_eq!(fs::read_to_string(repo.outside().join("precious/file")).unwrap(), "x");

@@ -105,7 +105,7 @@ impl Reader {
         }
         match line.trim_ascii() {
             b"" => {}
-            b"{" => self.document = Some(b"{".to_vec()),
+            b"{" if self.document.is_none() => self.document = Some(b"{".to_vec()),
             json if json.starts_with(b"{") && self.take_json(json) => self.is_stream = true,
             plain => {
                 self.aider.take_line(&plain_text(&plain[..plain.len().min(PLAIN_LINE)]), &mut self.answer);
