@@ -36,7 +36,7 @@ impl Session<'_> {
         }
         let stat = self.repo.proposal_stat(&base, &change)?;
         let (direction, more) = (proposal.direction.clone(), proposal.more());
-        let texts = Texts { own: proposal.description, fallback: None };
+        let texts = Texts { own: proposal.description, fallback: None, before: None };
         let description = texts.choose(None, || describe(&change, stat));
         write_atomic(&self.index_before(), &self.repo.index_bytes()?)?;
         crash::point("aside.index_kept");

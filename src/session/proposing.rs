@@ -68,7 +68,7 @@ impl Session<'_> {
         open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
         // A call that was cut short is made again, and counts once.
         self.journal.iteration += 1;
-        let texts = Texts { own: proposal.description.clone(), fallback: described };
+        let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
         let known = self.known_untracked()?;
         let committed = self.commit_change(&mut open, &known, texts)?;
         crash::point("proposing.change_committed");
@@ -210,13 +210,15 @@ pub(super) struct Texts {
     pub(super) own: Option<String>,
     /// The last line of the agent's output that can describe the change.
     pub(super) fallback: Option<String>,
+    /// How the version before it was described, where it is a further one.
+    pub(super) before: Option<String>,
 }
 
 impl Texts {
-    /// The proposal's words, else the subject of a commit that the agent made, else a line of its output, else the size of
-    /// the change.
+    /// The proposal's words, else the subject of a commit that the agent made, else a line of its output, else the words for
+    /// the version before it, else the size of the change.
     pub(super) fn choose(self, subject: Option<String>, describe: impl FnOnce() -> String) -> String {
-        let given = [self.own, subject, self.fallback].into_iter().flatten();
+        let given = [self.own, subject, self.fallback, self.before].into_iter().flatten();
         given.map(|text| one_line(&text)).find(|text| has_words(text)).unwrap_or_else(describe)
     }
 }

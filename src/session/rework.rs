@@ -66,7 +66,7 @@ impl Session<'_> {
             open = self.begin_rework(open, &draft)?;
         }
         let mut lost = 0;
-        let Work { exit, usage, proposal, said, .. } = loop {
+        let Work { exit, usage, proposal, said, described, .. } = loop {
             // What its run or its guards changed is no part of it.
             self.put_back(&draft.commit, &draft.commit)?;
             crash::point("rework.put_back");
@@ -105,7 +105,8 @@ impl Session<'_> {
         for version in versions {
             is_new = is_new && self.repo.tree_of(version)? != tree;
         }
-        let texts = Texts { own: proposal.description.or(Some(open.description.clone())), fallback: None };
+        let before = Some(open.description.clone());
+        let texts = Texts { own: proposal.description, fallback: described, before };
         let committed = if is_new { self.commit_change(&mut open, &known, texts)? } else { None };
         crash::point("rework.change_committed");
         self.emit(Event::AgentFinished {

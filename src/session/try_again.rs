@@ -88,11 +88,10 @@ impl Session<'_> {
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));
-        let own = proposal.description.or(Some(record.description));
         self.history.forget(open.id);
         self.journal.iteration += 1;
         self.journal.last_call = LastCall::default();
-        let texts = Texts { own, fallback: None };
+        let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         self.journal.rework = None;
         Ok(open)

@@ -128,7 +128,7 @@ impl Session<'_> {
         let known = self.known_untracked()?;
         self.journal.iteration += 1;
         self.journal.last_call = LastCall::default();
-        let texts = Texts { own: proposal.description, fallback: None };
+        let texts = Texts { own: proposal.description, fallback: None, before: None };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(open)
     }

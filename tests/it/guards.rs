@@ -89,7 +89,9 @@ fn a_guard_that_fails_gives_the_same_idea_back_twice_and_then_it_is_kept_or_disc
             (lines(&repo, "calls"), lines(&repo, "runs"), lines(&repo, "guards")),
             (reworks + 1, reworks + 2, reworks + 2)
         );
-        assert_eq!((&record["description"], &record["direction"]), (&"an idea".into(), &"ideas".into()));
+        // Each call says something of its own version, and the last one is recorded.
+        let description = format!("call {}", reworks + 1);
+        assert_eq!((&record["description"], &record["direction"]), (&description.into(), &"ideas".into()));
         let versions = record["versions"].as_array().unwrap();
         assert_eq!(versions.len(), reworks);
         let base = record["base"].as_str().unwrap();
@@ -129,6 +131,30 @@ fn a_guard_that_fails_gives_the_same_idea_back_twice_and_then_it_is_kept_or_disc
         assert_eq!(repo.status(), "");
         let log = fs::read_to_string(repo.file(".autoresearch/t/state/iteration_log.jsonl")).unwrap();
         assert_eq!(log.lines().count(), 1, "the ladder counts it once");
+    }
+}
+
+#[test]
+fn the_version_that_is_recorded_is_described_by_its_own_words_if_it_has_any() {
+    for (words, expected) in [
+        ("echo lr 0.03 to please the guard", "lr 0.03 to please the guard"),
+        ("echo '{\"description\": \"lr 0.03\"}' > $AR_PROPOSAL; echo done", "lr 0.03"),
+        ("git commit -qam 'lr 0.03, committed'; echo done", "lr 0.03, committed"),
+        ("echo Shall I go on?", "lr 0.02 done"),
+    ] {
+        let repo = repo();
+        let agent = format!(
+            "if [ -e ../again ]; then echo true > src/check; {words}; else touch ../again; echo 'exit 3' > src/check; \
+             echo echo val_bpb: 1.5 > src/value; echo lr 0.02 done; fi"
+        );
+        let args =
+            ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh eval.sh", "--max-experiments", "1"];
+        ar(&repo, args.into_iter().chain(["--agent", &agent]).chain(GUARD)).ok();
+        let record = record(&repo, 1);
+        assert_eq!((&record["outcome"], &record["description"]), (&"keep".into(), &expected.into()), "{words}");
+        let commit = record["commit"].as_str().unwrap();
+        assert_eq!(repo.git(["log", "-1", "--format=%s", commit]), expected, "{words}");
+        assert!(repo.read("results.tsv").contains(expected), "{words}");
     }
 }
 
