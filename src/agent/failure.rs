@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::prompt::{fenced, tail};
 use crate::domain::{FailureClass, Record, bytes_text, cut};
-use crate::rules::{Again, FIXES, LARGEST_ADDED, REWORKS, Task};
+use crate::rules::{Again, FIXES, LARGEST_ADDED, Task, again};
 
 /// How many lines from the end of a log the agent is shown.
 pub const LOG_LINES: usize = 50;
@@ -57,10 +57,16 @@ pub fn failure_text(record: &Record) -> Option<String> {
                 .into()
         }
         FailureClass::GuardFailed => {
+            let Some(Again { time, limit, .. }) = again(record.failure.as_ref(), &record.versions) else {
+                return Some("It failed a guard after all the reworks allowed for it: drop this idea.".into());
+            };
+            let often = match limit - time {
+                0 => "once more".to_owned(),
+                more => format!("at most {} times", more + 1),
+            };
             format!(
-                "Rework the same idea so that the guard passes, at most {REWORKS} times; then drop it. `ar try \
-                    --rework` \
-                 brings its change back into the working tree."
+                "Rework the same idea so that the guard passes, {often}; then drop it. `ar try --rework` brings its \
+                 change back into the working tree."
             )
         }
         FailureClass::Scope => "Change only files that you may edit.".into(),
@@ -122,4 +128,30 @@ pub(super) fn rework_text(reworked: &Reworked<'_>) -> String {
         let _ = writeln!(text, "\nThe end of the output follows. {OUTPUT}\n\n{}", fenced(log).trim_end());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn who_drives_by_itself_is_told_how_often_a_guard_that_fails_may_still_be_reworked() {
+        let failure = json!({"class": "guard_failed", "excerpt": ""});
+        let version =
+            json!({"commit": "c", "saved": "s", "failure": &failure, "reason": "", "value": 1.0, "guards": []});
+        for (versions, expected) in [
+            (0, "guard passes, at most 2 times; then drop it."),
+            (1, "guard passes, once more; then drop it."),
+            (2, "drop this idea."),
+        ] {
+            let versions = vec![version.clone(); versions];
+            let record = record(json!({"outcome": "discard", "failure": &failure, "versions": versions}));
+            let words = failure_text(&record).unwrap();
+            assert!(words.contains(expected), "{words}");
+            assert_eq!(words.contains("--rework"), versions.len() < 2, "{words}");
+        }
+    }
 }
