@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
-use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, count_of, one_line};
+use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, StopReason, one_line};
 use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
@@ -176,13 +176,10 @@ fn print_outcome(history: &History, record: &Record, directive: Directive, limit
         Outcome::Keep => "the working tree is the new starting point",
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
-    let made = history.experiments();
-    if limit.is_some_and(|limit| made >= limit) {
-        let all = count_of(made, "experiment");
-        output::line(&format!(
-            "      {next}; the session reached its limit of {all}: stop here, `ar show {}` shows this one",
-            record.id
-        ));
+    let experiments = history.experiments();
+    if let Some(limit) = limit.filter(|limit| experiments >= *limit) {
+        let reason = StopReason::MaxExperiments { limit, experiments };
+        output::line(&format!("      {next}; {reason}: stop here, `ar show {}` shows this one", record.id));
         return;
     }
     output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` shows this one", record.id));

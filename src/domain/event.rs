@@ -22,6 +22,8 @@ pub enum StopReason {
     MaxExperiments {
         /// The cap.
         limit: u32,
+        /// How many it has: more where the cap was lowered since.
+        experiments: u32,
     },
     /// The agent's calls cost as much as they may.
     MaxCost {
@@ -127,7 +129,11 @@ impl fmt::Display for StopReason {
     /// The end of a sentence that begins with `stopped:`, and lines with what was tried under it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StopReason::MaxExperiments { limit } => {
+            StopReason::MaxExperiments { limit, experiments } if experiments > limit => {
+                let made = count_of(*experiments, "experiment");
+                write!(f, "the session already has {made}, and its limit is {limit}")
+            }
+            StopReason::MaxExperiments { limit, .. } => {
                 write!(f, "the session reached its limit of {}", count_of(*limit, "experiment"))
             }
             StopReason::MaxCost { limit, spent } => {
@@ -373,6 +379,23 @@ impl Event {
             Event::Flagged { .. } => "flagged",
             Event::Directed { .. } => "directed",
             Event::SessionStopped { .. } => "session_stopped",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_was_lowered_below_what_there_is_was_not_reached() {
+        for (limit, experiments, expected) in [
+            (16, 20, "the session already has 20 experiments, and its limit is 16"),
+            (20, 20, "the session reached its limit of 20 experiments"),
+        ] {
+            let reason = StopReason::MaxExperiments { limit, experiments };
+            assert_eq!(reason.to_string(), expected);
+            assert_eq!(serde_json::to_value(&reason).unwrap()["kind"], "max_experiments");
         }
     }
 }

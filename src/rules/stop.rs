@@ -29,9 +29,10 @@ pub fn stop_before_next(
         return Some(StopReason::Goal { goal });
     }
     if let Some(limit) = contract.max_experiments
-        && history.experiments() >= limit
+        && let experiments = history.experiments()
+        && experiments >= limit
     {
-        return Some(StopReason::MaxExperiments { limit });
+        return Some(StopReason::MaxExperiments { limit, experiments });
     }
     if let Some(reason) = spent_enough(contract, spent) {
         return Some(reason);

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
-    Drift, FORMAT_VERSION, FailureClass, Space, Tag, TagError, bytes_text, count_of, nearest, shell_word,
+    Drift, FORMAT_VERSION, FailureClass, Space, StopReason, Tag, TagError, bytes_text, count_of, nearest,
+    shell_word,
 };
 use crate::exec::ExecError;
 use crate::git::{Cut, GitError};
@@ -160,8 +161,8 @@ pub enum SessionError {
     OtherOpen { tag: String, id: u32 },
     #[error("{} is too large to commit: {} MiB", path.display(), size / (1024 * 1024))]
     TooLarge { path: PathBuf, size: u64 },
-    #[error("the session reached its limit of {}", count_of(*.0, "experiment"))]
-    AtCap(u32),
+    #[error("{}", StopReason::MaxExperiments { limit: *limit, experiments: *experiments })]
+    AtCap { limit: u32, experiments: u32 },
     #[error("the loop stopped: {0}")]
     Stopped(#[source] Box<SessionError>),
     #[error("{0}")]
@@ -434,7 +435,7 @@ impl SessionError {
             SessionError::TooLarge { path, .. } => {
                 format!("keep it out of the change: git stash push -- {}", shell_word(path))
             }
-            SessionError::AtCap(_) => "stop here; only the user may raise the limit, with --max-experiments".into(),
+            SessionError::AtCap { .. } => "stop here; only the user may raise the limit, with --max-experiments".into(),
             SessionError::Stopped(error) => match error.hint() {
                 Some(hint) if hint.contains("`ar resume`") => hint,
                 Some(hint) => format!("{hint}; then run `ar resume` to continue"),

@@ -50,10 +50,11 @@ impl Session<'_> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         self.end_unseen().await?;
         if let Some(limit) = self.contract.max_experiments
-            && self.history.experiments() >= limit
+            && let experiments = self.history.experiments()
+            && experiments >= limit
             && self.reworked().is_none()
         {
-            return self.or_take_back(Err(SessionError::AtCap(limit)));
+            return self.or_take_back(Err(SessionError::AtCap { limit, experiments }));
         }
         let attempted = if self.history.baseline().is_some() {
             let open = match self.reworked() {
