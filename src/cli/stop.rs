@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Clock, Tag, experiment_name};
+use autoresearch::domain::{Clock, StopWhen, Tag, experiment_name};
 use autoresearch::git::Repo;
 use autoresearch::session::{Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, end_run_only};
-use autoresearch::state::StopWhen;
 
 use super::args::StopArgs;
 use super::error::CliError;

@@ -102,7 +102,10 @@ pub enum StopReason {
         detail: String,
     },
     /// Somebody asked for it.
-    Interrupted,
+    Interrupted {
+        /// Whether that was by `ar stop`, and not by a signal.
+        requested: bool,
+    },
     /// Something failed that the loop cannot get around.
     Error {
         /// What.
@@ -194,7 +197,8 @@ impl fmt::Display for StopReason {
                 write!(f, "\n      {}; then run `ar resume` to continue", reason.remedy())
             }
             StopReason::Agent { detail } => write!(f, "the agent cannot be started ({detail})"),
-            StopReason::Interrupted => f.write_str("interrupted"),
+            StopReason::Interrupted { requested: true } => f.write_str("on request"),
+            StopReason::Interrupted { requested: false } => f.write_str("interrupted"),
             StopReason::Error { detail } => f.write_str(detail),
             StopReason::Detached => f.write_str("terminal closed; run `ar resume` to continue"),
         }

@@ -31,6 +31,7 @@ mod piece;
 mod record;
 mod space;
 mod stall;
+mod stop_when;
 mod tag;
 mod text;
 mod unparsed;
@@ -70,6 +71,7 @@ pub use record::{
 };
 pub use space::Space;
 pub use stall::{LastCall, Stall};
+pub use stop_when::StopWhen;
 pub use tag::{Tag, TagError};
 pub use text::{
     acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, percent_text,

@@ -13,9 +13,9 @@ use super::grid::{Align, Format, Grid};
 use super::json::PointFields;
 use super::render::{commit, counts_sentence, describe, fact, outcome, value};
 use crate::domain::{
-    Contract, Direction, FORMAT_VERSION, Number, Outage, Spent, StopReason, Tag, Tokens, clock_time, duration_text,
-    exact_time, experiment_name, json_text, moment_text, money_text, one_line, shell_word, time_of_day_text,
-    tokens_text,
+    Contract, Direction, FORMAT_VERSION, Number, Outage, Spent, StopReason, StopWhen, Tag, Tokens, clock_time,
+    duration_text, exact_time, experiment_name, json_text, moment_text, money_text, one_line, shell_word,
+    time_of_day_text, tokens_text,
 };
 use crate::rules::{Activity, History, Point, reached_goal, spent_enough};
 
@@ -41,6 +41,8 @@ pub struct SessionStatus {
     pub open: Option<OpenStatus>,
     /// Whoever is at work, in its own words.
     pub owner: Option<String>,
+    /// What whoever is at work was asked by `ar stop`.
+    pub stopping: Option<StopWhen>,
     /// The process id of whoever is at work.
     pub process: Option<u32>,
     /// How long it has been at work, in seconds.
@@ -157,14 +159,27 @@ impl SessionStatus {
             Activity::Idle if self.is_fetched => "fetched; nobody has worked on it in this repository".into(),
             Activity::Idle => "idle".into(),
         };
-        let Some(open) = &self.open else { return what };
         let mut facts = String::new();
-        if let Some(elapsed) = open.elapsed {
-            facts += &format!(", {}", clock_time(elapsed));
-            facts += &open.deadline.map(|deadline| format!(" of {}", clock_time(deadline))).unwrap_or_default();
+        if let Some(open) = &self.open {
+            if let Some(elapsed) = open.elapsed {
+                facts += &format!(", {}", clock_time(elapsed));
+                facts += &open.deadline.map(|deadline| format!(" of {}", clock_time(deadline))).unwrap_or_default();
+            }
+            facts += &open.newest.as_ref().map(|number| format!(", now {number}")).unwrap_or_default();
         }
-        facts += &open.newest.as_ref().map(|number| format!(", now {number}")).unwrap_or_default();
-        what + &facts
+        what + &facts + self.stopping_clause()
+    }
+
+    /// When it stops, where that was asked for.
+    fn stopping_clause(&self) -> &'static str {
+        match (self.stopping, self.activity) {
+            (None, _) => "",
+            (Some(StopWhen::Now), _) => "; stopping now",
+            (Some(StopWhen::Experiment), Activity::Waiting | Activity::Between) => {
+                "; stopping before the next experiment"
+            }
+            (Some(StopWhen::Experiment), _) => "; stopping after this experiment",
+        }
     }
 
     /// Who is at work, and the last that was heard.
@@ -247,7 +262,9 @@ impl SessionStatus {
             | Activity::Recording
             | Activity::Between
             | Activity::Working => {
-                next.push((format!("ar stop {tag}"), "stops after this experiment"));
+                if self.stopping.is_none() {
+                    next.push((format!("ar stop {tag}"), "stops after this experiment"));
+                }
                 next.push((format!("ar stop {tag} --now"), "terminates its run and rolls back"));
             }
             Activity::RunningAlone | Activity::RunOver | Activity::Left => {
@@ -307,6 +324,7 @@ impl SessionStatus {
             "activity": self.activity,
             "fetched": self.is_fetched,
             "doing": self.doing(),
+            "stopping": self.stopping,
             "ended": self.ended,
             "outage": self.outage.as_ref().map(|outage| json!({
                 "kind": outage.outage.kind,

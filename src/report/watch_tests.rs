@@ -44,6 +44,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
             newest: Some(Number { value: 1.75, raw: "1.75".into() }),
         }),
         owner: Some("process 123 with session nov20".into()),
+        stopping: None,
         process: Some(123),
         at_work: Some(3725.0),
         last_seen: None,

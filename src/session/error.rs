@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
-    Drift, FORMAT_VERSION, FailureClass, Space, StopReason, Tag, TagError, bytes_text, count_of, nearest,
+    Drift, FORMAT_VERSION, FailureClass, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of, nearest,
     shell_word,
 };
 use crate::exec::ExecError;
@@ -12,7 +12,7 @@ use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
 use crate::rules::GlobError;
-use crate::state::{SEE_DOCTOR, StateError, StopWhen, is_disk_full};
+use crate::state::{SEE_DOCTOR, StateError, is_disk_full};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,8 @@ use tokio::time::sleep_until;
 
 use super::error::SessionError;
 use super::open::Session;
-use crate::domain::Event;
+use crate::domain::{Event, StopReason, StopWhen};
 use crate::exec::beat;
-use crate::state::StopWhen;
 
 /// How often a wait looks whether `ar stop` was called: each second, in step with what else looks so often.
 const LOOK: Duration = Duration::from_millis(1024);
@@ -97,7 +96,7 @@ impl Listener {
 impl Session<'_> {
     /// What was asked for so far, by signals and by `ar stop`. What is new is told as an event.
     pub(super) fn asked(&mut self) -> Result<Interrupt, SessionError> {
-        let request = self.folder.take_stop_request();
+        let request = self.folder.hear_stop_request();
         if let Some(when) = request {
             self.interrupts.ask(when.into());
         }
@@ -117,6 +116,12 @@ impl Session<'_> {
             self.emit(Event::Notice { detail: detail.into() })?;
         }
         Ok(asked)
+    }
+
+    /// Why the loop ends that was asked to stop.
+    pub(super) fn interrupted(&self) -> StopReason {
+        let requested = self.folder.heard_stop().is_some_and(|when| self.interrupts.asked() == when.into());
+        StopReason::Interrupted { requested }
     }
 }
 

@@ -39,7 +39,7 @@ impl Session<'_> {
                 }
             }
             Ok(Attempted::StillRunning) => StopReason::Detached,
-            Ok(Attempted::RolledBack) => StopReason::Interrupted,
+            Ok(Attempted::RolledBack) => self.interrupted(),
         };
         if !self.taken_back {
             self.stop(reason.clone())?;
@@ -102,7 +102,7 @@ impl Session<'_> {
             match self.asked()? {
                 Interrupt::None => {}
                 Interrupt::Detach => return Ok(StopReason::Detached),
-                Interrupt::AfterExperiment | Interrupt::Now => return Ok(StopReason::Interrupted),
+                Interrupt::AfterExperiment | Interrupt::Now => return Ok(self.interrupted()),
             }
             if let Some(reason) = self.stop_for_flag() {
                 return Ok(reason);
@@ -135,7 +135,7 @@ impl Session<'_> {
             let proposed = self.propose().await?;
             self.end_keeping_logs(keeper)?;
             match proposed {
-                Proposed::Interrupted => return Ok(StopReason::Interrupted),
+                Proposed::Interrupted => return Ok(self.interrupted()),
                 Proposed::Detached => return Ok(StopReason::Detached),
                 Proposed::Lost if lost < LOST_RETRIES => lost += 1,
                 Proposed::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
@@ -156,7 +156,7 @@ impl Session<'_> {
                 }
                 Proposed::Change(open) => match self.finish_attempt(*open, None).await? {
                     Attempted::Recorded => lost = 0,
-                    Attempted::RolledBack => return Ok(StopReason::Interrupted),
+                    Attempted::RolledBack => return Ok(self.interrupted()),
                     Attempted::StillRunning => return Ok(StopReason::Detached),
                 },
             }

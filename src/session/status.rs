@@ -126,6 +126,7 @@ impl<'a> Lookout<'a> {
             outage: outage.filter(|_| activity == Activity::Waiting),
             open,
             owner: owner.as_ref().map(|owner| owner.said.clone()),
+            stopping: owner.as_ref().and_then(|_| folder.stopping()),
             process: owner.as_ref().and_then(|owner| owner.process()),
             at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
             last_seen: journal.as_ref().map(|journal| journal.last_seen),

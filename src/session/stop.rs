@@ -10,11 +10,11 @@ use super::error::SessionError;
 use super::reading::read_history;
 use super::recover::job_found;
 use super::running::RUN;
-use crate::domain::{Clock, DEFAULT_GRACE, Phase, Tag, experiment_name};
+use crate::domain::{Clock, DEFAULT_GRACE, Phase, StopWhen, Tag, experiment_name};
 use crate::exec::{self, ExecError};
 use crate::git::Repo;
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{Journal, Owner, SessionFolder, StopWhen, is_disk_full};
+use crate::state::{Journal, Owner, SessionFolder, is_disk_full};
 
 /// How long whoever is at work has to hear a request: it looks each second, but not while it is busy with git.
 const HEARING: Duration = Duration::from_secs(10);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::error::SessionError;
 use super::interrupts::{Interrupt, Interrupts};
 use super::open::Session;
-use crate::domain::StopReason;
+use crate::domain::{StopReason, StopWhen};
 use crate::exec::kill_other_children;
 use crate::git::{Cut, GitError, Repo};
-use crate::state::{SessionFolder, StopWhen};
+use crate::state::SessionFolder;
 
 /// How long such programs have after the end of an invocation, for the way back.
 const WAY_BACK: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ impl Session<'_> {
         match cut {
             Cut::Asked => Some(match self.asked() {
                 Ok(Interrupt::Detach) => StopReason::Detached,
-                _ => StopReason::Interrupted,
+                _ => self.interrupted(),
             }),
             Cut::TimeOver => self.end().map(|end| end.reason),
             Cut::Late => None,

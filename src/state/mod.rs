@@ -38,5 +38,4 @@ pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{is_compressed, plain_log, read_log_tail};
 pub use standing::standing;
-pub use stop_request::StopWhen;
 pub use unsynced::Unsynced;

@@ -1,27 +1,17 @@
-//! `stop.json`: what `ar stop` asks of the loop that has the session.
+//! `stop.json`: what `ar stop` asks of the loop that has the session; `stopping.json`: what that loop has heard of it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::durable::{failed, read_json, write_json};
 use super::{Owner, OwnerLock, SessionFolder, StateError};
-use crate::domain::FORMAT_VERSION;
+use crate::domain::{FORMAT_VERSION, StopWhen};
 
 /// How large a request is that can be understood, in bytes: ten times one with the longest tag.
 const LARGEST: u64 = 4096;
-
-/// When a loop is to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StopWhen {
-    /// After the experiment that is open.
-    Experiment,
-    /// At once: its run is ended and rolled back.
-    Now,
-}
 
 #[derive(Serialize, Deserialize)]
 struct StopRequest {
@@ -51,26 +41,41 @@ impl SessionFolder {
     /// The request that nobody has taken yet. One that cannot be understood is the milder one, so that
     /// `touch stop.json` is one too.
     pub fn stop_request(&self) -> Option<StopWhen> {
-        if fs::symlink_metadata(self.stop_path()).is_ok_and(|meta| meta.is_file() && meta.len() > LARGEST) {
-            return Some(StopWhen::Experiment);
-        }
-        match read_json::<StopRequest>(&self.stop_path()) {
-            Ok(None) | Err(StateError::Io { .. }) => None,
-            Ok(Some(request)) => Some(request.when),
-            Err(_) => Some(StopWhen::Experiment),
-        }
+        request_in(&self.stop_path())
     }
 
-    /// Takes the request away; its disappearance tells who asked that it was heard.
-    pub fn take_stop_request(&self) -> Option<StopWhen> {
+    /// The strongest request that whoever has the session has heard.
+    pub fn heard_stop(&self) -> Option<StopWhen> {
+        request_in(&self.heard_path())
+    }
+
+    /// What whoever has the session is asked to do, heard or not.
+    pub fn stopping(&self) -> Option<StopWhen> {
+        // In this order none is missed that is heard meanwhile.
+        self.stop_request().max(self.heard_stop())
+    }
+
+    /// Hears the request: its disappearance tells who asked, and whoever looks at the session finds it as the one that was
+    /// heard. That takes no room on the disk.
+    pub fn hear_stop_request(&self) -> Option<StopWhen> {
         let request = self.stop_request()?;
-        // A request that cannot be taken away is heard all the same.
-        let _ = fs::remove_file(self.stop_path());
+        let is_kept = self.heard_stop() < Some(request) && fs::rename(self.stop_path(), self.heard_path()).is_ok();
+        if !is_kept {
+            self.take_stop_request();
+        }
         Some(request)
     }
 
-    /// Removes a request unless it is one to `lock`, which has the session: whoever it was meant for is gone.
+    /// Takes the request away.
+    pub fn take_stop_request(&self) {
+        // A request that cannot be taken away is heard all the same.
+        let _ = fs::remove_file(self.stop_path());
+    }
+
+    /// Removes what was heard before `lock` had the session, and a request unless it is one to `lock`: whoever it was meant
+    /// for is gone.
     pub fn drop_old_stop_request(&self, lock: &OwnerLock) {
+        let _ = fs::remove_file(self.heard_path());
         if !self.stop_request_is_to(lock.said()) {
             self.take_stop_request();
         }
@@ -83,6 +88,21 @@ impl SessionFolder {
 
     fn stop_path(&self) -> PathBuf {
         self.root().join("stop.json")
+    }
+
+    fn heard_path(&self) -> PathBuf {
+        self.root().join("stopping.json")
+    }
+}
+
+fn request_in(path: &Path) -> Option<StopWhen> {
+    if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() > LARGEST) {
+        return Some(StopWhen::Experiment);
+    }
+    match read_json::<StopRequest>(path) {
+        Ok(None) | Err(StateError::Io { .. }) => None,
+        Ok(Some(request)) => Some(request.when),
+        Err(_) => Some(StopWhen::Experiment),
     }
 }
 
@@ -109,6 +129,13 @@ mod tests {
         assert_eq!(folder.stop_request(), Some(StopWhen::Experiment));
         folder.ask_to_stop(StopWhen::Now, Timestamp::UNIX_EPOCH, &owner).unwrap();
         folder.ask_to_stop(StopWhen::Experiment, Timestamp::UNIX_EPOCH, &owner).unwrap();
-        assert_eq!(folder.take_stop_request(), Some(StopWhen::Now));
+        assert_eq!(folder.hear_stop_request(), Some(StopWhen::Now));
+        assert_eq!((folder.stop_request(), folder.stopping()), (None, Some(StopWhen::Now)));
+        // A milder one that comes later is heard and changes nothing; who opens the session next was asked nothing.
+        folder.ask_to_stop(StopWhen::Experiment, Timestamp::UNIX_EPOCH, &owner).unwrap();
+        assert_eq!(folder.hear_stop_request(), Some(StopWhen::Experiment));
+        assert_eq!((folder.stop_request(), folder.stopping()), (None, Some(StopWhen::Now)));
+        folder.drop_old_stop_request(&lock);
+        assert_eq!(folder.stopping(), None);
     }
 }

@@ -29,6 +29,10 @@ fn a_request_lets_the_experiment_finish_however_often_it_is_made() {
     let (child, go) = waiting_loop(&repo);
     for _ in 0..2 {
         assert_eq!(ar(&repo, ["stop"]).ok().stdout, "session t stops after experiment 1\n");
+        let status = ar(&repo, ["status", "--format", "json"]).ok().json();
+        let session = &status["sessions"][0];
+        assert!(session["doing"].as_str().unwrap().ends_with("; stopping after this experiment"), "{session}");
+        assert_eq!((&session["stopping"], &session["next"][0]), (&"experiment".into(), &"ar stop t --now".into()));
     }
     assert!(!repo.exists(REQUEST));
     // Any file of that name is one.
@@ -36,9 +40,12 @@ fn a_request_lets_the_experiment_finish_however_often_it_is_made() {
     until("the third request to be heard", || (!repo.exists(REQUEST)).then_some(()));
     fs::write(go, "").unwrap();
     let called = Called::from(child.wait_with_output().unwrap()).exits(130);
-    assert!(called.stdout.contains("   1  keep") && called.stdout.ends_with("stopped: interrupted\n"), "{called:?}");
+    assert!(called.stdout.contains("   1  keep") && called.stdout.ends_with("stopped: on request\n"), "{called:?}");
     let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
     assert_eq!(said, "note: `ar stop` was requested; stopping after this experiment\n");
+    let status = ar(&repo, ["status", "--format", "json"]).ok().json();
+    let session = &status["sessions"][0];
+    assert_eq!((&session["stopping"], &session["ended"]), (&Value::Null, &"on request".into()));
     assert_eq!(repo.read("results.tsv").lines().count(), 3);
     assert_eq!(repo.status(), "");
     assert!(repo.read(".autoresearch/t/logs/work.jsonl").contains("`ar stop` was requested"));
