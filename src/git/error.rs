@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::programs::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
-use crate::state::is_disk_full;
+use crate::state::{is_disk_full, move_command};
 
 /// The cause of an error, where it is another library's.
 pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -189,10 +189,7 @@ impl GitError {
             GitError::WithinWorktree { .. } => "name a folder outside it, such as ../copy".to_owned(),
             GitError::BranchName(_) => "use a name such as nov20-final".to_owned(),
             GitError::RepositoryInTheWay(path) => format!("move {} elsewhere", path.display()),
-            GitError::NoFile(path) => {
-                let path = shell_word(path);
-                format!("move it aside: mv {path} {path}.replaced")
-            }
+            GitError::NoFile(path) => format!("move it aside: {}", move_command(path, ".replaced")),
             GitError::Signing(_) | GitError::Cut { program: Program::Signing, cut: Cut::Late, .. } => {
                 "fix the signing key, or pass --no-sign to leave the session's commits unsigned".to_owned()
             }

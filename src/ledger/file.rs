@@ -9,7 +9,7 @@ use super::columns::Columns;
 use super::layout::{Entry, Layout};
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::state::{APPEND_WAIT, StateError, open_locked, open_regular, read_at_most, replace_through};
+use crate::state::{APPEND_WAIT, StateError, move_command, open_locked, open_regular, read_at_most, replace_through};
 
 /// How large a ledger may be, in bytes: some hundred thousand rows.
 pub(super) const LARGEST: u64 = 64 << 20;
@@ -66,22 +66,12 @@ pub enum LedgerError {
 impl LedgerError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
-        let aside = |path: &Path| {
-            let mut old = path.as_os_str().to_owned();
-            old.push(".old");
-            format!(
-                "move it aside with `mv {} {}`; ar then starts a new one",
-                shell_word(path),
-                shell_word(old.as_ref())
-            )
-        };
+        let aside =
+            |path: &Path| format!("move it aside with `{}`; ar then starts a new one", move_command(path, ".old"));
         Some(match self {
-            LedgerError::NotAFile(path) => aside(path),
+            LedgerError::NotAFile(path) | LedgerError::OtherMetric { path, .. } => aside(path),
             LedgerError::Encoding(path) => format!("{}; {CUT_SHORT}", aside(path)),
             LedgerError::ReadOnly(path) => format!("make it writable: chmod u+w {}", shell_word(path)),
-            LedgerError::OtherMetric { path, found, .. } => {
-                format!("`--metric {found}` continues it; or {}", aside(path))
-            }
             LedgerError::Header { path, .. } => {
                 format!("see its content with `ar report --ledger {}`; {}; {CUT_SHORT}", shell_word(path), aside(path))
             }

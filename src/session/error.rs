@@ -12,7 +12,7 @@ use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
 use crate::rules::GlobError;
-use crate::state::{SEE_DOCTOR, StateError, is_disk_full};
+use crate::state::{SEE_DOCTOR, StateError, is_disk_full, move_command};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub enum SessionError {
     State(#[from] StateError),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// A session that is about to start can still take the ledger's metric.
+    #[error(transparent)]
+    LedgerBeforeStart(LedgerError),
     #[error(transparent)]
     Exec(#[from] ExecError),
     #[error(transparent)]
@@ -285,6 +288,12 @@ impl SessionError {
             SessionError::Watchdog(_) => return None,
             SessionError::State(error) => return error.hint(),
             SessionError::Ledger(error) => return error.hint(),
+            SessionError::LedgerBeforeStart(error) => match (error, error.hint()) {
+                (LedgerError::OtherMetric { found, .. }, Some(hint)) => {
+                    format!("`--metric {}` continues it; or {hint}", shell_word(found.as_ref()))
+                }
+                (_, hint) => return hint,
+            },
             SessionError::Exec(error) => return error.hint(),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::Glob(_) => {
@@ -328,8 +337,7 @@ impl SessionError {
                 "restore them as they were when the session began, or start another session with --tag".into()
             }
             SessionError::NoFolder(path) => {
-                let path = shell_word(path);
-                format!("{SEE_DOCTOR}; to move it away: mv {path} {path}.old")
+                format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old"))
             }
             SessionError::CheckedOutElsewhere { worktree, .. } => {
                 format!("continue it there: cd {}; or start another session here with --tag", shell_word(worktree))

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::state::free_name;
+use crate::state::{free_beside, free_name};
 
 /// What stood at the folder's place, and what was in it.
 #[derive(Debug)]
@@ -36,9 +36,7 @@ impl OwnFolder {
             return Ok(None);
         }
         let led = self.path.canonicalize().ok().filter(|led| *led != self.path);
-        let mut aside = self.path.clone().into_os_string();
-        aside.push(".replaced");
-        let aside = free_name(Path::new(&aside));
+        let aside = free_beside(&self.path, ".replaced");
         fs::rename(&self.path, &aside)?;
         match &self.link {
             Some(link) => std::os::unix::fs::symlink(link, &self.path)?,

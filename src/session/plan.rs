@@ -135,7 +135,8 @@ impl Plan {
             return Err(SessionError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree });
         }
         let ledger =
-            LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)?;
+            LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)
+                .map_err(if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart })?;
         let changes = repo.changes()?;
         // With an experiment open the working tree is somewhere in between and an agent may still be ending; its
         // recovery sees to that.

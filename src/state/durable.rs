@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{StateError, Unsynced, standing};
 use crate::crash;
-use crate::domain::FORMAT_VERSION;
+use crate::domain::{FORMAT_VERSION, shell_word};
 
 /// How much of a file's end is read, in bytes.
 pub(super) const TAIL: u64 = 64 * 1024;
@@ -151,6 +151,18 @@ pub fn free_name(path: &Path) -> PathBuf {
     free
 }
 
+/// A free name beside `path`: its own with `suffix`, and a number where that is taken.
+pub fn free_beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    free_name(Path::new(&name))
+}
+
+/// The shell command that moves `path` to a free name beside it, and so overwrites nothing.
+pub fn move_command(path: &Path, suffix: &str) -> String {
+    format!("mv {} {}", shell_word(path), shell_word(&free_beside(path, suffix)))
+}
+
 /// Moves what stands at `path` and is no regular file, or has a second name by which it is written through, to a free name
 /// beside it, which it gives; nothing when there is nothing of that kind.
 pub fn move_odd_away(path: &Path) -> io::Result<Option<PathBuf>> {
@@ -171,9 +183,7 @@ pub fn move_no_folder_away(path: &Path) -> io::Result<Option<PathBuf>> {
 
 /// Moves whatever stands at `path` to a free name beside it, which it gives.
 pub fn move_away(path: &Path) -> io::Result<PathBuf> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".replaced");
-    let free = free_name(Path::new(&name));
+    let free = free_beside(path, ".replaced");
     fs::rename(path, &free)?;
     Ok(free)
 }
@@ -181,9 +191,7 @@ pub fn move_away(path: &Path) -> io::Result<PathBuf> {
 /// Writes `content`, which is that of `path`, durably into a file of its own beside it whose name ends in `suffix`, and
 /// gives the name. No file is overwritten.
 pub fn copy_beside(path: &Path, content: &[u8], suffix: &str) -> Result<PathBuf, StateError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    let copy = free_name(Path::new(&name));
+    let copy = free_beside(path, suffix);
     write_atomic(&copy, content)?;
     Ok(copy)
 }
@@ -356,6 +364,18 @@ fn read_value(path: &Path) -> Result<Option<Value>, StateError> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_command_that_moves_a_file_names_a_free_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.tsv");
+        let target = || move_command(&path, ".old").rsplit('/').next().unwrap().to_owned();
+        assert_eq!(target(), "results.tsv.old");
+        fs::write(folder.path().join("results.tsv.old"), "rows").unwrap();
+        assert_eq!(target(), "results.tsv.old-2");
+        fs::write(folder.path().join("results.tsv.old-2"), "rows").unwrap();
+        assert_eq!(target(), "results.tsv.old-3");
+    }
 
     #[test]
     fn a_newer_format_is_read_by_nobody_and_not_written_over() {

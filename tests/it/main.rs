@@ -35,6 +35,7 @@ mod foreign;
 mod fork_server;
 mod git;
 mod guards;
+mod hints;
 mod hooks;
 mod hostile;
 mod hostile_agent;

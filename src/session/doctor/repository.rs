@@ -10,7 +10,7 @@ use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
 use crate::session::error::SessionError;
 use crate::session::repro::left_worktrees;
-use crate::state::SESSIONS_FOLDER;
+use crate::state::{SESSIONS_FOLDER, move_command};
 
 /// The age from which on a lock of another program is taken for one that was left behind.
 const OLD: Duration = Duration::from_secs(60);
@@ -73,12 +73,9 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     match repo.check_index() {
         Ok(()) => {}
         Err(error @ GitError::Git { .. }) => {
-            let path = repo.index_path();
-            let mut aside = path.clone().into_os_string();
-            aside.push(".damaged");
-            let (path, aside) = (shell_word(&path), shell_word(Path::new(&aside)));
+            let aside = move_command(&repo.index_path(), ".damaged");
             let finding = Finding::error(Area::Repository, with_causes(&error));
-            return Ok(vec![finding.hint(format!("rebuild it from HEAD: mv {path} {aside} && git reset --quiet"))]);
+            return Ok(vec![finding.hint(format!("rebuild it from HEAD: {aside} && git reset --quiet"))]);
         }
         Err(error) => return Err(error.into()),
     }
@@ -134,10 +131,7 @@ pub(super) fn in_the_way(repo: &Repo) -> Option<Finding> {
     let own = own_folder(repo);
     let meta = fs::symlink_metadata(&own).ok().filter(|_| !own.is_dir())?;
     let what = if meta.is_symlink() { "is a link that does not lead to a folder" } else { "is not a folder" };
-    let mut aside = own.clone().into_os_string();
-    aside.push(".old");
-    let (path, aside) = (shell_word(&own), shell_word(Path::new(&aside)));
-    let hint = format!("move it aside with `mv {path} {aside}`; then {REPAIR}");
+    let hint = format!("move it aside with `{}`; then {REPAIR}", move_command(&own, ".old"));
     Some(Finding::error(Area::Repository, format!("{} {what}", own.display())).hint(hint))
 }
 

@@ -14,7 +14,9 @@ use crate::rules::Tip;
 use crate::session::contradiction::{contradiction, trouble_text};
 use crate::session::error::SessionError;
 use crate::session::running::RUN;
-use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, StateError, read_json, read_regular};
+use crate::state::{
+    DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, StateError, move_command, read_json, read_regular,
+};
 
 /// The state files that are there from the beginning and can be made anew from the records.
 const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
@@ -124,8 +126,9 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
     let shell = shell_word(&path);
     let decide = |what: String| {
         Finding::damaged(Area::Journal, what).hint(format!(
-            "compare `cat {shell}` with `ar log {}`; if the records are right: mv {shell} {shell}.wrong && {REPAIR}",
-            facts.tag
+            "compare `cat {shell}` with `ar log {}`; if the records are right: {} && {REPAIR}",
+            facts.tag,
+            move_command(&path, ".wrong")
         ))
     };
     if let Some(aside) = &journal.aside
