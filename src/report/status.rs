@@ -293,7 +293,10 @@ impl SessionStatus {
                 Some(flag) => (format!("ar resume {tag} {flag} N"), "continues up to a higher limit"),
                 None => (format!("ar resume {tag}"), "continues"),
             }),
-            Activity::Idle => next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one")),
+            Activity::Idle => {
+                next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one"));
+                next.push((format!("ar run --agent COMMAND --tag {tag}"), "lets an agent make the next ones"));
+            }
         }
         if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
             next.insert(0, (format!("cd {}", shell_word(worktree)), "is its working tree"));

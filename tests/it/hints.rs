@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::run_loop::training_repo;
 use crate::support::{AR, Called, TestRepo, ar};
 
@@ -37,4 +39,37 @@ fn a_ledger_of_another_metric_is_moved_to_a_free_name() {
     repo.write("results.tsv", OTHER);
     let said = ar(&repo, ["resume"]).exits(1).stderr;
     assert!(!said.contains("continues it") && said.contains("results.tsv.old-3"), "{said}");
+}
+
+#[test]
+fn a_missing_agent_is_told_with_what_sets_it() {
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\ntag = \"t\"\n");
+    repo.commit_all("settings");
+    let found = ar(&repo, ["doctor"]).ok().stdout;
+    assert!(found.contains("no agent is set") && found.contains("set agent in ar.toml"), "{found}");
+    ar(&repo, ["run", "--yes"]).ok();
+    let next = &ar(&repo, ["status", "--format", "json"]).ok().json()["sessions"][0]["next"];
+    assert_eq!(
+        (&next[0], &next[1]),
+        (&"ar try -m \"what it changes\" --tag t".into(), &"ar run --agent COMMAND --tag t".into())
+    );
+    let agent = "echo '# changed' >> train.sh";
+    ar(&repo, ["run", "--agent", agent, "--tag", "t", "--max-experiments", "1"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\nagent = \"true\"\n");
+    assert!(!ar(&repo, ["doctor"]).ok().stdout.contains("no agent"));
+}
+
+#[test]
+fn a_command_whose_script_is_missing_is_not_called_fine() {
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh trian.sh\"\nagent = \"true\"\n");
+    let found = ar(&repo, ["doctor", "--format", "json"]).exits(1).json();
+    let findings = found["findings"].as_array().unwrap();
+    let of_command: Vec<&Value> = findings.iter().filter(|finding| finding["area"] == "command").collect();
+    assert_eq!(of_command.len(), 1, "{of_command:#?}");
+    assert_eq!(of_command[0]["level"], "error");
 }

@@ -42,13 +42,21 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
     commands.dedup();
     for (area, what, line) in commands {
         let folder = if what == "command of --on-event" { Path::new("/") } else { repo.worktree() };
-        if area == Area::Command && folder == repo.worktree() {
-            found.extend(missing_files(what, &line, folder));
+        let missing = match area == Area::Command && folder == repo.worktree() {
+            true => missing_files(what, &line, folder),
+            false => Vec::new(),
+        };
+        let is_whole = missing.is_empty();
+        found.extend(missing);
+        match check_command(what, &line, folder) {
+            Ok(()) if is_whole => found.push(Finding::ok(area, line)),
+            Ok(()) => {}
+            Err(error) => found.push(finding_of(area, &error)),
         }
-        found.push(match check_command(what, &line, folder) {
-            Ok(()) => Finding::ok(area, line),
-            Err(error) => finding_of(area, &error),
-        });
+    }
+    if sessions.is_empty() && (asked.metric.is_some() || asked.command.is_some()) && asked_agent.is_none() {
+        let hint = "set agent in ar.toml, or pass --agent to `ar run`; an agent can also drive with `ar try`";
+        found.push(Finding::warning(Area::Agent, "no agent is set").hint(hint));
     }
     found.push(presets(repo));
     found.extend(conventions(repo, sessions.is_empty()));
