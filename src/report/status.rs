@@ -201,7 +201,10 @@ impl SessionStatus {
             parts.push(format!("{} of {limit} experiments made", self.history.experiments()));
         }
         if let Some(limit) = contract.max_cost {
-            parts.push(format!("{} of {} spent", money_text(self.spent.cost.unwrap_or(0.0)), money_text(limit)));
+            parts.push(match self.spent.cost {
+                None if self.spent.calls > 0 => format!("cost unknown, limit {}", money_text(limit)),
+                cost => format!("{} of {} spent", money_text(cost.unwrap_or(0.0)), money_text(limit)),
+            });
         }
         if let Some(limit) = contract.max_tokens {
             let used = self.spent.tokens.map_or(0, Tokens::total);

@@ -15,7 +15,7 @@ use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
 use crate::domain::{CommitId, Event, LastCall, Usage};
 use crate::exec::{self, ExecError, Job};
-use crate::rules::{described, priced, question};
+use crate::rules::{described, idle_limits, priced, question};
 use crate::state::{OpenExperiment, write_unsynced};
 
 /// What the job of the agent is called.
@@ -155,12 +155,13 @@ impl Session<'_> {
     }
 
     /// Adds what a call used to what all calls did, priced where the agent reports no cost. Tells once where neither is to be
-    /// had and the cost is limited.
+    /// had and the cost is limited, unless the start of the loop told so.
     fn spend(&mut self, usage: Usage) -> Result<Usage, SessionError> {
         let command = self.contract.agent.as_deref().unwrap_or_default();
         let usage = priced(usage, agent::model_in(command), &self.contract.prices);
         self.journal.spent.add(usage.tokens, usage.cost);
-        if let Some(limit) = self.contract.max_cost.filter(|_| usage.cost.is_none()) {
+        let was_told = idle_limits(&self.contract, agent::reports(command), &self.journal.spent).is_some();
+        if let Some(limit) = self.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
             let model = usage.model.as_deref().unwrap_or("MODEL");
             self.tell_trouble(format!(
                 "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or pass --max-tokens"

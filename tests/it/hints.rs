@@ -64,6 +64,16 @@ fn a_missing_agent_is_told_with_what_sets_it() {
 }
 
 #[test]
+fn a_cost_that_is_not_reported_is_unknown_and_told_once() {
+    let repo = training_repo();
+    let more = ["--agent", "echo '# changed' >> train.sh", "--max-experiments", "1", "--max-cost", "20"];
+    let said = ar(&repo, [&RUN[..], &more].concat()).ok().stderr;
+    assert_eq!(said.matches("--max-cost").count(), 1, "{said}");
+    let text = ar(&repo, ["status", "t"]).ok().stdout;
+    assert!(text.contains("cost unknown, limit $20.00") && !text.contains("$0.00"), "{text}");
+}
+
+#[test]
 fn a_command_whose_script_is_missing_is_not_called_fine() {
     let repo = training_repo();
     repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh trian.sh\"\nagent = \"true\"\n");
