@@ -24,6 +24,7 @@ use super::{output, settings};
 pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let root = repo.worktree().to_owned();
+    let flags: Vec<_> = Asked::from(args.settings.clone()).keys().iter().map(|key| format!("--{key}")).collect();
     let asked = settings::resolve(args.settings, &root)?;
     let suggestion = Suggestion::of(&root);
     let terms = asked.clone().or(suggestion.terms.clone());
@@ -32,6 +33,9 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     for (name, written) in [(SETTINGS_FILE, settings_written), (PROGRAM, program_written)] {
         let what = if written { "wrote" } else { "left unchanged:" };
         output::line(&format!("{what} {name}"));
+    }
+    if !settings_written && !flags.is_empty() {
+        output::line(&format!("not applied: {}; edit {SETTINGS_FILE} to set them", flags.join(", ")));
     }
     for found in suggestion.found(&asked) {
         output::line(&format!("found: {found}"));

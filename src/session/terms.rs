@@ -103,6 +103,11 @@ impl From<Asked> for Wanted {
 }
 
 impl Asked {
+    /// The settings that are asked for, by their keys in the settings file, which are the names of their flags.
+    pub fn keys(&self) -> Vec<String> {
+        self.each().into_iter().map(|(field, line)| key(field, line)).collect()
+    }
+
     /// The terms of `contract` with those that are asked for in their place. Tag and dialect stay.
     fn over(&self, contract: Contract) -> Contract {
         let asked = self.clone();
@@ -207,7 +212,12 @@ pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Con
 /// The lines of the settings file that say something else than the terms of a session, by their keys.
 pub(super) fn lines_passed_over(contract: &Contract, file: &Asked) -> Vec<String> {
     let differing = file.each().into_iter().filter(|(_, line)| line.over(contract.clone()) != *contract);
-    let key = |(field, line): (&str, Asked)| match (field, line.source, line.direction) {
+    differing.map(|(field, line)| key(field, line)).collect()
+}
+
+/// The key in the settings file, and the flag without its dashes, of a field and what is asked for by it.
+fn key(field: &str, line: Asked) -> String {
+    match (field, line.source, line.direction) {
         ("source", Some(MetricSource::File { .. }), _) => "metric-file".to_owned(),
         ("source", ..) => "metric-regex".to_owned(),
         ("direction", _, Some(direction)) => direction.to_string(),
@@ -216,8 +226,7 @@ pub(super) fn lines_passed_over(contract: &Contract, file: &Asked) -> Vec<String
         ("limits", ..) => "limit".to_owned(),
         ("budget", ..) => "for".to_owned(),
         _ => field.replace('_', "-"),
-    };
-    differing.map(key).collect()
+    }
 }
 
 /// The first tag of the day that nobody has.

@@ -74,6 +74,15 @@ fn a_cost_that_is_not_reported_is_unknown_and_told_once() {
 }
 
 #[test]
+fn init_names_the_flags_that_an_existing_file_does_not_take() {
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = \"val_bpb\"\n");
+    let said = ar(&repo, ["init", "--agent", "claude", "--lower", "--guard", "true"]).ok().stdout;
+    assert!(said.contains("not applied: --lower, --agent, --guard; edit ar.toml to set them"), "{said}");
+    assert!(!ar(&repo, ["init"]).ok().stdout.contains("not applied"));
+}
+
+#[test]
 fn a_command_whose_script_is_missing_is_not_called_fine() {
     let repo = training_repo();
     repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh trian.sh\"\nagent = \"true\"\n");
