@@ -138,7 +138,7 @@ fn from_file(path: &Path) -> Result<(SettingsArgs, Option<Prices>), CliError> {
             return Err(CliError::new(format!("cannot read {}: {error}", path.display()), Some(hint)));
         }
     };
-    let hint = "run `ar init` in an empty folder to see what an ar.toml looks like";
+    let hint = "for an example, run `cd \"$(mktemp -d)\" && git init --quiet && ar init && cat ar.toml`";
     let trouble = |what: String| CliError::new(format!("{}: {what}", path.display()), Some(hint.into()));
     let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| trouble(error.to_string().trim_end().to_owned()))?;

@@ -83,6 +83,15 @@ fn init_names_the_flags_that_an_existing_file_does_not_take() {
 }
 
 #[test]
+fn an_example_of_a_settings_file_is_shown() {
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = [\n");
+    let said = ar(&repo, RUN).exits(1).stderr;
+    let shown = type_hint(&repo, &said, "cd ").ok().stdout;
+    assert!(shown.contains("# cmd = ") && shown.contains("# agent = "), "{shown}");
+}
+
+#[test]
 fn a_command_whose_script_is_missing_is_not_called_fine() {
     let repo = training_repo();
     repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh trian.sh\"\nagent = \"true\"\n");
