@@ -14,6 +14,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
     let metric = &contract.metric;
     let mut lines = vec![
         format!("session   {} on branch {}", contract.tag, contract.tag.branch()),
+        format!("from      {}", contract.start_text()),
         format!("metric    {}, {} is better", metric.name, metric.direction),
         format!("command   {}", contract.command),
         format!("agent     {}", contract.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into())),
@@ -97,4 +98,22 @@ pub(super) fn confirm(contract: &Contract) -> bool {
         return false;
     }
     matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use autoresearch::domain::{CommitId, Direction, MetricSpec};
+
+    use super::*;
+
+    #[test]
+    fn the_contract_says_where_the_session_starts() {
+        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+        let start = CommitId::new("1a2b3c4d5e6f");
+        let created = jiff::Timestamp::UNIX_EPOCH;
+        let mut contract = Contract::new("t".parse().unwrap(), metric, "true".into(), start, created);
+        assert_eq!(contract_lines(&contract)[1], "from      1a2b3c4d");
+        contract.started_from = Some("refs/heads/main".into());
+        assert_eq!(contract_lines(&contract)[1], "from      main at 1a2b3c4d");
+    }
 }

@@ -233,6 +233,15 @@ impl Contract {
         }
     }
 
+    /// The commit that the session starts from, with its branch where HEAD was on one.
+    pub fn start_text(&self) -> String {
+        let commit = self.start.short(8);
+        match &self.started_from {
+            Some(branch) => format!("{} at {commit}", branch.trim_start_matches("refs/heads/")),
+            None => commit.to_owned(),
+        }
+    }
+
     /// The agent's command line, after the name of its preset where it is one.
     pub fn agent_text(&self) -> Option<String> {
         let command = self.agent.as_ref()?;

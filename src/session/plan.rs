@@ -174,6 +174,10 @@ impl Plan {
             let spent = journal.as_ref().map(|journal| journal.spent).unwrap_or_default();
             notices.extend(idle_limits(&contract, reports(agent), &spent));
         }
+        if !continued && !session_tags(&repo)?.is_empty() {
+            let from = contract.start_text();
+            notices.push(format!("started a new session from {from}; run `ar resume TAG` to continue an earlier one"));
+        }
         if !continued && repo.identity_is_fallback() {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
         }

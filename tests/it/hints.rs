@@ -1,5 +1,6 @@
 //! What the user is told to type next, typed.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -100,4 +101,15 @@ fn a_command_whose_script_is_missing_is_not_called_fine() {
     let of_command: Vec<&Value> = findings.iter().filter(|finding| finding["area"] == "command").collect();
     assert_eq!(of_command.len(), 1, "{of_command:#?}");
     assert_eq!(of_command[0]["level"], "error");
+}
+
+#[test]
+fn a_session_beside_another_says_where_it_starts() {
+    let repo = training_repo();
+    assert!(!ar(&repo, RUN).ok().stderr.contains("started a new session"));
+    repo.git(["switch", "--quiet", "main"]);
+    fs::remove_file(repo.file("results.tsv")).unwrap();
+    let said = ar(&repo, [&RUN[..6], &["--tag", "u"]].concat()).ok().stderr;
+    let start = format!("started a new session from main at {}; ", &repo.git(["rev-parse", "main"])[..8]);
+    assert!(said.contains(&start) && said.contains("`ar resume TAG`"), "{said}");
 }
