@@ -1,7 +1,7 @@
 //! Ignored files that may feed a number: which of them changed is noted, since no commit has them.
 
 use std::collections::BTreeMap;
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::error::SessionError;
 use super::open::Session;
@@ -16,25 +16,39 @@ const MOST: usize = 10_000;
 
 /// Ignored files with what the file system says of them.
 #[derive(Debug, Default)]
-pub(super) struct IgnoredFiles(BTreeMap<PathBuf, Option<FileStamp>>);
+pub(super) struct IgnoredFiles {
+    stamps: BTreeMap<PathBuf, Option<FileStamp>>,
+    /// Whether there can be more than those.
+    is_cut: bool,
+}
 
 impl IgnoredFiles {
     /// Looks at those of a working tree; `ar`'s own are none of them.
     pub(super) fn look(repo: &Repo) -> Result<IgnoredFiles, SessionError> {
+        Ok(IgnoredFiles::of(repo.worktree(), repo.ignored_files(MOST)?, MOST))
+    }
+
+    fn of(root: &Path, found: Vec<PathBuf>, most: usize) -> IgnoredFiles {
         let is_own = |path: &PathBuf| {
             OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')))
                 || path.to_str().is_some_and(|name| name.starts_with("results.tsv") || name.starts_with("run.log"))
         };
-        let files = repo.ignored_files(MOST)?.into_iter().filter(|path| !is_own(path));
-        Ok(IgnoredFiles(files.map(|path| (path.clone(), FileStamp::of(&repo.worktree().join(path)))).collect()))
+        let is_cut = found.len() >= most;
+        let files = found.into_iter().filter(|path| !is_own(path));
+        IgnoredFiles { stamps: files.map(|path| (path.clone(), FileStamp::of(&root.join(path)))).collect(), is_cut }
     }
 
     /// Those that are new, gone or changed since.
     pub(super) fn changed(&self, repo: &Repo) -> Result<Vec<String>, SessionError> {
-        let now = IgnoredFiles::look(repo)?;
-        let paths = self.0.keys().chain(now.0.keys().filter(|path| !self.0.contains_key(*path)));
-        let changed = paths.filter(|path| self.0.get(*path) != now.0.get(*path));
-        Ok(changed.map(|path| path.display().to_string()).collect())
+        // Which files a look leaves out that is cut is chance: whether one is new it does not tell.
+        let now = if self.is_cut { Vec::new() } else { IgnoredFiles::look(repo)?.stamps.into_keys().collect() };
+        Ok(self.differing(repo.worktree(), &now))
+    }
+
+    fn differing(&self, root: &Path, now: &[PathBuf]) -> Vec<String> {
+        let changed = self.stamps.iter().filter(|(path, stamp)| FileStamp::of(&root.join(path)) != **stamp);
+        let new = now.iter().filter(|path| !self.is_cut && !self.stamps.contains_key(*path));
+        changed.map(|(path, _)| path).chain(new).map(|path| path.display().to_string()).collect()
     }
 }
 
@@ -54,5 +68,29 @@ impl Session<'_> {
             }
         }
         Ok(inputs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_look_that_is_cut_calls_no_file_new_or_gone_that_it_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let paths = ["a", "b", "c", "d"].map(PathBuf::from);
+        for path in &paths {
+            fs::write(root.join(path), "x").unwrap();
+        }
+        let cut = IgnoredFiles::of(root, paths[..2].to_vec(), 2);
+        let whole = IgnoredFiles::of(root, paths[..2].to_vec(), 3);
+        assert!(cut.differing(root, &paths[1..3]).is_empty(), "all were there before");
+        assert_eq!(whole.differing(root, &paths[1..3]), ["c"]);
+        fs::write(root.join("a"), "longer").unwrap();
+        fs::remove_file(root.join("b")).unwrap();
+        assert_eq!(cut.differing(root, &paths[1..3]), ["a", "b"]);
     }
 }
