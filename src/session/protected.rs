@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{SessionError, list};
 use super::open::Session;
-use crate::domain::{CommitId, Event, Failure, FailureClass};
+use crate::domain::{CommitId, Event, Failure, FailureClass, Phase};
 use crate::git::{Proposal, Repo, WhyLeftOut};
 use crate::rules::{FileTerms, Forbidden, folders_of, is_bytecode, is_compiled, modules_behind, takes_the_place};
 use crate::state::{
@@ -36,6 +36,10 @@ struct Stored {
     copies: Copies,
     /// What took the place of a protected module before an agent was called.
     shadows: BTreeSet<PathBuf>,
+    /// What stood below protected paths without a copy when the agent was last called: runs of the user's command write there
+    /// too. As far as the names are text.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    beside: BTreeSet<String>,
 }
 
 /// What takes the place of protected modules, each with its module.
@@ -65,6 +69,8 @@ impl Protected {
                 found.dedup();
                 let (found, unnamed): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| path.to_str().is_some());
                 forget_copies(repo, folder);
+                let (found, odd): (Vec<_>, Vec<_>) =
+                    found.into_iter().partition(|path| can_copy(repo.worktree(), path));
                 let copies = Copies::take(repo.worktree(), &store, &found)?;
                 if copies.has_stamps_alone() {
                     notices.push(format!(
@@ -76,12 +82,16 @@ impl Protected {
                 if !unnamed.is_empty() {
                     notices.push(format!("cannot protect files whose names are not UTF-8: {}", list(&unnamed)));
                 }
+                if !odd.is_empty() {
+                    notices.push(format!("cannot protect pipes, sockets and devices: {}", list(&odd)));
+                }
                 let links: Vec<PathBuf> =
                     found.iter().filter(|path| repo.worktree().join(path).is_dir()).cloned().collect();
                 if !links.is_empty() {
                     notices.push(format!("cannot protect the folders that these links lead to: {}", list(&links)));
                 }
-                let mut stored = Stored { version: 1, copies, shadows: BTreeSet::new() };
+                let mut stored = Stored { version: 1, copies, ..Stored::default() };
+                stored.beside = unnamed.iter().chain(&odd).map(|path| name_of(path)).collect();
                 stored.shadows = shadows(repo.worktree(), &modules(&tracked, &stored.copies)).into_keys().collect();
                 write_json(&path, &stored)?;
                 stored
@@ -176,6 +186,16 @@ fn bytecode(root: &Path, modules: &[PathBuf]) -> Vec<PathBuf> {
         );
     }
     found
+}
+
+/// Whether there can be a copy of what stands at `path`: to read a pipe is to wait for who writes.
+fn can_copy(root: &Path, path: &Path) -> bool {
+    fs::symlink_metadata(root.join(path)).is_ok_and(|meta| meta.is_file() || meta.is_symlink())
+}
+
+/// A path as it is noted.
+fn name_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
@@ -291,8 +311,38 @@ impl Session<'_> {
         self.tell_moved(&moved, "no commit would hold it")
     }
 
-    /// Files that are new among the protected ones that git does not have.
+    /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
+    /// call was under way that came to no change is moved out of the working tree.
+    pub(super) fn remember_beside_protected(&mut self) -> Result<(), SessionError> {
+        if self.journal.phase == Phase::Proposing {
+            let id = self.journal.open.as_ref().map_or(self.history.next_id(), |open| open.id);
+            let moved =
+                self.new_protected().iter().map(|path| self.move_aside(id, path)).collect::<Result<Vec<_>, _>>()?;
+            self.tell_moved(&moved, "it appeared below a protected path while the agent was active")?;
+        }
+        let beside = self.beside_protected().iter().map(|path| name_of(path)).collect();
+        if self.protected.stored.beside != beside {
+            self.protected.stored.beside = beside;
+            self.write_protected()?;
+        }
+        Ok(())
+    }
+
+    fn write_protected(&mut self) -> Result<(), SessionError> {
+        self.protected.write(&self.folder)?;
+        self.watch_again(&self.folder.state().join(PROTECTED));
+        Ok(())
+    }
+
+    /// Files below protected paths that the agent made.
     fn new_protected(&self) -> Vec<PathBuf> {
+        let mut files = self.beside_protected();
+        files.retain(|path| !self.protected.stored.beside.contains(&name_of(path)));
+        files
+    }
+
+    /// Files below protected paths that neither git nor the session has.
+    fn beside_protected(&self) -> Vec<PathBuf> {
         let root = self.repo.worktree();
         let tops = folders_of(&self.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
         let files = tops.flat_map(|top| files_below(root, &top));
@@ -374,8 +424,7 @@ impl Session<'_> {
             let new = self.protected.new_shadows(self.repo.worktree());
             if !new.is_empty() {
                 self.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));
-                self.protected.write(&self.folder)?;
-                self.watch_again(&self.folder.state().join(PROTECTED));
+                self.write_protected()?;
             }
         } else {
             let (taken, moved) = self.clear_shadows(id, commit, |_| true)?;

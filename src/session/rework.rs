@@ -150,6 +150,7 @@ impl Session<'_> {
         let mut open =
             OpenExperiment { commit: None, runs: 0, refused: None, draft: Some(Box::new(draft.clone())), ..open };
         open.versions.push(Version::of(draft, reference));
+        self.remember_beside_protected()?;
         self.enter(Phase::Proposing, open.clone())?;
         crash::point("rework.entered");
         Ok(open)

@@ -17,6 +17,7 @@ impl Session<'_> {
     /// Does the same after a look at the working tree.
     pub(super) fn remember_untracked_of(&mut self, look: Option<Look>) -> Result<(), SessionError> {
         self.heal()?;
+        self.remember_beside_protected()?;
         let before = self.untracked.take().unwrap_or_default();
         let now = match look {
             Some(look) => self.repo.untracked_seen(&before, &look)?,
@@ -33,6 +34,7 @@ impl Session<'_> {
     /// on `base`. Those that were untracked before that change and are a part of it stay noted as they were.
     pub(super) fn remember_untracked_beside(&mut self, base: &CommitId, commit: &CommitId) -> Result<(), SessionError> {
         self.heal()?;
+        self.remember_beside_protected()?;
         let before = self.untracked.take().unwrap_or_default();
         let mut now = self.repo.untracked(&before)?;
         now.keep(&before, self.repo.changed_between(base, commit)?.into_iter().map(|changed| changed.path));

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{AR, Called, TestRepo, ar, ar_command};
+use crate::support::{AR, Called, TestRepo, ar, ar_command, ar_in_time};
 
 fn run_args(count: &'static str) -> [&'static str; 10] {
     ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", count]
@@ -185,4 +185,24 @@ fn a_copy_of_a_protected_file_keeps_its_permissions() {
     let body = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/00001"]);
     let record: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(record["failure"]["class"], "protected", "a change of nothing else is recorded too");
+}
+
+fn record(repo: &TestRepo, id: u32) -> Value {
+    let name = format!("refs/autoresearch/t/{id:05}");
+    serde_json::from_str(&repo.git(["for-each-ref", "--format=%(contents:body)", &name])).unwrap()
+}
+
+#[test]
+fn a_pipe_below_a_protected_path_is_named_and_not_read() {
+    let repo = training_repo();
+    repo.write(".git/info/exclude", "eval/\n");
+    repo.write("eval/data", "the data\n");
+    assert!(Command::new("mkfifo").arg(repo.file("eval/pipe")).status().unwrap().success());
+    let args = run_args("2").into_iter().chain(["--protect", "eval", "--agent", "echo $AR_EXPERIMENT > new.txt"]);
+    let called = ar_in_time(&repo, args).ok();
+    assert!(called.stderr.contains("cannot protect pipes, sockets and devices: eval/pipe"), "{called:#?}");
+    for id in 1..=2 {
+        assert_eq!(record(&repo, id)["failure"], Value::Null, "{called:#?}");
+    }
+    assert!(repo.exists("eval/pipe"));
 }

@@ -162,6 +162,24 @@ fn protected_files_that_git_does_not_have_are_restored() {
 }
 
 #[test]
+fn what_runs_write_below_a_protected_path_is_not_the_agents() {
+    let repo = repo();
+    let run = "mkdir -p data/.cache; echo > data/.cache/$(cat src/value).bin; echo val_bpb: $(cat src/value)\n";
+    repo.write("eval.sh", run);
+    repo.commit_all("an evaluator that keeps a cache beside its data");
+    let attacks = ["true", "echo > data/forged.bin", "echo > data/.cache/forged.bin", "true"];
+    let called = session(&repo, &attacks, &["--protect", "data/**"]).ok();
+    let of = |id| record(&repo, id)["failure"].clone();
+    for id in [1, 4, 5] {
+        assert_eq!(of(id), Value::Null, "{called:#?}");
+    }
+    assert_eq!(of(2)["excerpt"], "data/forged.bin is protected", "{called:#?}");
+    assert_eq!(of(3)["excerpt"], "data/.cache/forged.bin is protected", "{called:#?}");
+    assert!(repo.exists("data/.cache/2.0.bin") && repo.exists("data/.cache/2.1.bin"));
+    assert!(!repo.exists("data/forged.bin"));
+}
+
+#[test]
 fn a_repository_within_the_change_is_in_no_commit_and_so_in_no_keep() {
     let repo = repo();
     repo.git(["init", "-q", "mine"]);
