@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{FileStamp, SESSIONS_FOLDER, StateError};
-use crate::state::durable::{create_folder, failed};
+use crate::state::durable::{create_folder, failed, in_writable_folder, make_writable};
 
 /// How many bytes are copied in all.
 pub const COPIED_BYTES: u64 = 1 << 30;
@@ -148,7 +148,13 @@ impl Copies {
             temporary.persist(&full)?;
             Ok(true)
         };
-        let placed = place(file).map_err(failed("write", &full))?;
+        let placed = match place(file) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                open_folders(root, path).and_then(|()| place(file))
+            }
+            placed => placed,
+        };
+        let placed = placed.map_err(failed("write", &full))?;
         file.stamp = None;
         Ok(placed)
     }
@@ -185,7 +191,7 @@ fn beneath(root: &Path, path: &Path) -> io::Result<Option<Metadata>> {
             return Ok(None);
         }
         here.push(part);
-        found = match fs::symlink_metadata(&here) {
+        found = match in_writable_folder(&here, || fs::symlink_metadata(&here)) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
             found => Some(found?),
         };
@@ -193,19 +199,33 @@ fn beneath(root: &Path, path: &Path) -> io::Result<Option<Metadata>> {
     Ok(found)
 }
 
+/// Gives the owner of the folders on the way from `root` to a file all rights to them, as far as they are there.
+fn open_folders(root: &Path, path: &Path) -> io::Result<()> {
+    let mut folder = root.to_owned();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        if fs::symlink_metadata(&folder).is_ok() {
+            make_writable(&folder)?;
+        }
+    }
+    Ok(())
+}
+
 /// The files and links at and below `top`, relative to `root`, which it begins with; no link is followed, and neither a git folder
-/// nor the sessions' is looked into.
+/// nor the sessions' is looked into. A folder that cannot be read is made readable where it is the user's.
 pub fn files_below(root: &Path, top: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut left = vec![top.to_owned()];
     while let Some(path) = left.pop() {
         let full = root.join(&path);
-        let Ok(meta) = fs::symlink_metadata(&full) else { continue };
+        let Ok(meta) = in_writable_folder(&full, || fs::symlink_metadata(&full)) else { continue };
         if !meta.is_dir() {
             files.push(path);
             continue;
         }
-        let entries = fs::read_dir(&full).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let read = || fs::read_dir(&full);
+        let entries = read().or_else(|_| make_writable(&full).and_then(|()| read()));
+        let entries = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
         let is_own = path.as_os_str().is_empty();
         let names = entries.filter(|name| name != ".git" && !(is_own && name == SESSIONS_FOLDER));
         left.extend(names.map(|name| path.join(name)));

@@ -23,13 +23,9 @@ fn records(repo: &TestRepo) -> usize {
     repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t"]).lines().count()
 }
 
-#[test]
-fn a_read_only_folder_in_the_change_is_taken_back_with_it() {
-    let repo = training_repo();
-    let agent = "mkdir -p cache/deep; echo x > cache/deep/file; chmod 555 cache/deep cache; echo 3.0 > value";
-    // Root may write everywhere, unless it gives that right up.
+/// Runs as somebody for whom the rights of folders count: root may write everywhere, unless it gives that right up.
+fn run_without_privilege(repo: &TestRepo, count: &'static str, flags: &[&str]) -> Called {
     let mut command = Command::new("setpriv");
-    repo.environment(&mut command);
     let may_drop = Command::new("setpriv").args(["--bounding-set", "-dac_override", "true"]).status();
     if may_drop.is_ok_and(|status| status.success()) {
         command.args([
@@ -41,10 +37,17 @@ fn a_read_only_folder_in_the_change_is_taken_back_with_it() {
         command.args(["--", AR]);
     } else {
         command = Command::new(AR);
-        repo.environment(&mut command);
     }
-    command.args(run_args("2")).args(["--agent", agent, "--min-delta", "9"]).current_dir(repo.path());
-    let called = Called::from(command.output().unwrap()).ok();
+    repo.environment(&mut command);
+    command.args(run_args(count)).args(flags).current_dir(repo.path());
+    Called::from(command.output().unwrap())
+}
+
+#[test]
+fn a_read_only_folder_in_the_change_is_taken_back_with_it() {
+    let repo = training_repo();
+    let agent = "mkdir -p cache/deep; echo x > cache/deep/file; chmod 555 cache/deep cache; echo 3.0 > value";
+    let called = run_without_privilege(&repo, "2", &["--agent", agent, "--min-delta", "9"]).ok();
     assert!(!repo.exists("cache"), "{called:#?}");
     assert_eq!(records(&repo), 3, "{called:#?}");
     assert_eq!(repo.git(["show", "refs/autoresearch/t/00001:cache/deep/file"]), "x");
@@ -190,6 +193,23 @@ fn a_copy_of_a_protected_file_keeps_its_permissions() {
 fn record(repo: &TestRepo, id: u32) -> Value {
     let name = format!("refs/autoresearch/t/{id:05}");
     serde_json::from_str(&repo.git(["for-each-ref", "--format=%(contents:body)", &name])).unwrap()
+}
+
+#[test]
+fn a_protected_file_is_restored_in_a_folder_without_rights() {
+    let repo = training_repo();
+    repo.write(".git/info/exclude", "eval/\n");
+    repo.write("eval/data", "the data\n");
+    repo.write("eval/deep/more", "more of it\n");
+    let agent = "case $AR_EXPERIMENT in 1) rm eval/data; chmod 555 eval;; 2) rm -r eval/deep; chmod 555 eval;; \
+                 3) chmod 000 eval/deep eval;; 4) echo > eval/forged; chmod 000 eval;; esac; echo $AR_EXPERIMENT > new.txt";
+    let called = run_without_privilege(&repo, "5", &["--protect", "eval", "--agent", agent]).ok();
+    assert_eq!(repo.read("eval/data"), "the data\n");
+    assert_eq!(repo.read("eval/deep/more"), "more of it\n");
+    let classes: Vec<Value> = (1..=5).map(|id| record(&repo, id)["failure"]["class"].clone()).collect();
+    let protected = || Value::from("protected");
+    assert_eq!(classes, [protected(), protected(), Value::Null, protected(), Value::Null], "{called:#?}");
+    assert!(!repo.exists("eval/forged"));
 }
 
 #[test]
