@@ -224,6 +224,8 @@ impl Session<'_> {
                 left.push(path.clone());
             }
         }
+        // Of a file without a copy the new state is the one that the next look compares with, in another process too.
+        self.write_protected()?;
         let kept = if aside.is_empty() { String::new() } else { format!("; found instead: {}", list(&aside)) };
         let back: Vec<PathBuf> = changed.iter().filter(|path| !left.contains(path)).cloned().collect();
         if !back.is_empty() {

@@ -155,24 +155,27 @@ impl Copies {
             placed => placed,
         };
         let placed = placed.map_err(failed("write", &full))?;
-        file.stamp = None;
+        if placed {
+            file.stamp = None;
+        }
         Ok(placed)
     }
 }
 
 impl Copied {
     fn is_same(&mut self, root: &Path, path: &Path, full: &Path) -> io::Result<bool> {
-        let Some(meta) = beneath(root, path)? else { return Ok(false) };
+        let meta = beneath(root, path)?;
+        if self.copy.is_none() && self.target.is_none() {
+            let now = meta.as_ref().map(FileStamp::from_metadata);
+            return Ok(std::mem::replace(&mut self.stamp, now) == now);
+        }
+        let Some(meta) = meta else { return Ok(false) };
         let now = FileStamp::from_metadata(&meta);
         if let Some(target) = &self.target {
             return Ok(meta.is_symlink() && fs::read_link(full)? == *target);
         }
         if self.stamp == Some(now) {
             return Ok(true);
-        }
-        if self.copy.is_none() {
-            self.stamp = Some(now);
-            return Ok(false);
         }
         let is_same = meta.is_file()
             && meta.permissions().mode() & 0o7777 == self.mode & 0o7777

@@ -226,3 +226,18 @@ fn a_pipe_below_a_protected_path_is_named_and_not_read() {
     }
     assert!(repo.exists("eval/pipe"));
 }
+
+#[test]
+fn a_change_of_protected_files_that_are_too_large_to_copy_counts_once() {
+    let repo = training_repo();
+    repo.write(".git/info/exclude", "eval/\n");
+    for name in ["eval/large", "eval/gone"] {
+        repo.write(name, "");
+        fs::File::options().write(true).open(repo.file(name)).unwrap().set_len(1 << 30).unwrap();
+    }
+    let agent = "[ $AR_EXPERIMENT != 1 ] || { truncate -s 5 eval/large; rm eval/gone; }; echo $AR_EXPERIMENT > new.txt";
+    ar(&repo, run_args("1").into_iter().chain(["--protect", "eval", "--agent", agent])).ok();
+    let called = ar(&repo, ["resume", "t", "--max-experiments", "2"]).ok();
+    assert_eq!(record(&repo, 1)["failure"]["class"], "protected", "{called:#?}");
+    assert_eq!(record(&repo, 2)["failure"], Value::Null, "{called:#?}");
+}
