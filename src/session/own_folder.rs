@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use crate::state::{free_beside, free_name};
+use crate::state::{free_beside, free_name, move_to};
 
 /// What stood at the folder's place, and what was in it.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl OwnFolder {
         for name in self.names.iter().filter(|_| led.is_some()) {
             let (from, to) = (led.as_ref().unwrap_or(&aside).join(name), self.path.join(name));
             if fs::symlink_metadata(&to).is_err() && fs::symlink_metadata(&from).is_ok() {
-                let _ = fs::rename(&from, &to);
+                let _ = move_to(&from, &to);
             }
         }
         if fs::symlink_metadata(&aside)?.is_symlink() {
@@ -55,7 +55,7 @@ impl OwnFolder {
         }
         // A file beside the folder would be a part of the change.
         let kept = free_name(&self.path.join("replaced"));
-        fs::rename(&aside, &kept)?;
+        move_to(&aside, &kept)?;
         Ok(Some(kept))
     }
 }

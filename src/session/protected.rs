@@ -13,7 +13,7 @@ use crate::git::{Proposal, Repo, WhyLeftOut};
 use crate::rules::{FileTerms, Forbidden, folders_of, is_bytecode, is_compiled, modules_behind, takes_the_place};
 use crate::state::{
     COPIED_BYTES, COPIED_FILES, Copies, FileStamp, OpenExperiment, PROTECTED, SessionFolder, files_below, free_name,
-    make_writable, read_json, write_json,
+    make_writable, move_to, read_json, write_json,
 };
 
 /// The protected files of a session, and what is known of them.
@@ -271,7 +271,7 @@ impl Session<'_> {
         for folder in [Some(&*from), from.parent()].into_iter().flatten() {
             make_writable(folder).map_err(failed)?;
         }
-        fs::rename(&from, &to).map_err(failed)?;
+        move_to(&from, &to).map_err(failed)?;
         Ok(to)
     }
 

@@ -1,6 +1,7 @@
 //! `run.log` in the root of the working tree: a link to the log of the newest run.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -36,13 +37,20 @@ pub(super) fn point_run_log(
     }
     let target = log.strip_prefix(root).unwrap_or(log);
     let fresh = folder.root().join("run.log.link");
-    let point = || {
-        super::open::remove_file(&fresh).map_err(std::io::Error::other)?;
+    let point = |fresh: &Path| {
+        super::open::remove_file(fresh).map_err(std::io::Error::other)?;
         crash::point("running.log_unlinked");
-        symlink(target, &fresh)?;
-        fs::rename(&fresh, &link)
+        symlink(target, fresh)?;
+        fs::rename(fresh, &link)
     };
-    standing(&fresh, point).map_err(|source| SessionError::Io { action: "link", path: link.clone(), source })?;
+    let pointed = match standing(&fresh, || point(&fresh)) {
+        // The session's folder is on another file system. Git ignores a file of this name too.
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+            point(&root.join("run.log.before-link")).and_then(|()| fs::remove_file(&fresh))
+        }
+        pointed => pointed,
+    };
+    pointed.map_err(|source| SessionError::Io { action: "link", path: link.clone(), source })?;
     Ok(notice)
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -186,6 +186,31 @@ pub fn move_away(path: &Path) -> io::Result<PathBuf> {
     let free = free_beside(path, ".replaced");
     fs::rename(path, &free)?;
     Ok(free)
+}
+
+/// Moves a file, a link or a folder to `to`, where nothing stands; to another file system by copying it.
+pub fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+        moved => return moved,
+    }
+    let meta = fs::symlink_metadata(from)?;
+    if meta.is_dir() {
+        fs::create_dir(to)?;
+        make_writable(from)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            move_to(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        return fs::remove_dir(from);
+    }
+    if meta.is_symlink() {
+        symlink(fs::read_link(from)?, to)?;
+    } else if meta.is_file() {
+        fs::copy(from, to)?;
+    }
+    // There is nothing in a pipe or a socket that could be kept.
+    fs::remove_file(from)
 }
 
 /// Writes `content`, which is that of `path`, durably into a file of its own beside it whose name ends in `suffix`, and

@@ -23,8 +23,9 @@ mod unsynced;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use durable::{
     append_line, copy_beside, free_beside, free_name, in_writable_folder, is_odd, make_writable, move_away,
-    move_command, move_no_folder_away, move_odd_away, open_regular, read_at_most, read_json, read_regular, read_tail,
-    remove_left_over, replace_through, write_atomic, write_json, write_json_after, write_json_unsynced, write_unsynced,
+    move_command, move_no_folder_away, move_odd_away, move_to, open_regular, read_at_most, read_json, read_regular,
+    read_tail, remove_left_over, replace_through, write_atomic, write_json, write_json_after, write_json_unsynced,
+    write_unsynced,
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
 pub use folder::{Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, lock_all, refuse_held};

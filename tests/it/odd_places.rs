@@ -101,6 +101,28 @@ fn a_link_to_a_folder_elsewhere_is_followed_where_the_user_made_it() {
 }
 
 #[test]
+fn a_link_to_a_folder_on_another_file_system_is_followed() {
+    let repo = training_repo();
+    // The repositories are made in memory where there is plenty.
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    repo.symlink(elsewhere.path(), ".autoresearch");
+    repo.write(".git/info/exclude", "eval/\n");
+    repo.write("eval/data", "the data\n");
+    let agent = "case $AR_EXPERIMENT in 1) rm eval/data; mkdir -p eval/data/deep; ln -s x eval/data/link; \
+                 echo forged > eval/data/deep/file; chmod 555 eval/data/deep;; esac; echo $AR_EXPERIMENT > new.txt";
+    let called = ar(&repo, run_args("2").into_iter().chain(["--protect", "eval", "--agent", agent])).ok();
+    assert_eq!(record(&repo, 1)["failure"]["class"], "protected", "{called:#?}");
+    assert_eq!(record(&repo, 2)["failure"], Value::Null, "{called:#?}");
+    assert_eq!(repo.read("eval/data"), "the data\n");
+    let aside = elsewhere.path().join("t/aside/00001/eval/data");
+    assert_eq!(fs::read_to_string(aside.join("deep/file")).unwrap(), "forged\n", "{called:#?}");
+    assert!(aside.join("link").is_symlink());
+    assert!(repo.file("run.log").is_symlink() && !repo.read("run.log").is_empty(), "{called:#?}");
+    assert!(!repo.exists("run.log.before-link"));
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
 fn a_link_that_appears_in_the_place_of_the_folder_is_undone() {
     let repo = training_repo();
     fs::create_dir(repo.outside().join("precious")).unwrap();
