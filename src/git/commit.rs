@@ -107,6 +107,7 @@ impl Repo {
         }
         let signing = |source: gix::Error| GitError::Signing(source.into());
         let call = self.call(Program::Signing);
+        call.begin();
         let options = self.gix.commit_signing_options_if_enabled().map_err(signing);
         let signed = options.and_then(|options| match options {
             Some(options) => commit.sign(options).map_err(signing),

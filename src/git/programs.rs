@@ -12,6 +12,9 @@ use super::{GitError, Repo, Result};
 /// How often the watchdog checks while a program can be running.
 const POLL: Duration = Duration::from_millis(50);
 
+/// How long such a program has once the work is to end: the way back needs filters too.
+pub const WAY_BACK: Duration = Duration::from_secs(10);
+
 /// What such a program does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
@@ -60,7 +63,7 @@ pub struct Programs {
 
 #[derive(Default)]
 struct State {
-    /// The innermost program that can be running, when that began, and how many calls there are.
+    /// The program that can be running, when that began, and how many calls there are.
     running: Option<(Program, Instant)>,
     calls: u32,
     end: Option<Instant>,
@@ -98,9 +101,9 @@ impl Programs {
                 }
                 None => state,
             };
-            state = match state.calls {
-                0 => self.begun.wait(state).unwrap_or_else(PoisonError::into_inner),
-                _ => self.begun.wait_timeout(state, POLL).unwrap_or_else(PoisonError::into_inner).0,
+            state = match state.running {
+                None => self.begun.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(_) => self.begun.wait_timeout(state, POLL).unwrap_or_else(PoisonError::into_inner).0,
             };
         }
     }
@@ -114,7 +117,7 @@ impl State {
     /// Why what is running now has to end.
     fn due(&self) -> Option<Cut> {
         let (program, since) = self.running?;
-        if self.asked.as_ref().is_some_and(|asked| asked()) {
+        if since.elapsed() >= WAY_BACK && self.asked.as_ref().is_some_and(|asked| asked()) {
             Some(Cut::Asked)
         } else if self.end.is_some_and(|end| Instant::now() >= end) {
             Some(Cut::TimeOver)
@@ -126,26 +129,27 @@ impl State {
     }
 }
 
-/// A stretch of work in which gix may start programs and wait for them; ends when it is dropped.
+/// A stretch of work in which gix may start programs and wait for them; ends when it is dropped. Once one of them is
+/// terminated, all fail up to its end.
 #[derive(Debug)]
 pub(super) struct Call {
     program: Program,
-    programs: Option<Arc<Programs>>,
+    programs: Arc<Programs>,
 }
 
 impl Call {
-    /// Begins the work on the next file: the time limit is that of one program.
-    pub(super) fn go_on(&self) {
-        if let Some(programs) = &self.programs {
-            programs.state().running = Some((self.program, Instant::now()));
-        }
+    /// A program may be running from here on, up to [`Call::check`] or the end of the call.
+    pub(super) fn begin(&self) {
+        self.programs.state().running = Some((self.program, Instant::now()));
+        self.programs.begun.notify_all();
     }
 
-    /// Fails if the watchdog terminated a program meanwhile: a filter that is not `required` would count as one that
+    /// No program is running any more. Fails if the watchdog terminated a program meanwhile: a filter that is not `required` would count as one that
     /// changes nothing.
     pub(super) fn check<T>(&self, done: Result<T>) -> Result<T> {
-        let cut = self.programs.as_ref().and_then(|programs| programs.state().cut);
-        match cut {
+        let mut state = self.programs.state();
+        state.running = None;
+        match state.cut {
             Some(cut) => Err(GitError::Cut { program: self.program, limit: self.program.limit(), cut }),
             None => done,
         }
@@ -154,11 +158,10 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let Some(programs) = &self.programs else { return };
-        let mut state = programs.state();
+        let mut state = self.programs.state();
+        state.running = None;
         state.calls = state.calls.saturating_sub(1);
         if state.calls == 0 {
-            state.running = None;
             state.cut = None;
         }
     }
@@ -170,24 +173,10 @@ impl Repo {
         Arc::clone(&self.programs)
     }
 
-    /// Tells the watchdog that gix may start such programs from here on.
+    /// Begins work in which gix may start such programs.
     pub(super) fn call(&self, program: Program) -> Call {
-        let is_possible = program == Program::Signing || self.has_filters();
-        let programs = is_possible.then(|| Arc::clone(&self.programs));
-        if let Some(programs) = &programs {
-            let mut state = programs.state();
-            state.calls += 1;
-            state.running = Some((program, Instant::now()));
-            drop(state);
-            programs.begun.notify_all();
-        }
-        Call { program, programs }
-    }
-
-    /// Whether the configuration names any filter.
-    fn has_filters(&self) -> bool {
-        let config = self.gix.config_snapshot();
-        config.plumbing().sections_by_name("filter").is_some_and(|mut sections| sections.next().is_some())
+        self.programs.state().calls += 1;
+        Call { program, programs: self.programs() }
     }
 }
 
@@ -204,9 +193,12 @@ mod tests {
         state.running = Some((Program::Filter, now));
         assert_eq!(state.due(), Some(Cut::TimeOver));
         state.asked = Some(Box::new(|| true));
+        state.end = None;
+        assert_eq!(state.due(), None, "the way back may need it");
+        let Some(before) = now.checked_sub(WAY_BACK) else { return };
+        state.running = Some((Program::Filter, before));
         assert_eq!(state.due(), Some(Cut::Asked));
         state.asked = None;
-        state.end = None;
         assert_eq!(state.due(), None);
         let Some(before) = now.checked_sub(Duration::from_secs(61)) else { return };
         state.running = Some((Program::Filter, before));

@@ -17,6 +17,7 @@ use gix::worktree::stack::state::attributes::Source;
 
 use super::attributes::attribute_files;
 use super::error::{At, During};
+use super::filters::Filters;
 use super::index::{TEMPORARY, Version, stat_of};
 use super::programs::{Call, Program};
 use super::{Repo, Result, path};
@@ -96,6 +97,7 @@ pub(super) struct Files<'repo> {
     repo: &'repo Repo,
     pipeline: gix::filter::Pipeline<'repo>,
     capabilities: gix::fs::Capabilities,
+    filters: Filters,
     /// Behind the pipeline, which waits for its programs when it is dropped.
     call: Call,
 }
@@ -115,8 +117,18 @@ impl Repo {
         const WHAT: &str = "preparing the filters";
         let call = self.call(Program::Filter);
         let stack = self.gix.attributes_only(&attribute_files(index), source).during(WHAT)?.detach();
+        let filters = Filters::new(self, &stack)?;
         let pipeline = gix::filter::Pipeline::new(&self.gix, stack).during(WHAT)?;
-        Ok(Files { repo: self, pipeline, capabilities: self.gix.filesystem_options().during(WHAT)?, call })
+        let capabilities = self.gix.filesystem_options().during(WHAT)?;
+        Ok(Files { repo: self, pipeline, capabilities, filters, call })
+    }
+}
+
+impl Drop for Files<'_> {
+    fn drop(&mut self) {
+        if self.filters.were_used {
+            self.call.begin();
+        }
     }
 }
 
@@ -195,7 +207,10 @@ impl Files<'_> {
     }
 
     fn clean(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
-        self.call.go_on();
+        if !self.filters.is_used_for(self.repo, path::to_git(native)?.as_ref())? {
+            return self.cleaned(raw, native, index);
+        }
+        self.call.begin();
         let cleaned = self.cleaned(raw, native, index);
         self.call.check(cleaned)
     }
@@ -215,7 +230,10 @@ impl Files<'_> {
 
     /// What a checkout writes for a blob.
     fn smudge(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
-        self.call.go_on();
+        if !self.filters.is_used_for(self.repo, relative)? {
+            return self.smudged(blob, relative);
+        }
+        self.call.begin();
         let smudged = self.smudged(blob, relative);
         self.call.check(smudged)
     }

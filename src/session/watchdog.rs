@@ -8,11 +8,8 @@ use super::interrupts::{Interrupt, Interrupts};
 use super::open::Session;
 use crate::domain::{StopReason, StopWhen};
 use crate::exec::kill_other_children;
-use crate::git::{Cut, GitError, Repo};
+use crate::git::{Cut, GitError, Repo, WAY_BACK};
 use crate::state::SessionFolder;
-
-/// How long such programs have after the end of an invocation, for the way back.
-const WAY_BACK: Duration = Duration::from_secs(10);
 
 /// Starts the watchdog of a repository. `budget` is how long this invocation may take.
 pub(super) fn watch_programs(repo: &Repo, budget: Option<Duration>) -> Result<(), SessionError> {

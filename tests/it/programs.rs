@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
+use std::thread;
 
-use crate::interrupt::signal;
+use crate::interrupt::{signal, wait_for_runs};
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
@@ -64,34 +65,63 @@ fn ends(repo: &TestRepo, child: Child, code: i32) {
 
 #[test]
 fn a_program_of_gits_that_hangs_keeps_no_request_to_stop_waiting() {
-    for (kind, stop) in [("filter", "-INT"), ("filter", "stop"), ("openpgp", "-TERM"), ("ssh", "-INT")] {
-        let repo = training_repo();
-        configure(&repo, kind);
-        let child = hanging_loop(&repo, &[]);
-        match stop {
-            "stop" => drop(ar(&repo, ["stop", "--now"]).ok()),
-            "-INT" => {
-                signal(&child, "-INT");
-                // Two of them at once would be one.
-                until("the first one to be heard", || {
-                    let caught = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-                    let pending = caught.lines().find(|line| line.starts_with("ShdPnd"))?;
-                    pending.ends_with("0000000000000000").then_some(())
-                });
-                signal(&child, "-INT");
-                // The signals' own thread may have been asleep.
-                signal(&child, "-INT");
-            }
-            signal_name => signal(&child, signal_name),
+    let cases = [("filter", "-INT"), ("filter", "stop"), ("openpgp", "-TERM"), ("ssh", "-INT")];
+    // Each has some seconds for the way back.
+    thread::scope(|scope| cases.map(|(kind, stop)| drop(scope.spawn(move || hangs_and_is_ended(kind, stop)))));
+}
+
+fn hangs_and_is_ended(kind: &str, stop: &str) {
+    let repo = training_repo();
+    configure(&repo, kind);
+    let child = hanging_loop(&repo, &[]);
+    match stop {
+        "stop" => drop(ar(&repo, ["stop", "--now"]).ok()),
+        "-INT" => {
+            signal(&child, "-INT");
+            // Two of them at once would be one.
+            until("the first one to be heard", || {
+                let caught = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+                let pending = caught.lines().find(|line| line.starts_with("ShdPnd"))?;
+                pending.ends_with("0000000000000000").then_some(())
+            });
+            signal(&child, "-INT");
+            // The signals' own thread may have been asleep.
+            signal(&child, "-INT");
         }
+        signal_name => signal(&child, signal_name),
+    }
+    ends(&repo, child, 130);
+    assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]), "{kind}");
+    fs::remove_file(repo.outside().join("hang")).unwrap();
+    let agent = "echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
+    ar(&repo, ["resume", "--max-experiments", "1", "--agent", agent]).ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3, "{kind}");
+    let is_signed = repo.git(["cat-file", "commit", "autoresearch/t"]).contains("SIGNED-BY-TEST");
+    assert_eq!(is_signed, kind != "filter");
+}
+
+#[test]
+fn filters_work_on_the_way_back_whether_or_not_they_are_used_for_a_file() {
+    for attributes in ["", "value filter=x\n"] {
+        let repo = training_repo();
+        repo.write("train.sh", "echo run >> ../runs; [ ! -e slow ] || sleep 600; echo val_bpb: 2.0\n");
+        repo.write("value", "1\n");
+        repo.write("other", "1\n");
+        repo.write(".gitattributes", attributes);
+        repo.commit_all("a filter");
+        repo.git(["config", "filter.x.clean", "cat"]);
+        repo.git(["config", "filter.x.smudge", "cat"]);
+        let agent = "touch slow; echo 2 > value; echo 2 > other";
+        let mut command = ar_command(&repo, &repo.path(), ARGS);
+        command.args(["--agent", agent, "--grace", "1s"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        wait_for_runs(&repo, 2);
+        signal(&child, "-TERM");
         ends(&repo, child, 130);
-        assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]), "{kind}");
-        fs::remove_file(repo.outside().join("hang")).unwrap();
-        let agent = "echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
-        ar(&repo, ["resume", "--max-experiments", "1", "--agent", agent]).ok();
-        assert_eq!(repo.read("results.tsv").lines().count(), 3, "{kind}");
-        let is_signed = repo.git(["cat-file", "commit", "autoresearch/t"]).contains("SIGNED-BY-TEST");
-        assert_eq!(is_signed, kind != "filter");
+        assert_eq!(repo.status(), "", "{attributes}");
+        assert_eq!((repo.read("value"), repo.read("other")), ("1\n".into(), "1\n".into()), "{attributes}");
+        assert_eq!(repo.git(["rev-parse", "autoresearch/t"]), repo.git(["rev-parse", "main"]), "{attributes}");
+        assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:value"]), "2", "{attributes}");
     }
 }
 
