@@ -12,12 +12,16 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use gix::ObjectId;
+use gix::bstr::ByteSlice;
 use gix::objs::{Exists, Find, Kind, Write, WriteTo};
 use gix::odb::loose;
 use gix::zlib::Compression;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::error::{At, During};
 use super::{Repo, Result};
+use crate::state::read_regular;
 
 /// The size in bytes up to which an object is held in memory; of a larger one the file is held open.
 const SMALL: usize = 1 << 20;
@@ -224,12 +228,14 @@ impl Repo {
         Ok(())
     }
 
-    /// Looks for lost objects a last time; if a `git gc` is running that began before the last ref was placed, after it.
-    pub fn outlast_gc(&self) -> Result<()> {
+    /// Looks for lost objects a last time; if a `git gc` is running on this `host` that began before the last ref was placed,
+    /// after it.
+    pub fn outlast_gc(&self, host: &str) -> Result<()> {
         let pid = self.common_dir().join("gc.pid");
-        let running = fs::read(&pid).ok();
+        let noted = read_regular(&pid).unwrap_or_default();
         let begun = Instant::now();
-        while running.is_some() && fs::read(&pid).ok() == running && begun.elapsed() < GC_WAIT {
+        while is_running(&noted, host) && read_regular(&pid).is_ok_and(|now| now == noted) && begun.elapsed() < GC_WAIT
+        {
             sleep(Duration::from_millis(20));
         }
         self.rewrite_lost_since(0)
@@ -243,6 +249,14 @@ impl Repo {
         let hex = id.to_string();
         self.gix.objects.store_ref().path().join(&hex[..2]).join(&hex[2..])
     }
+}
+
+/// Whether the `git gc` that `noted` its number and host is one of this host and lives.
+fn is_running(noted: &[u8], host: &str) -> bool {
+    let Some((pid, of)) = noted.trim().split_once_str(" ") else { return false };
+    let pid = pid.to_str().ok().and_then(|pid| pid.parse().ok()).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+    // Of one that belongs to somebody else this is refused, and it lives.
+    of == host.as_bytes() && pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Repeats a write that fails: a `git gc` also removes empty folders.
@@ -283,5 +297,26 @@ impl Held {
             }
         }
         dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, id};
+
+    use super::is_running;
+
+    #[test]
+    fn only_a_collector_that_lives_on_this_host_is_running() {
+        let noted = |pid: u32| format!("{pid} here");
+        assert!(is_running(noted(id()).as_bytes(), "here"));
+        assert!(is_running(format!("{}\n", noted(id())).as_bytes(), "here"));
+        assert!(!is_running(noted(id()).as_bytes(), "there"));
+        let mut gone = Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        assert!(!is_running(noted(gone.id()).as_bytes(), "here"));
+        for odd in ["", "here", "0 here", "-1 here", "x here", "99999999999 here"] {
+            assert!(!is_running(odd.as_bytes(), "here"), "{odd}");
+        }
     }
 }

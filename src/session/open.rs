@@ -428,7 +428,7 @@ impl<'a> Session<'a> {
         self.write_journal()?;
         crash::point("stop.journal_written");
         self.name_all_changed_logs()?;
-        self.repo.outlast_gc()?;
+        self.repo.outlast_gc(&self.environment.host)?;
         let experiments = self.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
     }
