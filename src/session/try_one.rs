@@ -158,6 +158,7 @@ impl Session<'_> {
             self.journal.stops_for_flag = false;
             self.write_journal()?;
         }
+        self.repo.outlast_gc(&self.environment.host)?;
         let last = self.history.records().last().map_or(0, |record| record.id);
         Ok(match attempted {
             Attempted::Recorded => Tried::Recorded(last),
