@@ -111,6 +111,9 @@ impl Session<'_> {
             let running = self.take_run(&open).await?;
             match self.watch_run(running, &open, deadline).await? {
                 Ended::StillRunning => return Ok(Stage::Over(Attempted::StillRunning)),
+                Ended::Interrupted if self.roll_back_version(&open)? => {
+                    return Ok(Stage::Over(Attempted::RolledBack));
+                }
                 Ended::Interrupted if open.draft.is_some() => {
                     return self.end_with_draft(open, "the run of its next version was interrupted");
                 }

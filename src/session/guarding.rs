@@ -61,6 +61,7 @@ impl Session<'_> {
                 self.roll_back(&open, "was interrupted")?;
                 Ok(Stage::Over(Attempted::RolledBack))
             }
+            Guarded::Interrupted if self.roll_back_version(&open)? => Ok(Stage::Over(Attempted::RolledBack)),
             Guarded::Interrupted => {
                 // What its earlier versions measured may not be lost.
                 let mut draft = draft_of(&open)?;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::error::SessionError;
 use super::open::Session;
 use super::proposing::Texts;
+use super::reading::read_records;
 use super::rework::add_said;
 use super::try_one::Tried;
 use crate::agent::Proposal;
@@ -95,6 +96,20 @@ impl Session<'_> {
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         self.journal.rework = None;
         Ok(open)
+    }
+
+    /// Takes the open experiment back if it is the next version of a recorded one, and nothing was measured since: the record
+    /// stands as it was. Says whether it is.
+    pub(super) fn roll_back_version(&mut self, open: &OpenExperiment) -> Result<bool, SessionError> {
+        if !is_being_replaced(&self.repo, &self.contract.tag, open)? {
+            return Ok(false);
+        }
+        let stands = |record: &Record| open.versions.last().is_some_and(|version| version.commit == record.commit);
+        let records = read_records(&self.repo, &self.contract.tag)?.into_iter().flatten();
+        let Some(record) = records.into_iter().find(stands) else { return Ok(false) };
+        self.roll_back(open, "was interrupted")?;
+        self.history.push(record);
+        Ok(true)
     }
 }
 

@@ -5,8 +5,9 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::guards;
+use crate::interrupt::signal;
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 const FIRST: [&str; 7] = ["try", "-m", "first", "--metric", "val_bpb", "--cmd", "sh train.sh"];
 
@@ -237,6 +238,32 @@ fn a_rework_needs_a_clean_working_tree_and_ends_after_two() {
     let refused = ar(&repo, ["try", "--rework"]).exits(1);
     assert!(refused.stderr.contains("experiment 1 was already reworked 2 times"), "{refused:#?}");
     assert_eq!((rows(&repo).len(), guards::record(&repo, 1)["versions"].as_array().map(Vec::len)), (1, Some(2)));
+}
+
+#[test]
+fn a_rework_that_is_interrupted_is_rolled_back_and_its_record_stands() {
+    for waits in ["src/value", "src/check"] {
+        let repo = failed_guard();
+        let (before, row) = (guards::record(&repo, 1), rows(&repo));
+        ar(&repo, ["try", "--rework"]).ok();
+        let passes = if waits == "src/value" { "echo val_bpb: 1.5" } else { "echo well" };
+        repo.write("src/check", "echo well\n");
+        repo.write(waits, format!("touch ../there; until [ -e ../go ]; do sleep 0.05; done; {passes}\n"));
+        let mut command = ar_command(&repo, &repo.path(), ["try"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the run", || repo.outside().join("there").exists().then_some(()));
+        signal(&child, "-TERM");
+        let called = Called::from(child.wait_with_output().unwrap()).exits(130);
+        assert!(called.stderr.contains("the change was rolled back and saved under a ref"), "{waits}: {called:?}");
+        assert_eq!((guards::record(&repo, 1), rows(&repo)), (before, row), "{waits}");
+        assert_eq!(repo.status(), "", "{waits}");
+
+        ar(&repo, ["try", "--rework"]).ok();
+        repo.write("src/check", "echo well\n");
+        let called = ar(&repo, ["try", "--format", "json"]).ok();
+        assert_eq!((&called.json()["id"], &called.json()["outcome"]), (&1.into(), &"keep".into()), "{called:#?}");
+        ar(&repo, ["doctor"]).ok();
+    }
 }
 
 #[cfg(debug_assertions)]
