@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, until};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 const LOCKS: [&str; 5] = ["index.lock", "HEAD.lock", "packed-refs.lock", "config.lock", "refs/heads/main.lock"];
 
@@ -32,6 +32,26 @@ fn a_lock_from_before_the_call_is_somebody_elses() {
     repo.write(".git/refs/heads/other.lock", "");
     let called = run(&repo, "echo x > new.txt").ok();
     assert!(repo.exists(".git/refs/heads/other.lock"), "{called:?}");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_lock_from_after_the_call_is_somebody_elses() {
+    let repo = training_repo();
+    let lock = ".git/refs/heads/other.lock";
+    let made = repo.outside().join("made");
+    // The clock of files is coarse.
+    let user = format!(
+        "[ -e {path}/.autoresearch/t/runs/00001/agent.exit.json ] && [ ! -e {made} ] && sleep 0.02 && : > {made} && \
+            : > {path}/{lock}",
+        path = repo.path().display(),
+        made = made.display()
+    );
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "1"];
+    let mut command = ar_command(&repo, &repo.path(), args);
+    command.args(["--agent", "echo x > new.txt"]).env("AR_CRASH_TRACE", repo.outside().join("trace"));
+    let called = Called::from(command.env("AR_CRASH_RUN", user).output().unwrap()).ok();
+    assert!(made.exists() && repo.exists(lock), "{called:?}");
 }
 
 #[test]
