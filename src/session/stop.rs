@@ -12,12 +12,13 @@ use super::recover::job_found;
 use super::running::RUN;
 use crate::domain::{Clock, DEFAULT_GRACE, Phase, StopWhen, Tag, experiment_name};
 use crate::exec::{self, ExecError};
-use crate::git::Repo;
+use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
 use crate::state::{Journal, Owner, SessionFolder, is_disk_full};
 
-/// How long whoever is at work has to hear a request: it looks each second, but not while it is busy with git.
-const HEARING: Duration = Duration::from_secs(10);
+/// How long an active loop has to hear a request. It looks each second, but not while it is busy with git, whose filters and
+/// signing programs have [`WAY_BACK`] before they are ended.
+const HEARING: Duration = WAY_BACK.saturating_add(Duration::from_secs(10));
 
 /// How long whoever is at work has to end, beside the grace that its run has.
 const ENDING: Duration = Duration::from_secs(30);
