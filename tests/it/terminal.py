@@ -89,6 +89,13 @@ while not done:
         if number := asked("signal"):
             os.kill(child, int(number))
     done, status = os.waitpid(child, os.WNOHANG)
+if screen and terminal is not None:
+    # What the command printed last may still be on its way.
+    try:
+        while select.select([terminal], [], [], 0)[0] and (got := os.read(terminal, 65536)):
+            screen.write(got)
+    except OSError:
+        pass
 said = [str(os.waitstatus_to_exitcode(status))]
 if screen and terminal is not None:
     said.append("as it was" if termios.tcgetattr(terminal) == before else "changed")
