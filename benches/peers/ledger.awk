@@ -22,7 +22,7 @@ NR == 1 {
         gsub(/\\/, "\\\\", text)
         gsub(/"/, "\\\"", text)
     }
-    printf "%s    {\n      \"id\": %d,\n      \"commit\": \"%s\",\n      \"value\": %s,\n      \"raw\": %s,\n      \"outcome\": \"%s\",\n      \"failure\": null,\n      \"description\": \"%s\"\n    }", rows ? ",\n" : "", rows, $1, value == "null" ? value : $2, raw, what, text
+    printf "%s    {\n      \"id\": %d,\n      \"commit\": \"%s\",\n      \"value\": %s,\n      \"raw\": %s,\n      \"outcome\": \"%s\",\n      \"failure\": %s,\n      \"description\": \"%s\"\n    }", rows ? ",\n" : "", rows, $1, value == "null" ? value : $2, raw, what, what == "crash" && $3 == "oom" ? "\"oom\"" : "null", text
     count[what]++
     if (rows == 0)
         baseline = value

@@ -14,6 +14,7 @@ rows = rows.rename(columns={rows.columns[0]: "commit"})
 outcome = rows["status"].replace(OUTCOMES)
 value = pd.to_numeric(rows[metric], errors="coerce").where(outcome != "crash")
 is_kept = outcome == "keep"
+memory = rows["memory_gb"]
 kept = value[is_kept]
 gain = -kept.diff()
 best = kept.idxmin()
@@ -25,7 +26,7 @@ behind = (kept.reindex(value.index).ffill() - value)[outcome == "discard"]
 misses = behind[behind >= -margin].nlargest(5)
 counts = outcome.value_counts()
 experiments = pd.DataFrame({"id": rows.index, "commit": rows["commit"], "value": value, "raw": rows[metric].where(value.notna()),
-                            "outcome": outcome, "failure": None, "description": rows["description"]})
+                            "outcome": outcome, "failure": memory.where((outcome == "crash") & (memory == "oom")), "description": rows["description"]})
 summary = {
     "metric": metric,
     "counts": {"total": len(rows), **{word: int(counts.get(word, 0)) for word in ("keep", "discard", "crash")}},
