@@ -30,15 +30,15 @@ impl Session<'_> {
         let tip = self.reclaim_branch(&open.base)?;
         self.unstage(open)?;
         let standing = self.commits_between(&open.base, tip)?;
-        let mut left = self.repo.commits_logged(log_from);
+        let mut left = self.store.repo.commits_logged(log_from);
         left.drain(..left.len().saturating_sub(MOST));
-        let mut trees = vec![self.repo.tree_of(&open.base)?];
+        let mut trees = vec![self.store.repo.tree_of(&open.base)?];
         for commit in &standing {
-            trees.push(self.repo.tree_of(commit)?);
+            trees.push(self.store.repo.tree_of(commit)?);
         }
         let mut reset = Vec::new();
         for commit in left {
-            let tree = self.repo.tree_of(&commit)?;
+            let tree = self.store.repo.tree_of(&commit)?;
             if !trees.contains(&tree) {
                 trees.push(tree);
                 reset.push(commit);
@@ -48,13 +48,15 @@ impl Session<'_> {
         let back = if standing.is_empty() { self.bring_back(open, &reset)? } else { None };
         reset.retain(|commit| Some(commit) != back.as_ref());
         for commit in &reset {
-            let subject = format!("reset by the agent: {}", self.repo.subject(commit)?);
-            self.repo.save_commit(&SaveAs { subject, ..self.save_as(commit) }, commit)?;
+            let subject = format!("reset by the agent: {}", self.store.repo.subject(commit)?);
+            self.store.repo.save_commit(&SaveAs { subject, ..self.save_as(commit) }, commit)?;
         }
         if !reset.is_empty() {
             let count = count_of(u32::try_from(reset.len()).unwrap_or(u32::MAX), "commit");
-            let detail =
-                format!("saved {count} that the agent made and reset, below {}/saved", self.contract.tag.ref_prefix());
+            let detail = format!(
+                "saved {count} that the agent made and reset, below {}/saved",
+                self.store.contract.tag.ref_prefix()
+            );
             self.emit(Event::Notice { detail })?;
         }
         Ok(AgentCommits { made, reset: back.is_some() })
@@ -64,7 +66,7 @@ impl Session<'_> {
     fn bring_back(&mut self, open: &OpenExperiment, reset: &[CommitId]) -> Result<Option<CommitId>, SessionError> {
         let mut last = None;
         for commit in reset {
-            if self.repo.parents(commit)? == [open.base.clone()] {
+            if self.store.repo.parents(commit)? == [open.base.clone()] {
                 last = Some(commit.clone());
             }
         }
@@ -72,7 +74,12 @@ impl Session<'_> {
         if self.has_worked(open)? {
             return Ok(None);
         }
-        self.repo.advance(&self.contract.tag.branch_ref(), &open.base, &commit, "autoresearch: reset by the agent")?;
+        self.store.repo.advance(
+            &self.store.contract.tag.branch_ref(),
+            &open.base,
+            &commit,
+            "autoresearch: reset by the agent",
+        )?;
         self.put_back(&commit, &open.base)?;
         self.unstage(open)?;
         let detail = format!("restored commit {}, which the agent had reset, to measure it", commit.short(8));
@@ -82,8 +89,8 @@ impl Session<'_> {
 
     /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
     fn unstage(&self, open: &OpenExperiment) -> Result<(), SessionError> {
-        match &self.untracked {
-            Some(known) => Ok(self.repo.unstage(&open.base, known)?),
+        match &self.workspace.untracked.known {
+            Some(known) => Ok(self.store.repo.unstage(&open.base, known)?),
             None => Ok(()),
         }
     }
@@ -92,7 +99,7 @@ impl Session<'_> {
     fn commits_between(&self, base: &CommitId, tip: CommitId) -> Result<Vec<CommitId>, SessionError> {
         let (mut commit, mut between) = (tip, Vec::new());
         while commit != *base && between.len() < MOST {
-            let parent = self.repo.parents(&commit)?.into_iter().next();
+            let parent = self.store.repo.parents(&commit)?.into_iter().next();
             between.push(std::mem::replace(
                 &mut commit,
                 match parent {

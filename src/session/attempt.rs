@@ -52,12 +52,12 @@ impl Session<'_> {
             return Ok(());
         }
         if !known.contains(&&tip) {
-            let reference = self.repo.save_commit(&self.save_as(&tip), &tip)?;
+            let reference = self.store.repo.save_commit(&self.save_as(&tip), &tip)?;
             let detail = format!("the branch had moved to {}; saved that commit as {reference}", tip.short(8));
             self.emit(Event::Notice { detail })?;
         }
-        let branch = self.contract.tag.branch_ref();
-        Ok(self.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
+        let branch = self.store.contract.tag.branch_ref();
+        Ok(self.store.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
     }
 
     /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
@@ -76,14 +76,14 @@ impl Session<'_> {
         deadline: Deadline,
     ) -> Result<Attempted, SessionError> {
         let open = Box::new(open);
-        let mut stage = match self.journal.phase {
+        let mut stage = match self.store.journal.phase {
             Phase::Guarding => Stage::Guard(open),
             Phase::Proposing => Stage::Rework(open),
             _ => Stage::Run(open),
         };
         loop {
             if matches!(stage, Stage::Guard(_) | Stage::Rework(_)) {
-                self.look = None;
+                self.workspace.look = None;
             }
             stage = match stage {
                 Stage::Run(open) => self.run_version(*open, deadline).await?,
@@ -100,7 +100,7 @@ impl Session<'_> {
         if let Some(failure) = open.refused.clone() {
             let measured = Measured::refused(failure.clone());
             if open.draft.is_some() {
-                let why = describe_failure(&failure, &self.contract.metric.name, &measured.ended);
+                let why = describe_failure(&failure, &self.store.contract.metric.name, &measured.ended);
                 return self.end_with_draft(open, &format!("its next version was not run, as {why}"));
             }
             let record = self.judge(&open, measured)?;
@@ -128,7 +128,7 @@ impl Session<'_> {
         };
         self.look_around().await;
         let record = self.judge(&open, measured)?;
-        let is_guarded = record.outcome == Outcome::Keep && !self.contract.guards.is_empty();
+        let is_guarded = record.outcome == Outcome::Keep && !self.store.contract.guards.is_empty();
         open.draft = Some(Box::new(record));
         let open = Box::new(open);
         if is_guarded { Ok(Stage::Guard(open)) } else { self.conclude(open) }
@@ -137,14 +137,14 @@ impl Session<'_> {
     /// Reaches the verdict on a measured run and writes it up.
     pub(super) fn judge(&self, open: &OpenExperiment, measured: Measured) -> Result<Record, SessionError> {
         let commit = &commit_of(open)?;
-        let metric = &self.contract.metric;
+        let metric = &self.store.contract.metric;
         let diff = self.diff_stat(open, commit)?;
         let verdict = match (&measured.value, &measured.failure) {
             (Some(value), None) => {
-                let best = self.history.best();
+                let best = self.store.history.best();
                 let incumbent = best.as_ref().map(|(id, number)| (*id, number));
                 let simpler = self.decide_by_simplicity(value, diff);
-                simpler.unwrap_or_else(|| decide(metric, value, incumbent, self.contract.min_delta))
+                simpler.unwrap_or_else(|| decide(metric, value, incumbent, self.store.contract.min_delta))
             }
             (_, Some(failure)) => {
                 Verdict { outcome: Outcome::Crash, reason: describe_failure(failure, &metric.name, &measured.ended) }
@@ -169,7 +169,7 @@ impl Session<'_> {
         if measured.run.is_some() && !inputs.is_empty() {
             more.insert(IGNORED_INPUTS.into(), json!(inputs));
         }
-        let ignored = &self.journal.last_call.ignored;
+        let ignored = &self.store.journal.last_call.ignored;
         if open.agent.is_some() && !ignored.is_empty() {
             more.insert(IGNORED_CHANGED.into(), json!(ignored));
         }
@@ -179,7 +179,7 @@ impl Session<'_> {
         Ok(Record {
             version: FORMAT_VERSION,
             id: open.id,
-            tag: self.contract.tag.clone(),
+            tag: self.store.contract.tag.clone(),
             commit: commit.clone(),
             base: open.base.clone(),
             description: open.description.clone(),
@@ -202,7 +202,7 @@ impl Session<'_> {
             versions: open.versions.clone(),
             diff,
             fingerprint: open.fingerprint.clone(),
-            environment: Arc::clone(&self.environment),
+            environment: Arc::clone(&self.place.environment),
             started: open.started,
             finished: self.now(),
             agent: open.agent.clone(),
@@ -215,17 +215,17 @@ impl Session<'_> {
 
     /// The verdict on a number that is about the incumbent's, where the terms say that the simpler program wins.
     fn decide_by_simplicity(&self, measured: &Number, diff: DiffStat) -> Option<Verdict> {
-        let margin = self.contract.simpler_wins?;
-        let ((id, incumbent), best) = self.history.best().zip(self.history.best_kept())?;
+        let margin = self.store.contract.simpler_wins?;
+        let ((id, incumbent), best) = self.store.history.best().zip(self.store.history.best_kept())?;
         let rivals = Rivals { id, incumbent: &incumbent, best: &best };
-        decide_by_simplicity(&self.contract.metric, measured, rivals, margin, diff)
+        decide_by_simplicity(&self.store.contract.metric, measured, rivals, margin, diff)
     }
 
     /// The limits that a measured run does not keep to, in words.
     pub(super) fn unmet_limits(&self, measured: &Measured) -> Vec<String> {
-        unmet(&self.contract.limits, |name| match name {
+        unmet(&self.store.contract.limits, |name| match name {
             "memory_gb" => measured.memory_gb,
-            name if name == self.contract.metric.name => measured.value.as_ref().map(|number| number.value),
+            name if name == self.store.contract.metric.name => measured.value.as_ref().map(|number| number.value),
             name => measured.metrics.get(name),
         })
     }
@@ -234,30 +234,30 @@ impl Session<'_> {
         if open.base == *commit {
             return Ok(DiffStat::default());
         }
-        Ok(self.repo.diff_stat(&open.base, commit)?)
+        Ok(self.store.repo.diff_stat(&open.base, commit)?)
     }
 
     /// Makes the experiment count, its ref first, and settles it.
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
-        let look = self.look.take();
+        let look = self.workspace.look.take();
         // The row of one that is replaced may stand anywhere.
-        let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
+        let rows_from = if open.replaces.is_some() { 0 } else { self.store.ledger.length()? };
         let draft = Some(Box::new(record.clone()));
         let open = OpenExperiment { draft, rows_from, ..open };
         let (reference, message) = self.record_text(&record)?;
         let (tag, unsynced) =
-            self.repo.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
-        self.unsynced.append(unsynced);
+            self.store.repo.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
+        self.store.written.unsynced.append(unsynced);
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
-        self.repo.place_record(tag)?;
+        self.store.repo.place_record(tag)?;
         crash::point("recording.recorded");
-        self.history.push(record.clone());
+        self.store.history.push(record.clone());
         self.write_row(&open, &record)?;
         self.settle_tree(&record, look.as_ref())?;
         let look = match (look, record.outcome) {
             (Some(look), Outcome::Keep) => Some(look),
-            (Some(look), _) if self.repo.look_outlasts(&look, &record.commit, &record.base)? => Some(look),
+            (Some(look), _) if self.store.repo.look_outlasts(&look, &record.commit, &record.base)? => Some(look),
             _ => None,
         };
         self.enter_idle_after(look)
@@ -266,12 +266,12 @@ impl Session<'_> {
     /// Makes the ref of a record.
     pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
         let (reference, message) = self.record_text(record)?;
-        Ok(self.repo.write_record(&reference, &record.commit, &message)?)
+        Ok(self.store.repo.write_record(&reference, &record.commit, &message)?)
     }
 
     /// The ref of a record, and what its tag says.
     fn record_text(&self, record: &Record) -> Result<(String, String), SessionError> {
-        let reference = self.contract.tag.record_ref(record.id);
+        let reference = self.store.contract.tag.record_ref(record.id);
         match record_message(record) {
             Ok(message) => Ok((reference, message)),
             Err(source) => Err(SessionError::BadRecord { reference, source }),
@@ -281,7 +281,7 @@ impl Session<'_> {
     /// Follows a record that stands: the row, then the branch and the working tree, then the memory files.
     pub(super) fn settle(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
         // The row is behind where the file ended when the step was entered; one of the same commit before is another session's.
-        if !self.ledger.has_row(&record.commit, open.rows_from)? {
+        if !self.store.ledger.has_row(&record.commit, open.rows_from)? {
             self.write_row(open, record)?;
         }
         self.settle_tree(record, None)
@@ -290,8 +290,8 @@ impl Session<'_> {
     /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces.
     fn write_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
         match open.versions.last().filter(|_| open.replaces.is_some()) {
-            Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
-            None => self.ledger.append(&Entry::of(record))?,
+            Some(old) => self.store.ledger.replace(&old.commit, &Entry::of(record), &self.store.folder.state())?,
+            None => self.store.ledger.append(&Entry::of(record))?,
         }
         crash::point("settling.row_appended");
         Ok(())
@@ -305,11 +305,11 @@ impl Session<'_> {
         crash::point("settling.branch_moved");
         self.put_back_after(look, target, &record.commit)?;
         crash::point("settling.put_back");
-        let before = self.journal.rung;
+        let before = self.store.journal.rung;
         self.remember(record)?;
         crash::point("settling.remembered");
         self.learn_from(record, before)?;
-        let incumbent = self.history.best();
+        let incumbent = self.store.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })?;
         self.tell_directive(before)
     }
@@ -319,24 +319,25 @@ impl Session<'_> {
         if record.id == 0 {
             return Ok(());
         }
-        self.journal.idle_calls = 0;
+        self.store.journal.idle_calls = 0;
         // One that is measured once more has counted before.
-        let has_counted = self.journal.open.as_ref().is_some_and(|open| open.replaces.is_some());
+        let has_counted = self.store.journal.open.as_ref().is_some_and(|open| open.replaces.is_some());
         if record.outcome == Outcome::Keep || !has_counted {
-            self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
-            if let Some(turn) = turn_of(record, self.history.best().map(|(_, number)| number.value)) {
+            self.store.journal.stale_count =
+                if record.outcome == Outcome::Keep { 0 } else { self.store.journal.stale_count + 1 };
+            if let Some(turn) = turn_of(record, self.store.history.best().map(|(_, number)| number.value)) {
                 self.climb(turn);
             }
         }
         if let Some(direction) = &record.direction {
-            self.memory.add_direction(direction, record.id)?;
+            self.store.memory().add_direction(direction, record.id)?;
         }
         self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");
-        let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
-        let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
-        self.memory.log_iteration(&Iteration { stall, ..of_record })?;
-        self.unsynced.add(self.folder.state().join(ITERATIONS));
+        let of_record = Iteration::of(record, self.store.journal.iteration, self.store.journal.stale_count);
+        let stall = self.store.journal.last_call.question.as_ref().map(|_| Stall::Question);
+        self.store.memory().log_iteration(&Iteration { stall, ..of_record })?;
+        self.store.written.unsynced.add(self.store.folder.state().join(ITERATIONS));
         Ok(())
     }
 
@@ -345,9 +346,9 @@ impl Session<'_> {
         if findings.is_empty() {
             return Ok(());
         }
-        self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
-        self.memory.add_findings(self.now(), id, findings)?;
-        self.unsynced.add(self.folder.state().join(FINDINGS));
+        self.store.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
+        self.store.memory().add_findings(self.now(), id, findings)?;
+        self.store.written.unsynced.add(self.store.folder.state().join(FINDINGS));
         Ok(())
     }
 
@@ -357,7 +358,7 @@ impl Session<'_> {
         let what = format!("experiment {} {why}; its change", open.id);
         self.take_back_commit(open, &commit_of(open)?, &what)?;
         // The call that made it is made again.
-        self.journal.iteration = self.journal.iteration.saturating_sub(1);
+        self.store.journal.iteration = self.store.journal.iteration.saturating_sub(1);
         self.enter_idle()
     }
 
@@ -370,7 +371,7 @@ impl Session<'_> {
         what: &str,
     ) -> Result<(), SessionError> {
         if *commit != open.base {
-            let reference = self.repo.save_commit(&self.save_as(&open.base), commit)?;
+            let reference = self.store.repo.save_commit(&self.save_as(&open.base), commit)?;
             self.emit(Event::Notice { detail: format!("{what} is in {reference}") })?;
         }
         crash::point("rollback.change_saved");
@@ -383,6 +384,6 @@ impl Session<'_> {
 
     /// The folder of the open experiment's runs.
     pub(super) fn run_folder(&self, id: u32) -> Result<PathBuf, SessionError> {
-        Ok(self.folder.create_run(id)?)
+        Ok(self.store.folder.create_run(id)?)
     }
 }

@@ -16,11 +16,11 @@ impl Session<'_> {
     /// Measures the baseline, or goes on measuring it. A baseline without a number takes the session back: a metric that
     /// is misspelt must not become part of an approved contract.
     pub(super) async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
-        let start = self.contract.start.clone();
-        let mut open = match self.journal.open.clone() {
+        let start = self.store.contract.start.clone();
+        let mut open = match self.store.journal.open.clone() {
             Some(open) => {
                 self.await_files(&open).await;
-                if !matches!(job_found(&self.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
+                if !matches!(job_found(&self.store.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
                     self.end_jobs(0).await?;
                     self.check_out(&open)?;
                 }
@@ -35,7 +35,7 @@ impl Session<'_> {
                 }
             }
         };
-        if self.journal.phase != Phase::Guarding {
+        if self.store.journal.phase != Phase::Guarding {
             open = match self.run_baseline(OpenExperiment { draft: None, ..open }, deadline).await? {
                 Ok(open) => open,
                 Err(attempted) => return Ok(attempted),
@@ -55,18 +55,18 @@ impl Session<'_> {
             let refused = record.guards.last().filter(|guard| !guard.passed);
             return Err(SessionError::BaselineFailed {
                 class: Some(failure.class),
-                metric: self.contract.metric.name.as_str().into(),
+                metric: self.store.contract.metric.name.as_str().into(),
                 reason: match refused {
                     Some(guard) => format!("the guard `{}` failed ({})", guard.command, guard.ended()).into(),
                     None => record.reason.as_str().into(),
                 },
                 printed: Vec::new(),
-                log: self.folder.run(0).join(format!("{}.log", guard_name(record.guards.len().max(1)))),
+                log: self.store.folder.run(0).join(format!("{}.log", guard_name(record.guards.len().max(1)))),
                 excerpt: failure.excerpt.as_str().into(),
             });
         }
         // Whoever has the refs has the terms.
-        record.more.insert("contract".into(), json!(self.contract));
+        record.more.insert("contract".into(), json!(self.store.contract));
         self.record_and_settle(open, record)?;
         Ok(Attempted::Recorded)
     }
@@ -78,8 +78,8 @@ impl Session<'_> {
         mut open: OpenExperiment,
         deadline: Deadline,
     ) -> Result<Result<OpenExperiment, Attempted>, SessionError> {
-        let is_entered = open.runs > 0 && self.journal.phase != Phase::Committing;
-        if !is_entered || job_found(&self.folder.run(0), RUN) == RunFound::Gone {
+        let is_entered = open.runs > 0 && self.store.journal.phase != Phase::Committing;
+        if !is_entered || job_found(&self.store.folder.run(0), RUN) == RunFound::Gone {
             open = self.prepare_run(open)?;
         }
         let measured = loop {
@@ -105,10 +105,10 @@ impl Session<'_> {
             self.take_back()?;
             return Err(SessionError::BaselineFailed {
                 class: record.failure.as_ref().map(|failure| failure.class),
-                metric: self.contract.metric.name.as_str().into(),
+                metric: self.store.contract.metric.name.as_str().into(),
                 reason: record.reason.into(),
                 printed,
-                log: self.folder.run(0).join("run.log"),
+                log: self.store.folder.run(0).join("run.log"),
                 excerpt: record.failure.map(|failure| failure.excerpt.into()).unwrap_or_default(),
             });
         }
@@ -123,11 +123,11 @@ impl Session<'_> {
     /// Takes the opening of the session back, with everything as it was before: also a change that was taken out of the
     /// working tree is there again, staged.
     pub(super) fn take_back(&mut self) -> Result<(), SessionError> {
-        let start = self.contract.start.clone();
+        let start = self.store.contract.start.clone();
         // Without a run nobody but the user has touched the working tree.
-        if self.journal.open.is_some() {
+        if self.store.journal.open.is_some() {
             // An earlier call that was killed may have put the change that was set aside back already.
-            let aside = self.journal.aside.as_ref().map(|aside| aside.commit.clone());
+            let aside = self.store.journal.aside.as_ref().map(|aside| aside.commit.clone());
             self.put_back(&start, aside.as_ref().unwrap_or(&start))?;
         }
         self.take_out()?;

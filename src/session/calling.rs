@@ -82,7 +82,7 @@ impl Session<'_> {
     ) -> Result<Left, SessionError> {
         let (id, base) = (open.id, &open.base);
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
-        let commits_from = self.repo.head_log_size();
+        let commits_from = self.store.repo.head_log_size();
         self.recall()?;
         let called = self.call_agent(call, id, base, asked_again).await?;
         crash::point("proposing.agent_over");
@@ -128,14 +128,14 @@ impl Session<'_> {
             None => words,
         };
         let said = agent::last_line(&speech);
-        self.journal.last_call = LastCall {
+        self.store.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: (exit.timed_out && !cut_short).then_some(self.contract.agent_timeout.as_secs_f64()),
+            ended_after: (exit.timed_out && !cut_short).then_some(self.store.contract.agent_timeout.as_secs_f64()),
             commits: if commits.made > 1 { commits.made } else { 0 },
             reset: commits.reset,
             rows,
             proposal_error: None,
-            ignored: std::mem::take(&mut self.journal.last_call.ignored),
+            ignored: std::mem::take(&mut self.store.journal.last_call.ignored),
         };
         let proposal = self.read_proposal(call)?;
         // They are worth keeping whatever becomes of the change.
@@ -149,7 +149,7 @@ impl Session<'_> {
         let proposal = Proposal::read(&path);
         if let Some(error) = &proposal.error {
             self.emit(Event::Notice { detail: format!("ignored {}: {error}", path.display()) })?;
-            self.journal.last_call.proposal_error = Some(error.clone());
+            self.store.journal.last_call.proposal_error = Some(error.clone());
         }
         Ok(proposal)
     }
@@ -157,11 +157,11 @@ impl Session<'_> {
     /// Adds what a call used to what all calls did, priced where the agent reports no cost. Tells once where neither is to be
     /// had and the cost is limited, unless the start of the loop told so.
     fn spend(&mut self, usage: Usage) -> Result<Usage, SessionError> {
-        let command = self.contract.agent.as_deref().unwrap_or_default();
-        let usage = priced(usage, agent::model_in(command), &self.contract.prices);
-        self.journal.spent.add(usage.tokens, usage.cost);
-        let was_told = idle_limits(&self.contract, agent::reports(command), &self.journal.spent).is_some();
-        if let Some(limit) = self.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
+        let command = self.store.contract.agent.as_deref().unwrap_or_default();
+        let usage = priced(usage, agent::model_in(command), &self.store.contract.prices);
+        self.store.journal.spent.add(usage.tokens, usage.cost);
+        let was_told = idle_limits(&self.store.contract, agent::reports(command), &self.store.journal.spent).is_some();
+        if let Some(limit) = self.store.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
             let model = usage.model.as_deref().unwrap_or("MODEL");
             self.tell_trouble(format!(
                 "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or pass --max-tokens"
@@ -173,9 +173,9 @@ impl Session<'_> {
     /// Whether the working tree differs from the one that the agent was given.
     pub(super) fn has_worked(&mut self, open: &OpenExperiment) -> Result<bool, SessionError> {
         self.reclaim_branch(&open.base)?;
-        let change = self.repo.propose(&open.base, &self.known_untracked()?)?;
+        let change = self.store.repo.propose(&open.base, &self.known_untracked()?)?;
         let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
-        Ok(change.tree() != self.repo.tree_of(given)? || !change.too_large().is_empty())
+        Ok(change.tree() != self.store.repo.tree_of(given)? || !change.too_large().is_empty())
     }
 
     /// Saves what an agent left unfinished and puts branch and working tree back. Of an experiment that has no version yet
@@ -200,18 +200,18 @@ impl Session<'_> {
         base: &CommitId,
         asked_again: Option<&AskedAgain>,
     ) -> Result<Called, SessionError> {
-        let contract = self.contract.clone();
+        let contract = self.store.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
-        let root = self.repo.worktree().to_owned();
+        let root = self.store.repo.worktree().to_owned();
         self.clear_run_folder(id)?;
         let program = self.program()?;
-        let (task, failed_log) = (self.task(), last_failed_log(&self.folder, &self.history));
+        let (task, failed_log) = (self.task(), last_failed_log(&self.store.folder, &self.store.history));
         let briefing = Briefing {
             contract: &contract,
-            history: &self.history,
+            history: &self.store.history,
             experiment: id,
-            idle_calls: self.journal.idle_calls,
-            last_call: &self.journal.last_call,
+            idle_calls: self.store.journal.idle_calls,
+            last_call: &self.store.journal.last_call,
             memories: &self.memories,
             directive: self.directive(),
             asked_again,
@@ -220,13 +220,13 @@ impl Session<'_> {
         };
         remove_file(&call.proposal())?;
         write_unsynced(&call.prompt(), agent::prompt(program.as_deref(), &briefing).as_bytes())?;
-        let baseline = self.history.baseline().and_then(|record| record.metric.number());
-        let best = self.history.best().map(|(_, number)| number);
+        let baseline = self.store.history.baseline().and_then(|record| record.metric.number());
+        let best = self.store.history.best().map(|(_, number)| number);
         let env = agent::variables(
             &contract,
             id,
             base.as_str(),
-            &self.folder.state(),
+            &self.store.folder.state(),
             call,
             baseline.as_ref(),
             best.as_ref(),
@@ -267,11 +267,11 @@ impl Session<'_> {
 
     /// The repository's goals and constraints, where it has any.
     fn program(&mut self) -> Result<Option<String>, SessionError> {
-        match read_program(self.repo.worktree()) {
+        match read_program(self.store.repo.worktree()) {
             Ok(program) => Ok(Some(program)),
             Err(error) => {
                 if error.kind() != ErrorKind::NotFound {
-                    let path = self.repo.worktree().join(PROGRAM);
+                    let path = self.store.repo.worktree().join(PROGRAM);
                     let detail = format!("left {} out of the prompt: {error}", path.display());
                     self.emit(Event::Notice { detail })?;
                 }

@@ -19,20 +19,19 @@ impl Session<'_> {
         too_large: &[TooLarge],
         found: &Forbidden,
     ) -> Result<(), SessionError> {
-        let diff = self.repo.diff_text(&open.base, commit)?;
-        let change = fingerprint(self.repo.tree_of(commit)?, &diff);
-        open.refused = match self.file_terms.refuse(&self.edits(&open.base, commit)?, found) {
+        let diff = self.store.repo.diff_text(&open.base, commit)?;
+        let change = fingerprint(self.store.repo.tree_of(commit)?, &diff);
+        open.refused = match self.workspace.file_terms.refuse(&self.edits(&open.base, commit)?, found) {
             None if !too_large.is_empty() => {
                 let lines =
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
                 Some(Failure { class: FailureClass::TooLarge, excerpt: lines.collect::<Vec<_>>().join("\n") })
             }
-            None if !self.contract.allow_repeats => {
-                measured_before(&self.history, &change, &open.base).map(|record| Failure {
+            None if !self.store.contract.allow_repeats => measured_before(&self.store.history, &change, &open.base)
+                .map(|record| Failure {
                     class: FailureClass::Duplicate,
                     excerpt: format!("experiment {}, {}: {}", record.id, record.outcome, record.reason),
-                })
-            }
+                }),
             refused => refused,
         };
         open.fingerprint = Some(change);
@@ -40,15 +39,15 @@ impl Session<'_> {
     }
 
     pub(super) fn edits(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<FileEdit>, SessionError> {
-        let counted = match self.file_terms.counts_lines() {
-            true => self.repo.file_stats(base, commit)?,
+        let counted = match self.workspace.file_terms.counts_lines() {
+            true => self.store.repo.file_stats(base, commit)?,
             false => Vec::new(),
         };
         let lines = |path: &Path| {
             let stat = counted.iter().find(|(counted, _)| counted == path);
             stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
         };
-        let changed = self.repo.changed_between(base, commit)?;
+        let changed = self.store.repo.changed_between(base, commit)?;
         let edits = changed.into_iter().map(|ChangedPath { path, kind, entry, size }| FileEdit {
             lines: lines(&path),
             path,
@@ -61,15 +60,15 @@ impl Session<'_> {
 
     /// The tracked files that are no longer as the commit has them that was checked out.
     pub(super) fn changed_meanwhile(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
-        if self.repo.head()?.commit() != Some(commit) {
+        if self.store.repo.head()?.commit() != Some(commit) {
             // Somebody has checked something else out.
-            let change = self.repo.propose(commit, &self.known_untracked()?)?;
+            let change = self.store.repo.propose(commit, &self.known_untracked()?)?;
             let tracked = change.paths().iter().filter(|changed| changed.kind != ChangeKind::Added);
             return Ok(tracked.map(|changed| changed.path.clone()).collect());
         }
-        let look = self.repo.look()?;
-        let changes = self.repo.changes_seen(&look)?;
-        self.look = Some(look);
+        let look = self.store.repo.look()?;
+        let changes = self.store.repo.changes_seen(&look)?;
+        self.workspace.look = Some(look);
         Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
     }
 }

@@ -59,7 +59,8 @@ impl Session<'_> {
         };
         // The other terms may have changed since.
         let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
-        let refused = self.file_terms.refuse(&self.edits(&open.base, commit)?, &Forbidden::default()).filter(is_fixed);
+        let refused =
+            self.workspace.file_terms.refuse(&self.edits(&open.base, commit)?, &Forbidden::default()).filter(is_fixed);
         let Some(refused) = refused else { return Ok(false) };
         let detail = format!(
             "the journal has experiment {} as one that may run; {}",

@@ -19,30 +19,31 @@ const TOLD: usize = 50;
 impl Session<'_> {
     /// What the next experiment is told.
     pub fn directive(&self) -> Directive {
-        self.journal.rung.directive
+        self.store.journal.rung.directive
     }
 
     /// Takes one iteration into account, in the journal that is written when its experiment is closed.
     pub(super) fn climb(&mut self, turn: Turn) {
-        let Rung { flags, directive, .. } = self.journal.rung;
-        self.journal.rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.research);
-        let now = self.journal.rung.directive;
+        let Rung { flags, directive, .. } = self.store.journal.rung;
+        self.store.journal.rung =
+            climb(self.store.contract.ladder, self.store.journal.rung, turn, self.store.contract.research);
+        let now = self.store.journal.rung.directive;
         if turn == Turn::Kept {
-            self.journal.told.clear();
+            self.store.journal.told.clear();
         } else if now != directive && now != Directive::Free {
-            self.journal.told.push(ToldStep { after: self.last_id(), directive: now });
-            let surplus = self.journal.told.len().saturating_sub(TOLD);
-            self.journal.told.drain(..surplus);
+            self.store.journal.told.push(ToldStep { after: self.last_id(), directive: now });
+            let surplus = self.store.journal.told.len().saturating_sub(TOLD);
+            self.store.journal.told.drain(..surplus);
         }
-        if self.journal.rung.flags > flags {
-            self.journal.flagged.push(self.last_id());
-            self.journal.stops_for_flag = self.contract.stop_when_flagged;
+        if self.store.journal.rung.flags > flags {
+            self.store.journal.flagged.push(self.last_id());
+            self.store.journal.stops_for_flag = self.store.contract.stop_when_flagged;
         }
     }
 
     /// Tells what is new since `before`: a flag, and another directive.
     pub(super) fn tell_directive(&mut self, before: Rung) -> Result<(), SessionError> {
-        let Rung { flags, directive, .. } = self.journal.rung;
+        let Rung { flags, directive, .. } = self.store.journal.rung;
         let after = self.last_id();
         if flags > before.flags {
             self.emit(Event::Flagged { after, times: flags })?;
@@ -56,11 +57,11 @@ impl Session<'_> {
     /// Why the loop stops now, if it was flagged and its terms say so. It does once for each flag: who starts it again has
     /// seen that.
     pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
-        let stops = std::mem::take(&mut self.journal.stops_for_flag);
+        let stops = std::mem::take(&mut self.store.journal.stops_for_flag);
         stops.then(|| StopReason::Flagged {
             after: self.last_id(),
-            tried: directions_tried(self.history.records()),
-            told: self.journal.told.clone(),
+            tried: directions_tried(self.store.history.records()),
+            told: self.store.journal.told.clone(),
         })
     }
 
@@ -81,19 +82,19 @@ impl Session<'_> {
     pub(super) fn names_no_direction(&self, proposal: &Proposal) -> bool {
         proposal.direction.is_none()
             && self.directive().wants_new_direction()
-            && unnamed_in_a_row(self.history.records()) >= UNNAMED_LIMIT
+            && unnamed_in_a_row(self.store.history.records()) >= UNNAMED_LIMIT
     }
 
     /// The direction that a proposal names although it was tried and a new one was asked for.
     pub(super) fn repeated_direction(&self, proposal: &Proposal) -> Option<String> {
         let named = proposal.direction.as_ref().filter(|_| self.directive().wants_new_direction())?;
         let is_tried =
-            directions_tried(self.history.records()).iter().any(|known| same_direction(&known.direction, named));
+            directions_tried(self.store.history.records()).iter().any(|known| same_direction(&known.direction, named));
         is_tried.then(|| named.clone())
     }
 
     fn last_id(&self) -> u32 {
-        self.history.records().last().map_or(0, |record| record.id)
+        self.store.history.records().last().map_or(0, |record| record.id)
     }
 }
 

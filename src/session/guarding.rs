@@ -79,16 +79,16 @@ impl Session<'_> {
         open: &mut OpenExperiment,
         deadline: Deadline,
     ) -> Result<Guarded, SessionError> {
-        if self.contract.guards.is_empty() {
+        if self.store.contract.guards.is_empty() {
             return Ok(Guarded::Over);
         }
         let mut draft = draft_of(open)?;
-        if self.journal.phase != Phase::Guarding {
+        if self.store.journal.phase != Phase::Guarding {
             self.enter(Phase::Guarding, open.clone())?;
             crash::point("guarding.entered");
         }
         let mut lost = 0;
-        while let Some(command) = self.contract.guards.get(draft.guards.len()).cloned()
+        while let Some(command) = self.store.contract.guards.get(draft.guards.len()).cloned()
             && draft.guards.last().is_none_or(|guard| guard.passed)
         {
             let number = draft.guards.len() + 1;
@@ -199,17 +199,17 @@ impl Session<'_> {
         let job = exec::start(&Job {
             name,
             command: command.to_owned(),
-            cwd: self.repo.worktree().to_owned(),
-            env: run_variables(&self.contract.tag, open.id, &self.folder.state(), folder),
+            cwd: self.store.repo.worktree().to_owned(),
+            env: run_variables(&self.store.contract.tag, open.id, &self.store.folder.state(), folder),
             folder: folder.to_owned(),
             log,
             log_limit: None,
             stdin: None,
-            timeout: self.contract.timeout,
-            grace: self.contract.grace,
+            timeout: self.store.contract.timeout,
+            grace: self.store.contract.grace,
             tied: false,
         })?;
-        let timeout = self.contract.timeout.as_secs_f64();
+        let timeout = self.store.contract.timeout.as_secs_f64();
         self.emit(Event::GuardStarted { id: open.id, command: command.to_owned(), timeout })?;
         Ok(job)
     }
@@ -228,7 +228,7 @@ impl Session<'_> {
             self.forget_guard(open.id, number)?;
             return Err(full);
         }
-        let log = read_tail(&self.folder.run(open.id).join(format!("{}.log", guard_name(number))), 0)?;
+        let log = read_tail(&self.store.folder.run(open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
         let changed = self.protected_changed(open.id, &commit_of(open)?, "the guard")?;
         if let Some(failure) = &changed {
@@ -249,7 +249,7 @@ impl Session<'_> {
     /// Clears away how a guard ended, so that it is run again.
     fn forget_guard(&self, id: u32, number: usize) -> Result<(), SessionError> {
         let name = guard_name(number);
-        let folder = self.folder.run(id);
+        let folder = self.store.folder.run(id);
         ["exit.json", "started.json"].iter().try_for_each(|kind| remove_file(&folder.join(format!("{name}.{kind}"))))
     }
 }

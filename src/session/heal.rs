@@ -70,15 +70,15 @@ impl Session<'_> {
     /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
     /// else may write into the folder before it was looked after in this way.
     pub(super) fn heal(&mut self) -> Result<(), SessionError> {
-        if self.taken_back {
+        if self.store.taken_back {
             return Ok(());
         }
         // Only who is at work puts something in their place.
-        let mut said = match self.watch {
+        let mut said = match self.store.expected.watch {
             Some(_) => Vec::from_iter(self.put_git_files_right()?),
             None => Vec::new(),
         };
-        let was_deleted = !self.folder.is_whole(&self.lock);
+        let was_deleted = !self.store.folder.is_whole(&self.store.lock);
         if was_deleted {
             let mut tries = 1;
             while let Err(error) = self.put_folder_back(&mut said) {
@@ -88,11 +88,11 @@ impl Session<'_> {
                 tries += 1;
                 std::thread::sleep(PAUSE);
             }
-            said.push(format!("{} was deleted; {REBUILT}", self.folder.root().display()));
+            said.push(format!("{} was deleted; {REBUILT}", self.store.folder.root().display()));
         }
         said.extend(self.put_files_right(|_| true)?);
         // Who goes on changing them is not followed while this is said.
-        let watch = self.watch.take();
+        let watch = self.store.expected.watch.take();
         for detail in said {
             self.emit(Event::Notice { detail })?;
         }
@@ -102,15 +102,15 @@ impl Session<'_> {
             }
             self.put_ideas_back()?;
         }
-        self.watch = watch;
-        self.watch_again(&self.folder.logs());
-        if self.ledger.was_there()
-            && let Some(kept) = self.ledger.move_odd_away()?
+        self.store.expected.watch = watch;
+        self.watch_again(&self.store.folder.logs());
+        if self.store.ledger.was_there()
+            && let Some(kept) = self.store.ledger.move_odd_away()?
         {
             let detail = format!("results.tsv was not a file or far too large; moved it to {}", kept.display());
             self.emit(Event::Notice { detail })?;
         }
-        if self.ledger.is_missing() {
+        if self.store.ledger.is_missing() {
             self.put_rows_back()?;
         }
         Ok(())
@@ -119,42 +119,42 @@ impl Session<'_> {
     /// The journal comes early, since only it knows of the experiment that is open, behind what tells the new files of that
     /// experiment from others, and the contract last: while it is missing the folder is not whole.
     fn put_folder_back(&mut self, said: &mut Vec<String>) -> Result<(), SessionError> {
-        let moved = self.folder.move_folders_away()?;
+        let moved = self.store.folder.move_folders_away()?;
         if !moved.is_empty() {
             said.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
         }
-        self.folder.create()?;
-        self.folder.lock_again(&mut self.lock)?;
+        self.store.folder.create()?;
+        self.store.folder.lock_again(&mut self.store.lock)?;
         // Nothing but this process knows what the log said.
-        let runs = self.folder.runs();
+        let runs = self.store.folder.runs();
         said.extend(self.put_files_right(|path| path.starts_with(&runs))?);
         self.write_untracked()?;
-        self.protected.write(&self.folder)?;
+        self.workspace.protected.write(&self.store.folder)?;
         let now = self.now();
         // What is counted of an experiment and not yet written down would be counted again after a kill.
-        self.written.write(&self.folder.state(), now)?;
+        self.store.written.journal.write(&self.store.folder.state(), now)?;
         crash::point("heal.journal_written");
         said.extend(self.put_files_right(|_| true)?);
-        self.memory.create(self.history.records())?;
+        self.store.memory().create(self.store.history.records())?;
         crash::point("heal.memory_made");
-        self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
+        self.store.folder.store_contract(&self.store.contract, &task_spec(&self.store.contract))?;
         crash::point("heal.contract_stored");
-        Ok(self.repo.exclude(OWN_FILES)?)
+        Ok(self.store.repo.exclude(OWN_FILES)?)
     }
 
     /// Sees to it that each record has its row.
     pub(super) fn put_rows_back(&mut self) -> Result<(), SessionError> {
         let records = self.recorded()?;
-        let was_there = !self.ledger.is_missing();
+        let was_there = !self.store.ledger.is_missing();
         if records.is_empty() {
             return Ok(());
         }
         let rows: Vec<&Record> = records.iter().collect();
-        let (path, metric) = (self.ledger.path().to_owned(), self.contract.metric.name.clone());
-        let (dialect, folder) = (self.ledger.dialect(), self.folder.state());
+        let (path, metric) = (self.store.ledger.path().to_owned(), self.store.contract.metric.name.clone());
+        let (dialect, folder) = (self.store.ledger.dialect(), self.store.folder.state());
         let Some(rebuilt) = LedgerFile::rebuild(&path, &metric, dialect, &rows, &folder)? else { return Ok(()) };
         crash::point("heal.rows_written");
-        self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
+        self.store.ledger = LedgerFile::open(&path, &metric, self.store.contract.ledger)?;
         let found = &rebuilt.found;
         let count = found.missing.len().max(found.torn.len()) + found.repeated.len();
         let rows = count_of(u32::try_from(count).unwrap_or(u32::MAX), "row");
@@ -171,11 +171,11 @@ impl Session<'_> {
     pub(super) fn tell_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
         self.remember_untracked()?;
         let mut detail = match is_fetched {
-            true => format!("continued the fetched session {} from its records", self.contract.tag),
-            false => format!("the journal in {} was missing; {REBUILT}", self.folder.root().display()),
+            true => format!("continued the fetched session {} from its records", self.store.contract.tag),
+            false => format!("the journal in {} was missing; {REBUILT}", self.store.folder.root().display()),
         };
-        let saved = self.repo.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
-        if let (None, Some((name, _))) = (self.history.baseline(), saved.last()) {
+        let saved = self.store.repo.refs_under(&format!("{}/saved", self.store.contract.tag.ref_prefix()))?;
+        if let (None, Some((name, _))) = (self.store.history.baseline(), saved.last()) {
             detail = format!("{detail}; a change that was set aside may be in {name}");
         }
         self.emit(Event::Notice { detail })?;
@@ -187,8 +187,8 @@ impl Session<'_> {
     /// and says so.
     pub(super) fn put_records_back(&mut self, there: &[(String, String)]) -> Result<(), SessionError> {
         let mut gone = Vec::new();
-        for record in self.history.records() {
-            let name = self.contract.tag.record_ref(record.id);
+        for record in self.store.history.records() {
+            let name = self.store.contract.tag.record_ref(record.id);
             if there.binary_search_by(|(known, _)| known.cmp(&name)).is_err() {
                 self.write_record(record)?;
                 gone.push(name);
@@ -203,8 +203,8 @@ impl Session<'_> {
     /// Puts back the untracked files that were there when the agent was called and that it deleted, as far as their content
     /// is kept, and names all of them.
     pub(super) fn put_untracked_back(&mut self) -> Result<(), SessionError> {
-        let Some(known) = &self.untracked else { return Ok(()) };
-        let PutBack { back, not_kept, copy_gone } = self.repo.put_missing_back(known)?;
+        let Some(known) = &self.workspace.untracked.known else { return Ok(()) };
+        let PutBack { back, not_kept, copy_gone } = self.store.repo.put_missing_back(known)?;
         for (paths, fate) in [
             (back, "restored"),
             (not_kept, "too large to restore"),
@@ -227,23 +227,24 @@ impl Session<'_> {
             let open = journal.and_then(|journal| journal.open.as_ref()).map(|open| open.id);
             records.iter().filter(|record| Some(record.id) != open).cloned().collect::<Vec<_>>()
         };
-        let mut records = settled(self.history.records(), Some(&self.journal));
-        if records.is_empty() && !self.ledger.was_there() {
+        let mut records = settled(self.store.history.records(), Some(&self.store.journal));
+        if records.is_empty() && !self.store.ledger.was_there() {
             return Ok(records);
         }
-        let Others { sessions, troubles } = other_records(&self.repo, &self.contract.tag)?;
+        let Others { sessions, troubles } = other_records(&self.store.repo, &self.store.contract.tag)?;
         for trouble in troubles {
             self.tell_trouble(trouble)?;
         }
-        let made_up = self.watch.as_ref().map(|watch| self.made_up_refs(watch)).transpose()?.unwrap_or_default();
+        let made_up =
+            self.store.expected.watch.as_ref().map(|watch| self.made_up_refs(watch)).transpose()?.unwrap_or_default();
         for (tag, mut others) in sessions {
             others.retain(|record| !made_up.contains(&tag.record_ref(record.id)));
-            let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
+            let folder = SessionFolder::new(&self.store.repo.main_worktree(), &tag);
             // One that cannot be read is its own doctor's affair.
             let journal = Journal::read(&folder.state()).ok().flatten();
             records.extend(settled(&others, journal.as_ref()));
         }
-        records.retain(|record| record.metric.name == self.contract.metric.name);
+        records.retain(|record| record.metric.name == self.store.contract.metric.name);
         records.sort_by_key(|record| record.finished);
         Ok(records)
     }

@@ -72,23 +72,23 @@ impl Session<'_> {
     /// Tells the command of `--on-event` of an event, if there is one and it is of that kind. It does not wait.
     pub(super) fn alert(&mut self, event: &Event) {
         self.note_trouble();
-        let Some(command) = self.contract.on_event.clone() else { return };
-        for alert in alerts(event, &self.contract, &self.history) {
+        let Some(command) = self.store.contract.on_event.clone() else { return };
+        for alert in alerts(event, &self.store.contract, &self.store.history) {
             let courier = || Courier {
                 command: command.clone(),
-                root: self.repo.worktree().to_owned(),
-                logs: self.folder.logs(),
-                trouble: self.hooks.trouble.clone(),
-                clock: self.clock,
+                root: self.store.repo.worktree().to_owned(),
+                logs: self.store.folder.logs(),
+                trouble: self.events.hooks.trouble.clone(),
+                clock: self.store.clock,
             };
             let kind = alert.event;
             if kind == AlertKind::Stopped {
-                self.hooks.last = Some((courier(), alert));
+                self.events.hooks.last = Some((courier(), alert));
                 continue;
             }
-            let queue = self.hooks.queue.get_or_insert_with(|| {
+            let queue = self.events.hooks.queue.get_or_insert_with(|| {
                 let (queue, alerts) = mpsc::channel(QUEUE);
-                self.hooks.courier = Some(tokio::spawn(courier().deliver(alerts)));
+                self.events.hooks.courier = Some(tokio::spawn(courier().deliver(alerts)));
                 queue
             });
             if queue.try_send(alert).is_err() {
@@ -100,8 +100,8 @@ impl Session<'_> {
     /// Waits until the command of `--on-event` was told of all that happened, 10 s at most. A call that hangs is ended for the
     /// last alert, and what waited behind it is not told. A signal ends each of the two waits.
     pub async fn finish_alerts(&mut self) {
-        drop(self.hooks.queue.take());
-        let (courier, last) = (self.hooks.courier.take(), self.hooks.last.take());
+        drop(self.events.hooks.queue.take());
+        let (courier, last) = (self.events.hooks.courier.take(), self.events.hooks.last.take());
         let end = Instant::now() + END;
         let mut listener: Listener = self.interrupts.listen();
         let mut is_done = true;
@@ -130,24 +130,24 @@ impl Session<'_> {
         }
         if !is_done {
             let detail = json!({"detail": "stopped waiting for the command of --on-event"});
-            note(&self.hooks.trouble, self.now(), detail);
+            note(&self.events.hooks.trouble, self.now(), detail);
         }
         self.note_trouble();
     }
 
     /// Writes down what went wrong with the command.
     fn note_trouble(&mut self) {
-        let lines = self.hooks.trouble.lock().map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default();
+        let lines = self.events.hooks.trouble.lock().map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default();
         if lines.is_empty() {
             return;
         }
         // An alert that is lost hurts nobody, and neither does the line that tells of it.
         let _ = self.heal();
         for (ts, detail) in &lines {
-            let _ = self.log.work(*ts, Level::Warn, HOOK, detail);
+            let _ = self.events.log.work(*ts, Level::Warn, HOOK, detail);
         }
-        self.watch_again(&self.folder.logs());
-        if !std::mem::replace(&mut self.hooks.is_told, true) {
+        self.watch_again(&self.store.folder.logs());
+        if !std::mem::replace(&mut self.events.hooks.is_told, true) {
             let detail = "the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session";
             let _ = self.emit(Event::Notice { detail: detail.into() });
         }

@@ -55,13 +55,13 @@ impl IgnoredFiles {
 impl Session<'_> {
     /// The ignored files of the working tree that the command names, with their stamps.
     pub(super) fn ignored_inputs(&self) -> Result<BTreeMap<String, String>, SessionError> {
-        let root = self.repo.worktree();
+        let root = self.store.repo.worktree();
         let mut inputs = BTreeMap::new();
-        for path in files_named(&self.contract.command) {
+        for path in files_named(&self.store.contract.command) {
             // Git ignores nothing outside its repository.
             if path.components().all(|part| matches!(part, Component::Normal(_)))
                 && root.join(&path).is_file()
-                && self.repo.is_ignored(&path)?
+                && self.store.repo.is_ignored(&path)?
                 && let Some(stamp) = stamp(&root.join(&path))
             {
                 inputs.insert(path.display().to_string(), stamp);

@@ -96,13 +96,13 @@ impl Listener {
 impl Session<'_> {
     /// What was asked for so far, by signals and by `ar stop`. What is new is told as an event.
     pub(super) fn asked(&mut self) -> Result<Interrupt, SessionError> {
-        let request = self.folder.hear_stop_request();
+        let request = self.store.folder.hear_stop_request();
         if let Some(when) = request {
             self.interrupts.ask(when.into());
         }
         let asked = self.interrupts.asked();
-        if asked > self.told {
-            self.told = asked;
+        if asked > self.events.told {
+            self.events.told = asked;
             let detail = match (asked, request) {
                 (Interrupt::AfterExperiment, Some(_)) => "`ar stop` was requested; stopping after this experiment",
                 (Interrupt::AfterExperiment, None) => {
@@ -120,7 +120,7 @@ impl Session<'_> {
 
     /// Why the loop ends that was asked to stop.
     pub(super) fn interrupted(&self) -> StopReason {
-        let requested = self.folder.heard_stop().is_some_and(|when| self.interrupts.asked() == when.into());
+        let requested = self.store.folder.heard_stop().is_some_and(|when| self.interrupts.asked() == when.into());
         StopReason::Interrupted { requested }
     }
 }

@@ -55,23 +55,23 @@ impl Session<'_> {
     ///
     /// As [`Session::keep_logs`].
     pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
-        let Some(newest) = self.history.records().last().map(|record| record.id) else { return Ok(()) };
-        let is_large = match self.contract.keep_logs {
-            KeepLogs::Bytes(quota) => self.folder.log_bytes(newest) > quota / LARGE,
+        let Some(newest) = self.store.history.records().last().map(|record| record.id) else { return Ok(()) };
+        let is_large = match self.store.contract.keep_logs {
+            KeepLogs::Bytes(quota) => self.store.folder.log_bytes(newest) > quota / LARGE,
             KeepLogs::All => false,
         };
         if is_large || newest % ALL_EACH == 0 {
             return self.keep_logs();
         }
-        let compressed = self.folder.compress_logs(newest.saturating_sub(1));
+        let compressed = self.store.folder.compress_logs(newest.saturating_sub(1));
         let kept = Kept { trouble: compressed.err(), ..Kept::default() };
         self.note_kept_logs(kept)
     }
 
     /// Starts with that in a thread of its own.
     pub(super) fn start_keeping_logs(&mut self) -> Keeper {
-        let (folder, quota) = (self.folder.clone(), self.contract.keep_logs);
-        let (logs, sizes) = (logs_of(&self.history), std::mem::take(&mut self.log_sizes));
+        let (folder, quota) = (self.store.folder.clone(), self.store.contract.keep_logs);
+        let (logs, sizes) = (logs_of(&self.store.history), std::mem::take(&mut self.log_sizes));
         // Where there is no thread to be had, the next experiment will do.
         thread::Builder::new().spawn(move || keep(&folder, logs, quota, sizes)).ok()
     }
@@ -86,12 +86,12 @@ impl Session<'_> {
         let now = self.now();
         if let Some(trouble) = kept.trouble {
             let detail = with_causes(&trouble);
-            self.log.work(now, Level::Warn, "logs_not_kept_in_order", &json!({"detail": detail}))?;
+            self.events.log.work(now, Level::Warn, "logs_not_kept_in_order", &json!({"detail": detail}))?;
         }
         if !kept.dropped.is_empty() {
-            let quota = self.contract.keep_logs.to_string();
+            let quota = self.store.contract.keep_logs.to_string();
             let detail = json!({"experiments": kept.dropped, "bytes": kept.freed, "keep_logs": quota});
-            self.log.work(now, Level::Info, "logs_dropped", &detail)?;
+            self.events.log.work(now, Level::Info, "logs_dropped", &detail)?;
         }
         Ok(())
     }

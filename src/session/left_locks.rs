@@ -26,20 +26,20 @@ impl Session<'_> {
     ///
     /// One is still there when the patience is over.
     pub(super) async fn remove_left_locks(&mut self, id: u32, job: &str) -> Result<(), SessionError> {
-        let folder = self.folder.run(id);
+        let folder = self.store.folder.run(id);
         let written = |kind| fs::metadata(exec::job_file(&folder, job, kind)).and_then(|meta| meta.modified()).ok();
         let Some(started) = written("job") else { return Ok(()) };
         // What was made later is somebody else's.
         let over = written("exit").filter(|over| *over >= started);
         let (begun, mut removed) = (Instant::now(), Vec::new());
-        let folders = self.repo.folders();
+        let folders = self.store.repo.folders();
         loop {
             let is_held = |locks: &[PathBuf]| exec::may_be_held(locks, &folders);
-            let left = self.repo.remove_left_locks(started, over, is_held)?;
+            let left = self.store.repo.remove_left_locks(started, over, is_held)?;
             removed.extend(left.removed);
             let Some(lock) = left.held.first() else { break };
             if begun.elapsed() >= PATIENCE {
-                return Err(self.repo.locked(lock).into());
+                return Err(self.store.repo.locked(lock).into());
             }
             if matches!(self.asked()?, Interrupt::Now | Interrupt::Detach) {
                 break;

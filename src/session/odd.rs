@@ -35,7 +35,7 @@ impl Session<'_> {
     /// Puts git's own files back that are no files any more, and moves other pipes in git's folder away; gives what is to be
     /// said about that.
     pub(super) fn put_git_files_right(&mut self) -> Result<Option<String>, SessionError> {
-        let mended = match &mut self.watch {
+        let mended = match &mut self.store.expected.watch {
             Some(watch) => watch.git.put_back(is_odd)?,
             None => Vec::new(),
         };
@@ -44,14 +44,14 @@ impl Session<'_> {
             Mended::Deleted(_) | Mended::Left(_) => None,
         });
         let mut moved: Vec<PathBuf> = kept.collect();
-        moved.extend(move_all(self.repo.odd_git_files())?);
+        moved.extend(move_all(self.store.repo.odd_git_files())?);
         Ok(said(&moved))
     }
 
     /// Does the same, and moves odd ignore and attribute files of the working tree away.
     pub(super) fn put_odd_files_right(&mut self) -> Result<Vec<String>, SessionError> {
         let mut all = Vec::from_iter(self.put_git_files_right()?);
-        all.extend(said(&move_all(self.repo.odd_worktree_files(Some(&self.tip())))?));
+        all.extend(said(&move_all(self.store.repo.odd_worktree_files(Some(&self.tip())))?));
         Ok(all)
     }
 }

@@ -1,6 +1,5 @@
 //! An open session: everything that the loop holds in its hands.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,90 +10,51 @@ use serde_json::{Value, json};
 use super::aside::INDEX_BEFORE;
 use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
+use super::events::{Events, Observer};
 use super::fetched::is_fetched;
 use super::heal::rebuilt_journal;
-use super::hooks::Hooks;
-use super::interrupts::{Interrupt, Interrupts};
+use super::interrupts::Interrupts;
 use super::keep_logs::LogSizes;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::protected::{Protected, forget_copies};
 use super::reading::read_history;
-use super::surroundings::Tools;
+use super::store::{Expected, Store, Written};
+use super::surroundings::Place;
 use super::times::Times;
 use super::try_again::is_being_replaced;
 use super::untracked::untracked_path;
-use super::watch::{Seen, Watch};
 use super::watchdog::listen;
+use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
-use crate::domain::{Clock, CommitId, Contract, Environment, Event, Phase, StopReason};
+use crate::domain::{CommitId, Contract, Event, Phase, StopReason};
 use crate::exec;
-use crate::git::{Head, HeadTarget, Look, Repo, SaveAs, Saved, Untracked};
-use crate::ledger::LedgerFile;
-use crate::rules::{FileTerms, History, folders_of};
+use crate::git::{Head, HeadTarget, Look, SaveAs, Saved};
+use crate::rules::{History, folders_of};
 use crate::state::{
-    EventLog, FileStamp, Journal, Level, Memory, OpenExperiment, OwnerLock, PROGRESS, PROTECTED, SESSIONS_FOLDER,
-    SessionFolder, Status, Unsynced, move_away, read_json, remove_left_over,
+    EventLog, FileStamp, Journal, Level, Memory, OpenExperiment, PROGRESS, PROTECTED, SESSIONS_FOLDER, Status,
+    Unsynced, move_away, read_json, remove_left_over,
 };
-
-/// Whoever watches the loop.
-pub type Observer<'a> = Box<dyn FnMut(&Event) + 'a>;
 
 /// An open session.
 pub struct Session<'a> {
-    pub(super) repo: Repo,
-    pub(super) folder: SessionFolder,
-    pub(super) contract: Contract,
-    pub(super) file_terms: FileTerms,
-    /// The files that no experiment may change.
-    pub(super) protected: Protected,
-    pub(super) history: History,
-    pub(super) journal: Journal,
-    /// The journal as it was last written.
-    pub(super) written: Journal,
-    /// What is to be on the disk before the journal is written the next time, beside what the repository knows of.
-    pub(super) unsynced: Unsynced,
-    pub(super) log: EventLog,
-    pub(super) memory: Memory,
-    pub(super) ledger: LedgerFile,
-    pub(super) clock: Clock,
-    pub(super) environment: Arc<Environment>,
-    /// The tools among it, and how they are known to be still so; absent until they were looked for.
-    pub(super) tools: Option<Tools>,
-    /// The untracked files as they were when the last experiment was settled, or the agent was called.
-    pub(super) untracked: Option<Untracked>,
-    /// The file that says so, as this process wrote it.
-    pub(super) untracked_written: Option<FileStamp>,
-    /// Whether they are still so, since nothing was done after they were looked at.
-    pub(super) knows_untracked: bool,
-    /// What was seen of the working tree when the run was over, as long as nobody can have been at work since.
-    pub(super) look: Option<Look>,
+    pub(super) store: Store,
+    pub(super) workspace: Workspace,
+    pub(super) events: Events<'a>,
+    pub(super) place: Place,
+    pub(super) interrupts: Interrupts,
+    /// When this call of the loop began; absent for `ar try`.
+    pub(super) times: Option<Times>,
     /// Whether the loop turns, and writes the journal again when an experiment is over.
     pub(super) goes_on: bool,
     /// The experiment and the number of the run that this process made ready: nobody else can have started it.
     pub(super) prepared_run: Option<(u32, u32)>,
     /// What the agent is told of earlier nights.
     pub(super) memories: Memories,
-    /// What was told to be wrong with something that the night does not depend on.
-    pub(super) troubles: BTreeSet<String>,
     /// Whether there is an agent that can be called.
     pub(super) calls_agent: bool,
-    /// Whether the opening of the session was taken back.
-    pub(super) taken_back: bool,
-    pub(super) lock: OwnerLock,
-    pub(super) interrupts: Interrupts,
-    /// When this call of the loop began; absent for `ar try`.
-    pub(super) times: Option<Times>,
-    /// What was there before the agent or the run that is at work.
-    pub(super) watch: Option<Watch>,
     /// What the logs of experiments take that this process has looked after.
     pub(super) log_sizes: LogSizes,
-    /// What was seen when somebody was at work the last time.
-    pub(super) seen: Seen,
-    /// The strongest interrupt that was told as an event.
-    pub(super) told: Interrupt,
-    pub(super) hooks: Hooks,
-    observer: Observer<'a>,
 }
 
 impl<'a> Session<'a> {
@@ -168,39 +128,33 @@ impl<'a> Session<'a> {
         let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
         let mut session = Session {
             calls_agent,
-            written: journal.clone(),
-            unsynced: Unsynced::default(),
-            journal,
-            repo,
-            folder,
-            contract,
-            protected,
-            file_terms,
-            history,
-            log,
-            memory,
-            ledger,
-            clock,
-            environment,
-            tools: None,
-            untracked,
-            untracked_written,
-            knows_untracked: false,
+            store: Store {
+                written: Written { journal: journal.clone(), unsynced: Unsynced::default() },
+                journal,
+                repo,
+                folder,
+                contract,
+                history,
+                ledger,
+                clock,
+                lock,
+                expected: Expected::default(),
+                taken_back: false,
+            },
+            workspace: Workspace {
+                protected,
+                file_terms,
+                untracked: UntrackedFiles { known: untracked, written: untracked_written, is_current: false },
+                look: None,
+            },
+            events: Events::new(observer, log),
+            place: Place { environment, tools: None },
             goes_on: false,
-            look: None,
             prepared_run: None,
             memories: Memories::default(),
-            troubles: BTreeSet::new(),
-            taken_back: false,
-            lock,
             interrupts,
             times: None,
-            watch: None,
             log_sizes: LogSizes::default(),
-            seen: Seen::default(),
-            told: Interrupt::None,
-            hooks: Hooks::default(),
-            observer,
         };
         if let Err(error) = session.take_over(drive) {
             if !continued {
@@ -211,15 +165,15 @@ impl<'a> Session<'a> {
         }
         let tip = session.tip();
         session.emit(Event::SessionStarted {
-            tag: session.contract.tag.clone(),
+            tag: session.store.contract.tag.clone(),
             tip,
-            experiments: session.history.experiments(),
+            experiments: session.store.history.experiments(),
             continued,
         })?;
         session.tell_changed_environment()?;
         if lost {
             session.tell_rebuilt(is_fetched)?;
-        } else if session.journal.open.is_none() && session.ledger.is_torn()? {
+        } else if session.store.journal.open.is_none() && session.store.ledger.is_torn()? {
             session.put_rows_back()?;
         }
         session.put_ideas_back()?;
@@ -232,52 +186,52 @@ impl<'a> Session<'a> {
     fn take_over(&mut self, drive: Drive) -> Result<(), SessionError> {
         self.take_branch(drive)?;
         crash::point("open.branch_taken");
-        self.journal.worktree = self.repo.worktree().to_owned();
-        self.journal.status = Status::Running;
-        self.journal.ended = None;
+        self.store.journal.worktree = self.store.repo.worktree().to_owned();
+        self.store.journal.status = Status::Running;
+        self.store.journal.ended = None;
         match drive {
             Drive::Loop { .. } => self.wait_later(),
             // Nobody calls the agent.
-            Drive::WorkingTree { .. } | Drive::Ending => self.journal.outage = None,
+            Drive::WorkingTree { .. } | Drive::Ending => self.store.journal.outage = None,
         }
-        let commits_next = drive == (Drive::WorkingTree { resume: false }) && self.history.baseline().is_some();
+        let commits_next = drive == (Drive::WorkingTree { resume: false }) && self.store.history.baseline().is_some();
         if !commits_next {
             self.write_journal()?;
         }
         crash::point("open.journal_written");
-        Ok(self.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
+        Ok(self.events.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
     }
 
     /// The terms.
     pub fn contract(&self) -> &Contract {
-        &self.contract
+        &self.store.contract
     }
 
     /// The experiments so far.
     pub fn history(&self) -> &History {
-        &self.history
+        &self.store.history
     }
 
     /// The commit that the branch should be at between two experiments.
     pub(super) fn tip(&self) -> CommitId {
-        expected_tip(&self.contract, self.history.incumbent().map(|record| &record.commit))
+        expected_tip(&self.store.contract, self.store.history.incumbent().map(|record| &record.commit))
     }
 
     /// Makes HEAD the session's branch, and the branch if it is not there. With an experiment open that is a matter of
     /// its recovery.
     fn take_branch(&mut self, drive: Drive) -> Result<(), SessionError> {
-        if self.journal.open.as_ref().is_some_and(|open| open.id != 0) {
+        if self.store.journal.open.as_ref().is_some_and(|open| open.id != 0) {
             return Ok(());
         }
-        let branch = self.contract.tag.branch_ref();
+        let branch = self.store.contract.tag.branch_ref();
         let tip = self.tip();
-        match self.repo.branch(&branch)? {
-            None => self.repo.create_branch(&branch, &tip, "autoresearch: start")?,
+        match self.store.repo.branch(&branch)? {
+            None => self.store.repo.create_branch(&branch, &tip, "autoresearch: start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
             Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) => {
-                let subject = self.repo.subject(&found)?;
+                let subject = self.store.repo.subject(&found)?;
                 return Err(SessionError::UnrecordedTip {
-                    branch: self.contract.tag.branch(),
+                    branch: self.store.contract.tag.branch(),
                     tip: found.short(8).to_owned(),
                     subject,
                     base: tip.short(12).to_owned(),
@@ -286,16 +240,16 @@ impl<'a> Session<'a> {
             Some(_) => {}
         }
         crash::point("open.branch_made");
-        match self.repo.head()? {
+        match self.store.repo.head()? {
             Head::Branch { name, .. } if name == branch => {}
             Head::Branch { commit, .. } | Head::Detached { commit } if commit == tip => {
-                self.repo.point_head(&HeadTarget::Branch(branch))?;
+                self.store.repo.point_head(&HeadTarget::Branch(branch))?;
             }
             Head::Branch { commit, .. } | Head::Detached { commit } => {
                 self.put_back(&tip, &commit)?;
-                self.repo.point_head(&HeadTarget::Branch(branch))?;
+                self.store.repo.point_head(&HeadTarget::Branch(branch))?;
             }
-            Head::Unborn { .. } => self.repo.point_head(&HeadTarget::Branch(branch))?,
+            Head::Unborn { .. } => self.store.repo.point_head(&HeadTarget::Branch(branch))?,
         }
         Ok(())
     }
@@ -313,15 +267,15 @@ impl<'a> Session<'a> {
         expected: &CommitId,
     ) -> Result<(), SessionError> {
         let save = self.save_as(expected);
-        let known = self.untracked.clone().unwrap_or_default();
-        let restored = self.repo.restore_after(look, target, &save, &known)?;
+        let known = self.workspace.untracked.known.clone().unwrap_or_default();
+        let restored = self.store.repo.restore_after(look, target, &save, &known)?;
         self.tell_saved(restored.saved)
     }
 
     /// Under which name uncommitted changes relative to `expected` are saved.
     pub(super) fn save_as(&self, expected: &CommitId) -> SaveAs {
         SaveAs {
-            prefix: self.contract.tag.ref_prefix(),
+            prefix: self.store.contract.tag.ref_prefix(),
             expected: expected.clone(),
             subject: "uncommitted changes, saved before the working tree was restored".into(),
         }
@@ -337,7 +291,7 @@ impl<'a> Session<'a> {
     /// Tells the observer and the event logs what happened.
     pub(super) fn emit(&mut self, event: Event) -> Result<(), SessionError> {
         self.heal()?;
-        (self.observer)(&event);
+        (self.events.observer)(&event);
         let (level, decision) = match &event {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. } | Event::EnvironmentChanged { .. } => (Level::Warn, false),
@@ -352,42 +306,42 @@ impl<'a> Session<'a> {
         };
         let now = self.now();
         let detail = event_detail(&event);
-        self.log.work(now, level, event.name(), &detail)?;
+        self.events.log.work(now, level, event.name(), &detail)?;
         if decision {
-            self.log.decision(now, event.name(), &detail)?;
+            self.events.log.decision(now, event.name(), &detail)?;
         }
-        self.watch_again(&self.folder.logs());
+        self.watch_again(&self.store.folder.logs());
         self.alert(&event);
         Ok(())
     }
 
     /// The time of day.
     pub(super) fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.store.clock.now()
     }
 
     /// Writes the journal as it is.
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
         self.heal()?;
-        let now = self.clock.now();
-        let mut unsynced = std::mem::take(&mut self.unsynced);
-        unsynced.append(self.repo.unsynced());
-        self.journal.write_after(unsynced, &self.folder.state(), now)?;
-        self.written = self.journal.clone();
-        self.watch_again(&self.folder.state().join(PROGRESS));
+        let now = self.store.clock.now();
+        let mut unsynced = std::mem::take(&mut self.store.written.unsynced);
+        unsynced.append(self.store.repo.unsynced());
+        self.store.journal.write_after(unsynced, &self.store.folder.state(), now)?;
+        self.store.written.journal = self.store.journal.clone();
+        self.watch_again(&self.store.folder.state().join(PROGRESS));
         Ok(())
     }
 
     /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
     /// on.
     pub(super) fn forget_unwritten(&mut self) {
-        self.journal = self.written.clone();
+        self.store.journal = self.store.written.journal.clone();
     }
 
     /// Moves the journal to a step of the open experiment.
     pub(super) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
-        self.journal.phase = phase;
-        self.journal.open = Some(open);
+        self.store.journal.phase = phase;
+        self.store.journal.open = Some(open);
         self.write_journal()
     }
 
@@ -400,57 +354,57 @@ impl<'a> Session<'a> {
     pub(super) fn enter_idle_after(&mut self, look: Option<Look>) -> Result<(), SessionError> {
         self.remember_untracked_of(look)?;
         crash::point("idle.untracked_remembered");
-        self.journal.phase = Phase::Idle;
-        self.journal.open = None;
+        self.store.journal.phase = Phase::Idle;
+        self.store.journal.open = None;
         match self.goes_on {
             // The next step says the same at once; until then the record's ref says that the experiment is over.
-            true => self.written = self.journal.clone(),
+            true => self.store.written.journal = self.store.journal.clone(),
             false => self.write_journal()?,
         }
-        self.knows_untracked = self.goes_on;
+        self.workspace.untracked.is_current = self.goes_on;
         crash::point("idle.entered");
-        self.repo.settle_objects()?;
+        self.store.repo.settle_objects()?;
         self.pack_records()
     }
 
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
-        self.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        self.store.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
         self.wait_later();
         if matches!(reason, StopReason::Outage { .. }) || !self.waits_for_reset() {
             // Who starts it again has seen to it.
-            self.journal.outage = None;
+            self.store.journal.outage = None;
         }
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             self.sum_up()?;
         }
-        self.journal.ended = Some(reason.in_short());
+        self.store.journal.ended = Some(reason.in_short());
         self.write_journal()?;
         crash::point("stop.journal_written");
         self.name_all_changed_logs()?;
-        self.repo.outlast_gc(&self.environment.host)?;
-        let experiments = self.history.experiments();
+        self.store.repo.outlast_gc(&self.place.environment.host)?;
+        let experiments = self.store.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
     }
 
     /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.
     pub(super) fn abandon(&mut self) -> Result<(), SessionError> {
-        self.taken_back = true;
-        let start = self.contract.start.clone();
-        let before = match &self.contract.started_from {
+        self.store.taken_back = true;
+        let start = self.store.contract.start.clone();
+        let before = match &self.store.contract.started_from {
             Some(branch) => HeadTarget::Branch(branch.clone()),
             None => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
-        self.repo.point_head(&before)?;
+        self.store.repo.point_head(&before)?;
         crash::point("abandon.head_put_back");
-        let branch = self.contract.tag.branch_ref();
-        if self.repo.branch(&branch)?.is_some() {
-            self.repo.delete_branch(&branch, &start)?;
+        let branch = self.store.contract.tag.branch_ref();
+        if self.store.repo.branch(&branch)?.is_some() {
+            self.store.repo.delete_branch(&branch, &start)?;
         }
         crash::point("abandon.branch_deleted");
-        forget_copies(&self.repo, &self.folder);
-        forget(&self.folder.state())
+        forget_copies(&self.store.repo, &self.store.folder);
+        forget(&self.store.folder.state())
     }
 }
 

@@ -67,18 +67,18 @@ impl Session<'_> {
             outage: outage.clone(),
             until: None,
         };
-        let before = self.journal.outage.take().unwrap_or(begins);
+        let before = self.store.journal.outage.take().unwrap_or(begins);
         let repeats = if before.outage.kind == outage.kind { before.repeats.saturating_add(1) } else { 1 };
-        let agent = self.contract.agent.clone();
-        self.journal.outage = Some(OpenOutage { outage, until: None, repeats, agent, ..before });
+        let agent = self.store.contract.agent.clone();
+        self.store.journal.outage = Some(OpenOutage { outage, until: None, repeats, agent, ..before });
         self.note_lasted(seconds);
         self.put_unfinished_away(open)
     }
 
     /// Notes that the agent works, again if it did not.
     pub(super) fn end_outage(&mut self, id: u32) -> Result<(), SessionError> {
-        self.journal.spent.calls = self.journal.spent.calls.saturating_add(1);
-        match self.journal.outage.take() {
+        self.store.journal.spent.calls = self.store.journal.spent.calls.saturating_add(1);
+        match self.store.journal.outage.take() {
             Some(over) => self.emit(Event::OutageOver { id, seconds: over.seconds }),
             None => Ok(()),
         }
@@ -87,7 +87,7 @@ impl Session<'_> {
     /// Waits until the agent is to be called again, at most until the end of this call of the loop. Whatever somebody asks
     /// for ends it at once.
     pub(super) async fn wait_out(&mut self) -> Result<Waited, SessionError> {
-        let Some(open) = self.journal.outage.clone() else { return Ok(Waited::Over) };
+        let Some(open) = self.store.journal.outage.clone() else { return Ok(Waited::Over) };
         self.forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         // A session that is resumed waits for the reset, and no longer.
@@ -100,7 +100,7 @@ impl Session<'_> {
             is_first: self.has_never_worked(),
         };
         let now = Timestamp::now();
-        let pause = match patience(&open.outage, so_far, self.contract.outage_limit, now) {
+        let pause = match patience(&open.outage, so_far, self.store.contract.outage_limit, now) {
             Patience::Wait(pause) => pause,
             Patience::GiveUp => {
                 let Outage { kind, said, until } = open.outage;
@@ -109,9 +109,9 @@ impl Session<'_> {
         };
         let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
         let again = until.unwrap_or(Timestamp::MAX);
-        let (id, waits, seconds) = (self.history.next_id(), open.waits, open.seconds);
+        let (id, waits, seconds) = (self.store.history.next_id(), open.waits, open.seconds);
         let waited = waits.saturating_add(u32::from(!is_resumed));
-        self.journal.outage = Some(OpenOutage { waits: waited, until, ..open.clone() });
+        self.store.journal.outage = Some(OpenOutage { waits: waited, until, ..open.clone() });
         self.write_journal()?;
         crash::point("outage.noted");
         self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
@@ -125,7 +125,7 @@ impl Session<'_> {
 
     /// Waits before the next call where the last ones changed nothing and were short; the last took so many seconds.
     pub(super) async fn pause_after_idle(&mut self, seconds: f64) -> Result<(), SessionError> {
-        let pause = crash::pace(pause_after_idle(self.journal.idle_calls, seconds));
+        let pause = crash::pace(pause_after_idle(self.store.journal.idle_calls, seconds));
         let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
         if pause.is_zero() { Ok(()) } else { self.pause(pause, again.unwrap_or(Timestamp::MAX)).await }
     }
@@ -133,7 +133,7 @@ impl Session<'_> {
     /// Waits for so long, or until that moment, at most until the end of this call of the loop. Whatever somebody asks for ends
     /// it at once.
     async fn pause(&mut self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
-        let id = self.history.next_id();
+        let id = self.store.history.next_id();
         let began = Instant::now();
         let left = self.end().map_or(pause, |end| end.left.min(pause));
         let due = began.checked_add(left).unwrap_or(began);
@@ -148,7 +148,9 @@ impl Session<'_> {
             }
             if last_beat.elapsed() >= HEARTBEAT {
                 last_beat = Instant::now();
-                self.log.heartbeat(self.now(), &json!({"experiment": id, "waiting_until": exact_time(again)}))?;
+                self.events
+                    .log
+                    .heartbeat(self.now(), &json!({"experiment": id, "waiting_until": exact_time(again)}))?;
                 self.write_journal()?;
             }
             tokio::select! {
@@ -162,7 +164,7 @@ impl Session<'_> {
 
     /// Notes that nobody waits any more, in the journal that is written next.
     fn wait_no_more(&mut self) {
-        if let Some(open) = &mut self.journal.outage {
+        if let Some(open) = &mut self.store.journal.outage {
             open.until = None;
         }
     }
@@ -170,26 +172,26 @@ impl Session<'_> {
     /// Notes that nobody waits now, in the journal that is written next: the session waits again when it is resumed where the
     /// agent named a reset that is still to come, unless it has another agent then.
     pub(super) fn wait_later(&mut self) {
-        let Some(mut open) = self.journal.outage.take() else { return };
-        if open.agent.is_none() || open.agent == self.contract.agent {
+        let Some(mut open) = self.store.journal.outage.take() else { return };
+        if open.agent.is_none() || open.agent == self.store.contract.agent {
             open.until = open.outage.until.filter(|until| *until > Timestamp::now());
-            self.journal.outage = Some(open);
+            self.store.journal.outage = Some(open);
         }
     }
 
     /// Whether the session that was resumed is to wait for a reset before it calls the agent.
     pub(super) fn waits_for_reset(&self) -> bool {
-        self.journal.outage.as_ref().is_some_and(|open| open.until.is_some())
+        self.store.journal.outage.as_ref().is_some_and(|open| open.until.is_some())
     }
 
     /// Whether no call of the agent came to anything yet.
     fn has_never_worked(&self) -> bool {
-        self.journal.spent.calls == 0 && self.history.records().iter().all(|record| record.agent.is_none())
+        self.store.journal.spent.calls == 0 && self.store.history.records().iter().all(|record| record.agent.is_none())
     }
 
     /// Notes that the outage has lasted so many seconds more, in the journal that is written next.
     fn note_lasted(&mut self, seconds: f64) {
-        if let Some(open) = &mut self.journal.outage {
+        if let Some(open) = &mut self.store.journal.outage {
             open.seconds += seconds;
             open.failed_seconds =
                 if open.outage.kind == OutageKind::Failed { open.failed_seconds + seconds } else { 0.0 };

@@ -33,10 +33,10 @@ impl Session<'_> {
     /// Calls the agent and commits what it changed. It is called once, and once more when it was to go in a new direction
     /// and names one that was tried, or none.
     pub(super) async fn propose(&mut self) -> Result<Proposed, SessionError> {
-        let id = self.history.next_id();
+        let id = self.store.history.next_id();
         let base = self.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.now());
-        if !std::mem::take(&mut self.knows_untracked) {
+        if !std::mem::take(&mut self.workspace.untracked.is_current) {
             self.remember_untracked()?;
         }
         self.enter(Phase::Proposing, open.clone())?;
@@ -64,10 +64,10 @@ impl Session<'_> {
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
         self.note_offer(&mut open);
-        let agent = self.contract.agent.clone();
+        let agent = self.store.contract.agent.clone();
         open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
         // A call that was cut short is made again, and counts once.
-        self.journal.iteration += 1;
+        self.store.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
         let known = self.known_untracked()?;
         let committed = self.commit_change(&mut open, &known, texts)?;
@@ -84,10 +84,10 @@ impl Session<'_> {
             Some(_) => Ok(Proposed::Change(Box::new(open))),
             None => {
                 let said = said.unwrap_or_default();
-                let before = self.journal.rung;
+                let before = self.store.journal.rung;
                 if cut_short {
                     // Nobody knows what it would have come to. It is made again.
-                    self.journal.iteration = self.journal.iteration.saturating_sub(1);
+                    self.store.journal.iteration = self.store.journal.iteration.saturating_sub(1);
                 } else {
                     self.note_idle_call(&said)?;
                 }
@@ -111,25 +111,25 @@ impl Session<'_> {
     ) -> Result<Option<CommitId>, SessionError> {
         let tip = self.reclaim_branch(&open.base)?;
         let mut found = self.undo_forbidden(open)?;
-        let change = self.repo.propose(&open.base, known)?;
+        let change = self.store.repo.propose(&open.base, known)?;
         self.clear_out(open, &change, &mut found)?;
         if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
             self.move_branch(&open.base, &[], "nothing changed")?;
-            self.repo.adopt_index(change)?;
+            self.store.repo.adopt_index(change)?;
             return Ok(None);
         }
         let made_by_agent = tip != open.base
-            && self.repo.parents(&tip)? == [open.base.clone()]
-            && self.repo.tree_of(&tip)? == change.tree();
+            && self.store.repo.parents(&tip)? == [open.base.clone()]
+            && self.store.repo.tree_of(&tip)? == change.tree();
         let subject = self.subject_of_call(&tip, &open.base)?;
-        let stat = self.repo.proposal_stat(&open.base, &change)?;
+        let stat = self.store.repo.proposal_stat(&open.base, &change)?;
         open.description = texts.choose(subject, || describe(&change, stat));
         let (commit, unsynced) = if made_by_agent {
-            (tip.clone(), self.repo.unsynced_commit(&change, &tip)?)
+            (tip.clone(), self.store.repo.unsynced_commit(&change, &tip)?)
         } else {
-            self.repo.commit_unsynced(&change, &open.base, &open.description)?
+            self.store.repo.commit_unsynced(&change, &open.base, &open.description)?
         };
-        self.unsynced.append(unsynced);
+        self.store.written.unsynced.append(unsynced);
         self.check(open, &commit, change.too_large(), &found)?;
         open.commit = Some(commit.clone());
         crash::point("committing.commit_written");
@@ -137,7 +137,7 @@ impl Session<'_> {
         crash::point("committing.commit_noted");
         self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
         crash::point("committing.branch_advanced");
-        self.repo.adopt_index(change)?;
+        self.store.repo.adopt_index(change)?;
         Ok(Some(commit))
     }
 
@@ -146,28 +146,28 @@ impl Session<'_> {
     fn subject_of_call(&self, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
         let is_recorded =
             |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
-        let is_old = self.history.records().iter().any(is_recorded) || self.repo.leads_to(tip, base)?;
-        Ok(if is_old { None } else { Some(self.repo.subject(tip)?) })
+        let is_old = self.store.history.records().iter().any(is_recorded) || self.store.repo.leads_to(tip, base)?;
+        Ok(if is_old { None } else { Some(self.store.repo.subject(tip)?) })
     }
 
     /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; returns its tip.
     pub(super) fn reclaim_branch(&mut self, base: &CommitId) -> Result<CommitId, SessionError> {
         self.clear_operation()?;
-        let branch = self.contract.tag.branch_ref();
-        let tip = match self.repo.branch(&branch)? {
+        let branch = self.store.contract.tag.branch_ref();
+        let tip = match self.store.repo.branch(&branch)? {
             Some(tip) => tip,
             None => {
-                self.repo.create_branch(&branch, base, "autoresearch: restore")?;
-                let detail = format!("recreated the missing branch {}", self.contract.tag.branch());
+                self.store.repo.create_branch(&branch, base, "autoresearch: restore")?;
+                let detail = format!("recreated the missing branch {}", self.store.contract.tag.branch());
                 self.emit(Event::Notice { detail })?;
                 base.clone()
             }
         };
-        match self.repo.head()? {
+        match self.store.repo.head()? {
             Head::Branch { name, .. } if name == branch => {}
             _ => {
-                self.repo.point_head(&HeadTarget::Branch(branch))?;
-                let detail = format!("switched HEAD back to {}", self.contract.tag.branch());
+                self.store.repo.point_head(&HeadTarget::Branch(branch))?;
+                let detail = format!("switched HEAD back to {}", self.store.contract.tag.branch());
                 self.emit(Event::Notice { detail })?;
             }
         }
@@ -176,30 +176,30 @@ impl Session<'_> {
 
     /// Ends what somebody left half done of a merge, a rebase or the like; the commits that only it names are kept.
     fn clear_operation(&mut self) -> Result<(), SessionError> {
-        let Some(operation) = self.repo.operation()? else { return Ok(()) };
+        let Some(operation) = self.store.repo.operation()? else { return Ok(()) };
         for commit in &operation.commits {
-            self.repo.save_commit(&self.save_as(commit), commit)?;
+            self.store.repo.save_commit(&self.save_as(commit), commit)?;
         }
-        self.repo.clear_operation()?;
+        self.store.repo.clear_operation()?;
         let detail = format!("ended an unfinished {}; its commits are saved", operation.name);
         self.emit(Event::Notice { detail })
     }
 
     /// Counts a call that changed nothing.
     fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
-        self.journal.idle_calls += 1;
-        self.journal.stale_count += 1;
+        self.store.journal.idle_calls += 1;
+        self.store.journal.stale_count += 1;
         self.climb(Turn::Idle);
-        self.memory.log_iteration(&Iteration {
+        self.store.memory().log_iteration(&Iteration {
             ts: self.now(),
-            iteration: self.journal.iteration,
+            iteration: self.store.journal.iteration,
             experiment: None,
             outcome: None::<Outcome>,
             description: said,
-            stale_count: self.journal.stale_count,
+            stale_count: self.store.journal.stale_count,
             stall: stall(false, Some(said)),
         })?;
-        self.unsynced.add(self.folder.state().join(ITERATIONS));
+        self.store.written.unsynced.add(self.store.folder.state().join(ITERATIONS));
         Ok(())
     }
 }

@@ -206,21 +206,21 @@ impl Session<'_> {
     /// Puts those protected files back that git does not have and that somebody changed, and removes their bytecode
     /// that the commit `at` does not have; gives the files that were changed.
     fn restore_copies(&mut self, id: u32, at: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
-        let root = self.repo.worktree().to_owned();
-        for path in bytecode(&root, &self.protected.modules()) {
-            if !self.repo.is_in(at, &path)? {
+        let root = self.store.repo.worktree().to_owned();
+        for path in bytecode(&root, &self.workspace.protected.modules()) {
+            if !self.store.repo.is_in(at, &path)? {
                 super::open::remove_file(&root.join(path))?;
             }
         }
-        let store = self.protected.store.clone();
-        let changed = self.protected.stored.copies.changed(&root, &store)?;
+        let store = self.workspace.protected.store.clone();
+        let changed = self.workspace.protected.stored.copies.changed(&root, &store)?;
         if changed.is_empty() {
             return Ok(changed);
         }
         let (mut aside, mut left) = (Vec::new(), Vec::new());
         for path in &changed {
             aside.extend(self.move_out_of_the_way(id, path)?);
-            if !self.protected.stored.copies.put_back(&root, &store, path)? {
+            if !self.workspace.protected.stored.copies.put_back(&root, &store, path)? {
                 left.push(path.clone());
             }
         }
@@ -234,7 +234,7 @@ impl Session<'_> {
         }
         match left.is_empty() {
             true => Ok(changed),
-            false if self.protected.stored.copies.has_stamps_alone() => {
+            false if self.workspace.protected.stored.copies.has_stamps_alone() => {
                 let detail = format!("detected changes of protected files that ar cannot restore: {}", list(&left));
                 self.emit(Event::Notice { detail })?;
                 Ok(changed)
@@ -246,13 +246,13 @@ impl Session<'_> {
     /// Moves what stands at a protected path, or in the place of a folder on the way, into the session's folder. A file that
     /// cannot be put back stays.
     fn move_out_of_the_way(&self, id: u32, path: &Path) -> Result<Option<PathBuf>, SessionError> {
-        if self.protected.stored.copies.has_stamps_alone() {
+        if self.workspace.protected.stored.copies.has_stamps_alone() {
             return Ok(None);
         }
         let mut here = PathBuf::new();
         for part in path.components() {
             here.push(part);
-            match fs::symlink_metadata(self.repo.worktree().join(&here)) {
+            match fs::symlink_metadata(self.store.repo.worktree().join(&here)) {
                 Ok(meta) if meta.is_dir() && here != path => {}
                 Ok(_) => return self.move_aside(id, &here).map(Some),
                 Err(_) => return Ok(None),
@@ -263,9 +263,9 @@ impl Session<'_> {
 
     /// Moves something out of the working tree into the session's folder, and gives where it is now.
     pub(super) fn move_aside(&self, id: u32, path: &Path) -> Result<PathBuf, SessionError> {
-        let from = self.repo.worktree().join(path);
+        let from = self.store.repo.worktree().join(path);
         let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
-        let to = free_name(&self.folder.root().join("aside").join(format!("{id:05}")).join(path));
+        let to = free_name(&self.store.folder.root().join("aside").join(format!("{id:05}")).join(path));
         fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(failed)?;
         // Neither a folder that is read-only can be moved, nor what is in one.
         for folder in [Some(&*from), from.parent()].into_iter().flatten() {
@@ -306,7 +306,7 @@ impl Session<'_> {
                 WhyLeftOut::Path => "is a path that git refuses to check out",
             };
             found.scope.push(format!("{} {why}", left_out.path.display()));
-            if fs::symlink_metadata(self.repo.worktree().join(&left_out.path)).is_ok() {
+            if fs::symlink_metadata(self.store.repo.worktree().join(&left_out.path)).is_ok() {
                 moved.push(self.move_aside(id, &left_out.path)?);
             }
         }
@@ -316,44 +316,48 @@ impl Session<'_> {
     /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
     /// call was under way that came to no change is moved out of the working tree.
     pub(super) fn remember_beside_protected(&mut self) -> Result<(), SessionError> {
-        if self.journal.phase == Phase::Proposing {
-            let id = self.journal.open.as_ref().map_or(self.history.next_id(), |open| open.id);
+        if self.store.journal.phase == Phase::Proposing {
+            let id = self.store.journal.open.as_ref().map_or(self.store.history.next_id(), |open| open.id);
             let moved =
                 self.new_protected().iter().map(|path| self.move_aside(id, path)).collect::<Result<Vec<_>, _>>()?;
             self.tell_moved(&moved, "it appeared below a protected path while the agent was active")?;
         }
         let beside = self.beside_protected().iter().map(|path| name_of(path)).collect();
-        if self.protected.stored.beside != beside {
-            self.protected.stored.beside = beside;
+        if self.workspace.protected.stored.beside != beside {
+            self.workspace.protected.stored.beside = beside;
             self.write_protected()?;
         }
         Ok(())
     }
 
     fn write_protected(&mut self) -> Result<(), SessionError> {
-        self.protected.write(&self.folder)?;
-        self.watch_again(&self.folder.state().join(PROTECTED));
+        self.workspace.protected.write(&self.store.folder)?;
+        self.watch_again(&self.store.folder.state().join(PROTECTED));
         Ok(())
     }
 
     /// Files below protected paths that the agent made.
     fn new_protected(&self) -> Vec<PathBuf> {
         let mut files = self.beside_protected();
-        files.retain(|path| !self.protected.stored.beside.contains(&name_of(path)));
+        files.retain(|path| !self.workspace.protected.stored.beside.contains(&name_of(path)));
         files
     }
 
     /// Files below protected paths that neither git nor the session has.
     fn beside_protected(&self) -> Vec<PathBuf> {
-        let root = self.repo.worktree();
-        let tops = folders_of(&self.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
+        let root = self.store.repo.worktree();
+        let tops = folders_of(&self.store.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
         let files = tops.flat_map(|top| files_below(root, &top));
         let is_new = |path: &PathBuf| {
-            self.file_terms.is_named_protected(path)
-                && !self.protected.stored.copies.has(path)
-                && self.protected.tracked.binary_search(path).is_err()
+            self.workspace.file_terms.is_named_protected(path)
+                && !self.workspace.protected.stored.copies.has(path)
+                && self.workspace.protected.tracked.binary_search(path).is_err()
         };
-        if self.protected.stored.copies.has_stamps_alone() { Vec::new() } else { files.filter(is_new).collect() }
+        if self.workspace.protected.stored.copies.has_stamps_alone() {
+            Vec::new()
+        } else {
+            files.filter(is_new).collect()
+        }
     }
 
     /// Moves out of the working tree what takes the place of a protected module and is not in the commit `at`, as far as it is
@@ -365,17 +369,17 @@ impl Session<'_> {
         meant: impl Fn(&Path) -> bool,
     ) -> Result<(Shadows, Vec<PathBuf>), SessionError> {
         let (mut taken, mut moved) = (Vec::new(), Vec::new());
-        for (path, module) in self.protected.new_shadows(self.repo.worktree()) {
-            if !meant(&path) || self.repo.is_in(at, &path)? {
+        for (path, module) in self.workspace.protected.new_shadows(self.store.repo.worktree()) {
+            if !meant(&path) || self.store.repo.is_in(at, &path)? {
                 continue;
             }
             // A package is moved with all that is in it, unless something else of it is tracked.
             let package = path.parent().filter(|parent| module.with_extension("") == **parent);
             let whole = match package {
-                Some(package) if !self.repo.is_in(at, package)? => package,
+                Some(package) if !self.store.repo.is_in(at, package)? => package,
                 _ => &path,
             };
-            if fs::symlink_metadata(self.repo.worktree().join(whole)).is_ok() {
+            if fs::symlink_metadata(self.store.repo.worktree().join(whole)).is_ok() {
                 moved.push(self.move_aside(id, whole)?);
             }
             taken.push((path, module));
@@ -393,7 +397,7 @@ impl Session<'_> {
     /// Sees to it, just before the run or a guard, that protected files are those that were approved and nothing takes their
     /// place.
     pub(super) fn put_protected_back(&mut self, id: u32, commit: &CommitId) -> Result<(), SessionError> {
-        let changed = self.repo.differing(commit, &self.protected.tracked)?;
+        let changed = self.store.repo.differing(commit, &self.workspace.protected.tracked)?;
         if !changed.is_empty() {
             let detail = format!("restored protected files changed before the run: {}", list(&changed));
             self.emit(Event::Notice { detail })?;
@@ -404,7 +408,7 @@ impl Session<'_> {
             let (_, moved) = self.clear_shadows(id, commit, |_| true)?;
             self.tell_moved(&moved, "Python would import it instead of a protected file")?;
         }
-        self.protected.before_run = self.protected.stamps(self.repo.worktree());
+        self.workspace.protected.before_run = self.workspace.protected.stamps(self.store.repo.worktree());
         Ok(())
     }
 
@@ -416,16 +420,16 @@ impl Session<'_> {
         commit: &CommitId,
         who: &str,
     ) -> Result<Option<Failure>, SessionError> {
-        let mut changed = self.repo.differing(commit, &self.protected.tracked)?;
+        let mut changed = self.store.repo.differing(commit, &self.workspace.protected.tracked)?;
         changed.extend(self.restore_copies(id, commit)?);
         let mut lines = Vec::new();
         if !changed.is_empty() {
             lines.push(format!("{who} changed {}", list(&changed)));
         }
         if id == 0 {
-            let new = self.protected.new_shadows(self.repo.worktree());
+            let new = self.workspace.protected.new_shadows(self.store.repo.worktree());
             if !new.is_empty() {
-                self.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));
+                self.workspace.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));
                 self.write_protected()?;
             }
         } else {
@@ -442,8 +446,8 @@ impl Session<'_> {
     /// The protected files that somebody touched while the run went on, by what the file system says of them: one that was
     /// changed and changed back is among them. None where another process started the run.
     pub(super) fn protected_touched(&self) -> Vec<PathBuf> {
-        let root = self.repo.worktree();
-        let before = self.protected.before_run.iter();
+        let root = self.store.repo.worktree();
+        let before = self.workspace.protected.before_run.iter();
         before
             .filter(|(path, stamp)| FileStamp::of(&root.join(path)) != **stamp)
             .map(|(path, _)| path.clone())

@@ -30,7 +30,7 @@ impl Session<'_> {
     /// [`Session::measure_baseline`].
     pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
         self.end_unseen().await?;
-        let Some(mut open) = self.journal.open.clone() else { return Ok(None) };
+        let Some(mut open) = self.store.journal.open.clone() else { return Ok(None) };
         self.await_files(&open).await;
         let found = self.found(&open)?;
         if open.id == 0 && !found.recorded {
@@ -44,7 +44,7 @@ impl Session<'_> {
             match step {
                 Step::EndJobs => {
                     self.end_jobs(open.id).await?;
-                    if self.journal.phase == Phase::Proposing {
+                    if self.store.journal.phase == Phase::Proposing {
                         self.put_untracked_back()?;
                     }
                 }
@@ -66,8 +66,8 @@ impl Session<'_> {
                     attempted = Some(Attempted::Recorded);
                 }
                 Step::Settle => {
-                    let record = self.history.get(open.id).cloned();
-                    let missing = || no_experiment(&self.history, &self.contract.tag, open.id.to_string());
+                    let record = self.store.history.get(open.id).cloned();
+                    let missing = || no_experiment(&self.store.history, &self.store.contract.tag, open.id.to_string());
                     let record = record.ok_or_else(missing)?;
                     self.settle(&open, &record)?;
                     attempted = Some(Attempted::Recorded);
@@ -81,9 +81,9 @@ impl Session<'_> {
 
     /// Ends a run that nothing tells of, since the journal was lost.
     pub(super) async fn end_unseen(&mut self) -> Result<(), SessionError> {
-        if self.journal.unseen {
-            self.end_jobs(self.history.next_id()).await?;
-            self.journal.unseen = false;
+        if self.store.journal.unseen {
+            self.end_jobs(self.store.history.next_id()).await?;
+            self.store.journal.unseen = false;
             self.write_journal()?;
         }
         Ok(())
@@ -92,7 +92,7 @@ impl Session<'_> {
     /// Waits until the shim of a job that goes on has put back the files by which it is found, where somebody deleted
     /// them just now; ends the job when it does not.
     pub(super) async fn await_files(&self, open: &OpenExperiment) {
-        let (folder, job) = (self.folder.run(open.id), self.open_job(open));
+        let (folder, job) = (self.store.folder.run(open.id), self.open_job(open));
         let has_files = || ["job", "started"].iter().all(|kind| exec::job_file(&folder, &job, kind).is_file());
         let begun = Instant::now();
         while exec::is_going_on(&folder, &job) && !(exec::is_held(&folder) && has_files()) {
@@ -105,7 +105,7 @@ impl Session<'_> {
 
     /// The job that the journal says is the newest of the open experiment.
     fn open_job(&self, open: &OpenExperiment) -> String {
-        match (self.journal.phase, &open.draft) {
+        match (self.store.journal.phase, &open.draft) {
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
             _ => RUN.to_owned(),
         }
@@ -115,17 +115,17 @@ impl Session<'_> {
     fn found(&self, open: &OpenExperiment) -> Result<Found, SessionError> {
         let job = self.open_job(open);
         Ok(Found {
-            phase: self.journal.phase,
+            phase: self.store.journal.phase,
             has_draft: open.draft.is_some(),
-            recorded: self.history.get(open.id).is_some(),
-            run: job_found(&self.folder.run(open.id), &job),
+            recorded: self.store.history.get(open.id).is_some(),
+            run: job_found(&self.store.folder.run(open.id), &job),
             runs: open.runs,
         })
     }
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
     pub(super) async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
-        let folder = self.folder.run(id);
+        let folder = self.store.folder.run(id);
         for name in self.jobs() {
             match exec::attach(&folder, &name) {
                 Ok(mut job) => {
@@ -144,16 +144,16 @@ impl Session<'_> {
 
     /// The jobs of an experiment, by name.
     pub(super) fn jobs(&self) -> Vec<String> {
-        let guards = (1..=self.contract.guards.len()).map(guard_name);
+        let guards = (1..=self.store.contract.guards.len()).map(guard_name);
         [AGENT, RUN].into_iter().map(str::to_owned).chain(guards).collect()
     }
 
     /// Makes untracked files that were written after the agent's end no part of what it left.
     fn spare_newer(&mut self, id: u32) -> Result<(), SessionError> {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
-        let over = fs::metadata(self.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
-        if let (Ok(over), Some(known)) = (over, &mut self.untracked) {
-            known.add_newer(self.repo.untracked(known)?, over);
+        let over = fs::metadata(self.store.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
+        if let (Ok(over), Some(known)) = (over, &mut self.workspace.untracked.known) {
+            known.add_newer(self.store.repo.untracked(known)?, over);
         }
         let said = self.put_odd_files_right()?;
         said.into_iter().try_for_each(|detail| self.emit(Event::Notice { detail }))
@@ -163,10 +163,10 @@ impl Session<'_> {
     pub(super) fn reset_to(&mut self, base: &CommitId, id: u32) -> Result<(), SessionError> {
         self.reclaim_branch(base)?;
         let known = self.known_untracked()?;
-        let change = self.repo.propose(base, &known)?;
+        let change = self.store.repo.propose(base, &known)?;
         if !change.is_empty() {
             let (commit, reference) = self.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
-            self.repo.adopt_index(change)?;
+            self.store.repo.adopt_index(change)?;
             self.emit(Event::Notice {
                 detail: format!(
                     "saved the unfinished change of experiment {id} as \

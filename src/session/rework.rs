@@ -45,9 +45,10 @@ impl Session<'_> {
 
     /// What the agent is called again for now; nothing where it is to make a new experiment.
     pub(super) fn task(&self) -> Option<Task> {
-        let draft = self.journal.open.as_ref().filter(|_| self.journal.phase == Phase::Proposing)?.draft.clone()?;
+        let draft =
+            self.store.journal.open.as_ref().filter(|_| self.store.journal.phase == Phase::Proposing)?.draft.clone()?;
         let again = again(draft.failure.as_ref(), &draft.versions)?;
-        let log = end_of_log(&self.folder, &draft);
+        let log = end_of_log(&self.store.folder, &draft);
         Some(Task { draft: *draft, again, log })
     }
 
@@ -62,7 +63,7 @@ impl Session<'_> {
         if self.no_time_for_run().is_some() {
             return self.end_with_draft(open, "there is no time left to rework it");
         }
-        if self.journal.phase != Phase::Proposing {
+        if self.store.journal.phase != Phase::Proposing {
             open = self.begin_rework(open, &draft)?;
         }
         let mut lost = 0;
@@ -98,12 +99,12 @@ impl Session<'_> {
         open.proposal_error = proposal.error.clone().or(open.proposal_error);
         add_said(&mut open.proposal, proposal.more());
         let known = self.known_untracked()?;
-        let tree = self.repo.propose(&open.base, &known)?.tree();
+        let tree = self.store.repo.propose(&open.base, &known)?.tree();
         let mut versions = vec![&open.base];
         versions.extend(open.versions.iter().map(|version| &version.commit));
         let mut is_new = true;
         for version in versions {
-            is_new = is_new && self.repo.tree_of(version)? != tree;
+            is_new = is_new && self.store.repo.tree_of(version)? != tree;
         }
         let before = Some(open.description.clone());
         let texts = Texts { own: proposal.description, fallback: described, before };
@@ -141,7 +142,7 @@ impl Session<'_> {
     fn begin_rework(&mut self, open: OpenExperiment, draft: &Record) -> Result<OpenExperiment, SessionError> {
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
         let save = SaveAs { subject, ..self.save_as(&open.base) };
-        let reference = self.repo.save_commit(&save, &draft.commit)?;
+        let reference = self.store.repo.save_commit(&save, &draft.commit)?;
         crash::point("rework.version_saved");
         if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
             let Again { time, limit, .. } = again;

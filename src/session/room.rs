@@ -30,14 +30,15 @@ impl Session<'_> {
     }
 
     fn has_room(&self) -> Result<(), SessionError> {
-        let last = self.history.records().last().and_then(|record| self.folder.run_log(record.id).metadata().ok());
+        let last =
+            self.store.history.records().last().and_then(|record| self.store.folder.run_log(record.id).metadata().ok());
         let last_log = last.map_or(0, |meta| meta.len());
-        refuse(&self.repo, &self.folder, NO_ROOM, |space| too_little_room(space, last_log))
+        refuse(&self.store.repo, &self.store.folder, NO_ROOM, |space| too_little_room(space, last_log))
     }
 
     /// Refuses what a run or the agent left that ended on a full disk and for that reason says nothing about its idea.
     pub(super) fn refuse_spoilt(&self, what: &str, failed: bool) -> Result<(), SessionError> {
-        refuse(&self.repo, &self.folder, &format!("{what} ended on a full disk"), |space| {
+        refuse(&self.store.repo, &self.store.folder, &format!("{what} ended on a full disk"), |space| {
             spoilt_by_full_disk(space, failed)
         })
     }

@@ -27,7 +27,7 @@ impl Session<'_> {
         self.start_the_clock()?;
         let begun = self.begin(drive).await;
         let reason = match self.or_take_back(begun) {
-            Err(error) if self.taken_back => return Err(error),
+            Err(error) if self.store.taken_back => return Err(error),
             Err(error) => self.ended_by(error)?,
             Ok(Attempted::Recorded) => {
                 self.goes_on = true;
@@ -41,7 +41,7 @@ impl Session<'_> {
             Ok(Attempted::StillRunning) => StopReason::Detached,
             Ok(Attempted::RolledBack) => self.interrupted(),
         };
-        if !self.taken_back {
+        if !self.store.taken_back {
             self.stop(reason.clone())?;
         }
         Ok(reason)
@@ -57,7 +57,7 @@ impl Session<'_> {
         if drive == (Drive::Loop { adopt: true }) {
             self.set_aside(Proposal::default())?;
         }
-        if self.history.baseline().is_none() {
+        if self.store.history.baseline().is_none() {
             let measured = self.measure_baseline(None).await?;
             if measured != Attempted::Recorded {
                 return Ok(measured);
@@ -70,7 +70,7 @@ impl Session<'_> {
     /// continued, as a way back cannot be written either.
     pub(super) fn or_take_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
         let fails = result.as_ref().is_err_and(|error| !error.is_disk_full());
-        if fails && self.history.baseline().is_none() && !self.taken_back {
+        if fails && self.store.history.baseline().is_none() && !self.store.taken_back {
             // The first error is the one that has to be mended.
             let _ = self.take_back();
         }
@@ -87,8 +87,8 @@ impl Session<'_> {
         let detail = error.to_string();
         // What others wrote is put right first, and from here on nobody's doing is told from this process's own.
         let _ = self.heal();
-        self.watch = None;
-        let _ = self.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
+        self.store.expected.watch = None;
+        let _ = self.events.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
         self.forget_unwritten();
         let _ = self.stop(StopReason::Error { detail });
         SessionError::Stopped(Box::new(error))
@@ -96,7 +96,7 @@ impl Session<'_> {
 
     async fn turn(&mut self) -> Result<StopReason, SessionError> {
         let mut lost = 0;
-        let first = self.history.next_id();
+        let first = self.store.history.next_id();
         let mut idle_seconds = None;
         loop {
             match self.asked()? {
@@ -107,27 +107,29 @@ impl Session<'_> {
             if let Some(reason) = self.stop_for_flag() {
                 return Ok(reason);
             }
-            let idle = self.journal.idle_calls;
-            if let Some(reason) = stop_before_next(&self.contract, &self.history, &self.journal.spent, first, idle) {
-                self.journal.idle_calls = 0;
+            let idle = self.store.journal.idle_calls;
+            if let Some(reason) =
+                stop_before_next(&self.store.contract, &self.store.history, &self.store.journal.spent, first, idle)
+            {
+                self.store.journal.idle_calls = 0;
                 return Ok(reason);
             }
             if let Some(reason) = self.no_time_for_experiment() {
                 return Ok(reason);
             }
-            if self.contract.agent.is_none() {
+            if self.store.contract.agent.is_none() {
                 return Ok(StopReason::NoAgent);
             }
             if let Some(seconds) = idle_seconds.take() {
                 self.pause_after_idle(seconds).await?;
-                self.knows_untracked = false;
+                self.workspace.untracked.is_current = false;
                 continue;
             }
             if self.waits_for_reset() {
                 if let Waited::GivenUp(reason) = self.wait_out().await? {
                     return Ok(reason);
                 }
-                self.knows_untracked = false;
+                self.workspace.untracked.is_current = false;
                 continue;
             }
             self.check_room()?;
@@ -141,7 +143,7 @@ impl Session<'_> {
                 Proposed::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
                 Proposed::Outage => {
                     let waited = self.wait_out().await?;
-                    self.knows_untracked = false;
+                    self.workspace.untracked.is_current = false;
                     if let Waited::GivenUp(reason) = waited {
                         return Ok(reason);
                     }

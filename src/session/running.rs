@@ -122,7 +122,7 @@ impl Session<'_> {
             return Ok(open);
         }
         let folder = self.clear_run_folder(open.id)?;
-        if self.journal.phase == Phase::Running || !open.versions.is_empty() {
+        if self.store.journal.phase == Phase::Running || !open.versions.is_empty() {
             // Without what is cleared away now, a run that was lost would look like one that was never started, and a version
             // that is worked on again would have no log.
             self.enter(Phase::Committing, open.clone())?;
@@ -130,20 +130,20 @@ impl Session<'_> {
         }
         remove_left_over(&folder)?;
         if open.runs == 0 && !open.versions.is_empty() {
-            self.folder.set_version_aside(open.id, open.versions.len(), self.contract.guards.len())?;
+            self.store.folder.set_version_aside(open.id, open.versions.len(), self.store.contract.guards.len())?;
             crash::point("running.version_set_aside");
         }
         for name in RUN_FILES {
             remove_file(&folder.join(name))?;
         }
-        for number in 1..=self.contract.guards.len() {
+        for number in 1..=self.store.contract.guards.len() {
             let name = guard_name(number);
             for kind in ["log", "job.json", "started.json", "exit.json"] {
                 remove_file(&folder.join(format!("{name}.{kind}")))?;
             }
         }
         crash::point("running.folder_cleared");
-        let metric_file = metric_file_stamp(&self.contract.metric.source, self.repo.worktree());
+        let metric_file = metric_file_stamp(&self.store.contract.metric.source, self.store.repo.worktree());
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
         self.enter(Phase::Running, open.clone())?;
         self.prepared_run = Some((open.id, open.runs));
@@ -158,7 +158,7 @@ impl Session<'_> {
             if self.prepared_run != Some((open.id, open.runs)) {
                 self.await_files(open).await;
             }
-            if matches!(job_found(&self.folder.run(open.id), RUN), RunFound::Gone | RunFound::Unstarted) {
+            if matches!(job_found(&self.store.folder.run(open.id), RUN), RunFound::Gone | RunFound::Unstarted) {
                 return self.start_run(open);
             }
             match self.attach_run(open) {
@@ -182,19 +182,21 @@ impl Session<'_> {
         self.put_protected_back(open.id, &commit)?;
         let folder = self.clear_run_folder(open.id)?;
         let log = folder.join("run.log");
-        let root = self.repo.worktree().to_owned();
-        if let Some(detail) = point_run_log(&root, self.repo.is_tracked(Path::new("run.log"))?, &log, &self.folder)? {
+        let root = self.store.repo.worktree().to_owned();
+        if let Some(detail) =
+            point_run_log(&root, self.store.repo.is_tracked(Path::new("run.log"))?, &log, &self.store.folder)?
+        {
             self.emit(Event::Notice { detail })?;
         }
         crash::point("running.log_linked");
-        let follower = LogFollower::new(log.clone(), &self.contract.metric)?;
+        let follower = LogFollower::new(log.clone(), &self.store.contract.metric)?;
         self.begin_watch("the run", open.id)?;
-        let contract = &self.contract;
+        let contract = &self.store.contract;
         let job = exec::start(&Job {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
-            env: run_variables(&contract.tag, open.id, &self.folder.state(), &folder),
+            env: run_variables(&contract.tag, open.id, &self.store.folder.state(), &folder),
             folder,
             log: log.clone(),
             stdin: None,
@@ -210,18 +212,18 @@ impl Session<'_> {
             description: open.description.clone(),
             log,
             timeout,
-            incumbent: self.history.best().map(|(_, number)| number),
+            incumbent: self.store.history.best().map(|(_, number)| number),
         })?;
         // The run goes on meanwhile, and does not rest on it.
-        self.repo.sync_deferred()?;
+        self.store.repo.sync_deferred()?;
         Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
     }
 
     /// Picks up a run that another process started.
     fn attach_run(&self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
-        let folder = self.folder.run(open.id);
+        let folder = self.store.folder.run(open.id);
         let job = exec::attach(&folder, RUN)?;
-        let log = LogFollower::new(folder.join("run.log"), &self.contract.metric)?;
+        let log = LogFollower::new(folder.join("run.log"), &self.store.contract.metric)?;
         let started: Option<Started> = read_json(&folder.join("started.json")).unwrap_or_default();
         let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
         Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
@@ -268,8 +270,8 @@ impl Session<'_> {
                         last_beat = Instant::now();
                         let detail = json!({"experiment": open.id, "elapsed": elapsed.as_secs()});
                         self.heal()?;
-                        self.log.heartbeat(self.now(), &detail)?;
-                        self.watch_again(&self.folder.logs());
+                        self.events.log.heartbeat(self.now(), &detail)?;
+                        self.watch_again(&self.store.folder.logs());
                         self.write_journal()?;
                     }
                 }
@@ -308,7 +310,7 @@ impl Session<'_> {
     /// Sees to it that a run which ended for want of room is done again and not counted among the starts, as far as that
     /// can be written; gives `full` back.
     fn spoilt(&mut self, open: &OpenExperiment, full: SessionError) -> SessionError {
-        let folder = self.folder.run(open.id);
+        let folder = self.store.folder.run(open.id);
         let open = OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() };
         let done = remove_file(&folder.join("exit.json")).and_then(|()| self.enter(Phase::Running, open.clone()));
         if done.is_err() {
@@ -320,8 +322,8 @@ impl Session<'_> {
 
     /// Makes a number, or the reason why there is none, of a run that is over.
     fn measure(&mut self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
-        let (source, before) = (&self.contract.metric.source, open.metric_file.as_deref());
-        let (summary, mut verdict) = judge_run(run.log, source, self.repo.worktree(), before, exit);
+        let (source, before) = (&self.store.contract.metric.source, open.metric_file.as_deref());
+        let (summary, mut verdict) = judge_run(run.log, source, self.store.repo.worktree(), before, exit);
         let touched = self.protected_touched();
         if let Some(failure) = self.protected_changed(open.id, &commit_of(open)?, "the run")? {
             verdict.failure = Some(failure);
@@ -339,7 +341,7 @@ impl Session<'_> {
             metrics,
             memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
             run: Some(Run {
-                command: self.contract.command.clone(),
+                command: self.store.contract.command.clone(),
                 seed: None,
                 started: exit.started,
                 seconds: exit.seconds,

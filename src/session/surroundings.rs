@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::error::SessionError;
 use super::open::{Session, remove_file};
-use crate::domain::{EnvironmentChange, Event, FORMAT_VERSION, shell_word};
+use crate::domain::{Environment, EnvironmentChange, Event, FORMAT_VERSION, shell_word};
 use crate::exec::{self, Job, lock_file_hash};
 use crate::rules::{Tool, environment_differences, tools_of};
 use crate::state::{read_json, read_tail, write_json};
@@ -59,6 +59,13 @@ pub(super) struct Tools {
     tools: BTreeMap<String, String>,
 }
 
+/// Where the experiments run.
+pub(super) struct Place {
+    pub(super) environment: Arc<Environment>,
+    /// The tools among it, and how they are known to be still so; absent until they were looked for.
+    pub(super) tools: Option<Tools>,
+}
+
 impl Tools {
     fn is_still_so(&self, script: &str) -> bool {
         self.script == script && self.stamps.iter().all(|(path, time)| changed_at(path) == *time)
@@ -68,8 +75,8 @@ impl Tools {
 impl Session<'_> {
     /// Says what is different here from where the incumbent ran, if its number does not compare with those to come.
     pub(super) fn tell_changed_environment(&mut self) -> Result<(), SessionError> {
-        let Some(incumbent) = self.history.incumbent() else { return Ok(()) };
-        let mut changes = environment_differences(incumbent, self.history.next_id(), &self.environment);
+        let Some(incumbent) = self.store.history.incumbent() else { return Ok(()) };
+        let mut changes = environment_differences(incumbent, self.store.history.next_id(), &self.place.environment);
         changes.retain(EnvironmentChange::matters);
         if changes.is_empty() {
             return Ok(());
@@ -79,30 +86,30 @@ impl Session<'_> {
     }
 
     fn note_tools(&mut self, tools: &BTreeMap<String, String>) {
-        if self.environment.tools != *tools {
-            Arc::make_mut(&mut self.environment).tools.clone_from(tools);
+        if self.place.environment.tools != *tools {
+            Arc::make_mut(&mut self.place.environment).tools.clone_from(tools);
         }
     }
 
     /// Notes the lock files and the tools as they are now that a run is over: a command such as `uv run` brings them up to
     /// date itself. What cannot be found out keeps nobody from going on.
     pub(super) async fn look_around(&mut self) {
-        let lockfile = lock_file_hash(self.repo.worktree());
+        let lockfile = lock_file_hash(self.store.repo.worktree());
         // The records that are there go on sharing what did not change.
-        if self.environment.lockfile != lockfile {
-            Arc::make_mut(&mut self.environment).lockfile = lockfile;
+        if self.place.environment.lockfile != lockfile {
+            Arc::make_mut(&mut self.place.environment).lockfile = lockfile;
         }
-        let script = script(&tools_of(&self.contract.command), self.repo.worktree());
+        let script = script(&tools_of(&self.store.contract.command), self.store.repo.worktree());
         if script.is_empty() || self.heal().is_err() {
             return;
         }
-        let folder = self.folder.root().join(TOOLS);
+        let folder = self.store.folder.root().join(TOOLS);
         // A loop asks once for itself; `ar try` is a new process each time.
         let known = if self.times.is_none() { read_json(&folder.join(FOUND)).ok().flatten() } else { None };
-        let known: Option<Tools> = self.tools.take().or(known);
+        let known: Option<Tools> = self.place.tools.take().or(known);
         if let Some(known) = known.filter(|known| known.is_still_so(&script)) {
             self.note_tools(&known.tools);
-            self.tools = Some(known);
+            self.place.tools = Some(known);
             return;
         }
         let Some(printed) = ask(&folder, &script).await else { return };
@@ -118,7 +125,7 @@ impl Session<'_> {
         let found = Tools { version: FORMAT_VERSION, script, stamps, tools };
         // Without the file it is asked again.
         let _ = write_json(&folder.join(FOUND), &found);
-        self.tools = Some(found);
+        self.place.tools = Some(found);
     }
 }
 

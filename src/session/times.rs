@@ -23,7 +23,7 @@ impl Session<'_> {
     /// with its day: the next one may be tomorrow's.
     pub(super) fn start_the_clock(&mut self) -> Result<(), SessionError> {
         let started = self.now();
-        let ends = self.contract.until.map(|time| self.clock.next(time));
+        let ends = self.store.contract.until.map(|time| self.store.clock.next(time));
         let until = ends.and_then(|ends| ends.duration_since(started).try_into().ok());
         self.times = Some(Times { began: Instant::now(), started, until });
         self.watch_the_clock();
@@ -40,16 +40,16 @@ impl Session<'_> {
         let times = self.times?;
         // One clock stands still while the machine sleeps, the other may be set.
         let by_the_wall = Duration::try_from(self.now().duration_since(times.started)).unwrap_or_default();
-        nearest_end(&self.contract, times.until, times.began.elapsed().max(by_the_wall))
+        nearest_end(&self.store.contract, times.until, times.began.elapsed().max(by_the_wall))
     }
 
     /// Why there is no time for another experiment, if so.
     pub(super) fn no_time_for_experiment(&self) -> Option<StopReason> {
-        stop_for_time(self.end().as_ref(), expected_call(&self.history) + expected_run(&self.history))
+        stop_for_time(self.end().as_ref(), expected_call(&self.store.history) + expected_run(&self.store.history))
     }
 
     /// Why there is no time for another run, if so.
     pub(super) fn no_time_for_run(&self) -> Option<StopReason> {
-        stop_for_time(self.end().as_ref(), expected_run(&self.history))
+        stop_for_time(self.end().as_ref(), expected_run(&self.store.history))
     }
 }

@@ -30,7 +30,7 @@ impl Session<'_> {
     async fn bring_change_back(&mut self) -> Result<Tried, SessionError> {
         self.end_unseen().await?;
         let (record, _) = self.reworkable()?;
-        let dirty: Vec<_> = self.repo.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
+        let dirty: Vec<_> = self.store.repo.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
         if !dirty.is_empty() {
             return Err(SessionError::DirtyBeforeRework(dirty));
         }
@@ -38,8 +38,8 @@ impl Session<'_> {
         crash::point("rework.put_back");
         self.move_branch(&record.base, &[&record.commit], "an experiment being reworked")?;
         self.remember_untracked_beside(&record.base, &record.commit)?;
-        self.journal.rework = Some(record.commit.clone());
-        self.journal.status = Status::Stopped;
+        self.store.journal.rework = Some(record.commit.clone());
+        self.store.journal.status = Status::Stopped;
         self.write_journal()?;
         Ok(Tried::Reworking(record.id))
     }
@@ -50,7 +50,7 @@ impl Session<'_> {
             record.outcome == Outcome::Discard
                 && record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed)
         };
-        let record = self.history.records().last().filter(is_guard).ok_or(SessionError::NothingToRework)?;
+        let record = self.store.history.records().last().filter(is_guard).ok_or(SessionError::NothingToRework)?;
         let again = again(record.failure.as_ref(), &record.versions);
         let again = again.ok_or(SessionError::ReworkedOften { id: record.id, limit: REWORKS })?;
         Ok((record.clone(), again))
@@ -59,7 +59,7 @@ impl Session<'_> {
     /// The experiment whose change was brought back into the working tree.
     pub(super) fn reworked(&self) -> Option<Record> {
         let (record, _) = self.reworkable().ok()?;
-        (self.journal.rework.as_ref() == Some(&record.commit)).then_some(record)
+        (self.store.journal.rework.as_ref() == Some(&record.commit)).then_some(record)
     }
 
     /// Commits the change in the working tree as the next version of an experiment that is recorded. Until it is measured
@@ -75,40 +75,40 @@ impl Session<'_> {
         open.proposal = record.proposal.as_ref().map(said).unwrap_or_default();
         add_said(&mut open.proposal, proposal.more());
         open.proposal_error = proposal.error.clone();
-        open.replaces = self.repo.ref_object(&self.contract.tag.record_ref(record.id))?;
+        open.replaces = self.store.repo.ref_object(&self.store.contract.tag.record_ref(record.id))?;
         open.versions.clone_from(&record.versions);
         let known = self.known_untracked()?;
-        let tree = self.repo.propose(&open.base, &known)?.tree();
+        let tree = self.store.repo.propose(&open.base, &known)?.tree();
         for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
-            if self.repo.tree_of(version)? == tree {
+            if self.store.repo.tree_of(version)? == tree {
                 return Err(SessionError::SameVersion(record.id));
             }
         }
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let reference = self.repo.save_commit(&SaveAs { subject, ..self.save_as(&open.base) }, &record.commit)?;
+        let reference = self.store.repo.save_commit(&SaveAs { subject, ..self.save_as(&open.base) }, &record.commit)?;
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));
-        self.history.forget(open.id);
-        self.journal.iteration += 1;
-        self.journal.last_call = LastCall::default();
+        self.store.history.forget(open.id);
+        self.store.journal.iteration += 1;
+        self.store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
-        self.journal.rework = None;
+        self.store.journal.rework = None;
         Ok(open)
     }
 
     /// Takes the open experiment back if it is the next version of a recorded one, and nothing was measured since: the record
     /// stands as it was. Says whether it is.
     pub(super) fn roll_back_version(&mut self, open: &OpenExperiment) -> Result<bool, SessionError> {
-        if !is_being_replaced(&self.repo, &self.contract.tag, open)? {
+        if !is_being_replaced(&self.store.repo, &self.store.contract.tag, open)? {
             return Ok(false);
         }
         let stands = |record: &Record| open.versions.last().is_some_and(|version| version.commit == record.commit);
-        let records = read_records(&self.repo, &self.contract.tag)?.into_iter().flatten();
+        let records = read_records(&self.store.repo, &self.store.contract.tag)?.into_iter().flatten();
         let Some(record) = records.into_iter().find(stands) else { return Ok(false) };
         self.roll_back(open, "was interrupted")?;
-        self.history.push(record);
+        self.store.history.push(record);
         Ok(true)
     }
 }

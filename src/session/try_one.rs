@@ -49,14 +49,14 @@ impl Session<'_> {
     async fn try_change(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         self.end_unseen().await?;
-        if let Some(limit) = self.contract.max_experiments
-            && let experiments = self.history.experiments()
+        if let Some(limit) = self.store.contract.max_experiments
+            && let experiments = self.store.history.experiments()
             && experiments >= limit
             && self.reworked().is_none()
         {
             return self.or_take_back(Err(SessionError::AtCap { limit, experiments }));
         }
-        let attempted = if self.history.baseline().is_some() {
+        let attempted = if self.store.history.baseline().is_some() {
             let open = match self.reworked() {
                 Some(record) => self.commit_version(record, proposal)?,
                 None => {
@@ -79,7 +79,9 @@ impl Session<'_> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         let attempted = match self.recover(deadline).await? {
             // What was recovered may be the baseline that a change waits for.
-            None | Some(Attempted::Recorded) if self.journal.open.is_some() || self.journal.aside.is_some() => {
+            None | Some(Attempted::Recorded)
+                if self.store.journal.open.is_some() || self.store.journal.aside.is_some() =>
+            {
                 let first = self.first_try(deadline).await;
                 self.or_take_back(first)?
             }
@@ -91,7 +93,7 @@ impl Session<'_> {
 
     /// The baseline, and then the change that was set aside for it.
     async fn first_try(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
-        if self.history.baseline().is_none() {
+        if self.store.history.baseline().is_none() {
             let measured = self.measure_baseline(deadline).await?;
             if measured != Attempted::Recorded {
                 return Ok(measured);
@@ -103,32 +105,33 @@ impl Session<'_> {
     /// Refuses a direction that was tried, or none, where a new one is wanted; of the same experiment only once, since a
     /// repeat costs less than an agent that has no other.
     fn refuse_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
-        let next = Some(self.history.next_id());
-        if self.journal.refused_direction_of == next {
+        let next = Some(self.store.history.next_id());
+        if self.store.journal.refused_direction_of == next {
             return Ok(());
         }
         let refusal = match self.repeated_direction(proposal) {
             Some(direction) => {
-                let tried = directions_tried(self.history.records()).into_iter().map(|tried| tried.direction).collect();
+                let tried =
+                    directions_tried(self.store.history.records()).into_iter().map(|tried| tried.direction).collect();
                 SessionError::RepeatedDirection { direction, tried }
             }
             None if self.names_no_direction(proposal) => SessionError::UnnamedDirection,
             None => return Ok(()),
         };
-        self.journal.refused_direction_of = next;
+        self.store.journal.refused_direction_of = next;
         self.write_journal()?;
         Err(refusal)
     }
 
     /// Commits the change in the working tree as the next experiment.
     fn commit_working_tree(&mut self, proposal: Proposal) -> Result<OpenExperiment, SessionError> {
-        let mut open = OpenExperiment::new(self.history.next_id(), self.tip(), self.now());
+        let mut open = OpenExperiment::new(self.store.history.next_id(), self.tip(), self.now());
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
         let known = self.known_untracked()?;
-        self.journal.iteration += 1;
-        self.journal.last_call = LastCall::default();
+        self.store.journal.iteration += 1;
+        self.store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(open)
@@ -138,31 +141,31 @@ impl Session<'_> {
     /// that it can be continued.
     pub(super) fn or_stopped(&mut self, tried: Result<Tried, SessionError>) -> Result<Tried, SessionError> {
         tried.map_err(|error| {
-            if self.taken_back {
+            if self.store.taken_back {
                 return error;
             }
             self.forget_unwritten();
-            self.journal.status = Status::Stopped;
+            self.store.journal.status = Status::Stopped;
             // The first error is the one that has to be mended.
             let _ = self.write_journal();
-            let is_open = self.journal.open.is_some() || self.journal.aside.is_some();
+            let is_open = self.store.journal.open.is_some() || self.store.journal.aside.is_some();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })
     }
 
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
-        if !self.taken_back {
+        if !self.store.taken_back {
             let goes_on = attempted == Attempted::StillRunning;
-            self.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
+            self.store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
             // The answer says it.
-            self.journal.stops_for_flag = false;
+            self.store.journal.stops_for_flag = false;
             self.write_journal()?;
         }
-        self.repo.outlast_gc(&self.environment.host)?;
-        let last = self.history.records().last().map_or(0, |record| record.id);
+        self.store.repo.outlast_gc(&self.place.environment.host)?;
+        let last = self.store.history.records().last().map_or(0, |record| record.id);
         Ok(match attempted {
             Attempted::Recorded => Tried::Recorded(last),
-            Attempted::StillRunning => Tried::StillRunning(self.journal.open.as_ref().map_or(0, |open| open.id)),
+            Attempted::StillRunning => Tried::StillRunning(self.store.journal.open.as_ref().map_or(0, |open| open.id)),
             Attempted::RolledBack => Tried::RolledBack,
         })
     }

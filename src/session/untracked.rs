@@ -18,15 +18,15 @@ impl Session<'_> {
     pub(super) fn remember_untracked_of(&mut self, look: Option<Look>) -> Result<(), SessionError> {
         self.heal()?;
         self.remember_beside_protected()?;
-        let before = self.untracked.take().unwrap_or_default();
+        let before = self.workspace.untracked.known.take().unwrap_or_default();
         let now = match look {
-            Some(look) => self.repo.untracked_seen(&before, &look)?,
-            None => self.repo.untracked(&before)?,
+            Some(look) => self.store.repo.untracked_seen(&before, &look)?,
+            None => self.store.repo.untracked(&before)?,
         };
         let is_written = now == before
-            && self.untracked_written.is_some()
-            && FileStamp::of(&untracked_path(&self.folder)) == self.untracked_written;
-        self.untracked = Some(now);
+            && self.workspace.untracked.written.is_some()
+            && FileStamp::of(&untracked_path(&self.store.folder)) == self.workspace.untracked.written;
+        self.workspace.untracked.known = Some(now);
         if is_written { Ok(()) } else { self.write_untracked() }
     }
 
@@ -35,19 +35,19 @@ impl Session<'_> {
     pub(super) fn remember_untracked_beside(&mut self, base: &CommitId, commit: &CommitId) -> Result<(), SessionError> {
         self.heal()?;
         self.remember_beside_protected()?;
-        let before = self.untracked.take().unwrap_or_default();
-        let mut now = self.repo.untracked(&before)?;
-        now.keep(&before, self.repo.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
-        self.untracked = Some(now);
+        let before = self.workspace.untracked.known.take().unwrap_or_default();
+        let mut now = self.store.repo.untracked(&before)?;
+        now.keep(&before, self.store.repo.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
+        self.workspace.untracked.known = Some(now);
         self.write_untracked()
     }
 
     /// Writes down which untracked files are no part of the next change.
     pub(super) fn write_untracked(&mut self) -> Result<(), SessionError> {
-        let Some(untracked) = &self.untracked else { return Ok(()) };
-        let path = untracked_path(&self.folder);
+        let Some(untracked) = &self.workspace.untracked.known else { return Ok(()) };
+        let path = untracked_path(&self.store.folder);
         write_json(&path, untracked)?;
-        self.untracked_written = FileStamp::of(&path);
+        self.workspace.untracked.written = FileStamp::of(&path);
         Ok(())
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn listen(repo: &Repo, interrupts: &Interrupts, folder: &SessionFolde
 impl Session<'_> {
     /// Has the watchdog terminate programs at the end of this invocation, if it has one.
     pub(super) fn watch_the_clock(&self) {
-        self.repo.programs().end_at(self.end().and_then(|end| end_in(end.left)));
+        self.store.repo.programs().end_at(self.end().and_then(|end| end_in(end.left)));
     }
 
     /// Why the loop stops, where `error` is that a program was terminated for it. The open experiment stays open: to roll it
