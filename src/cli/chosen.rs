@@ -6,7 +6,7 @@ use autoresearch::session::{Chosen, SessionView, choose_session};
 
 use super::error::CliError;
 use super::output;
-use super::run::current_dir;
+use super::process::current_dir;
 
 /// Reads the session that is named, or is meant without a name.
 pub(super) fn open(tag: Option<Tag>) -> Result<SessionView, CliError> {

@@ -16,7 +16,7 @@ use clap_complete::env::{CompleteEnv, EnvCompleter, Shells};
 use super::args::{CompletionsArgs, Shell, program};
 use super::error::CliError;
 use super::output;
-use super::run::current_dir;
+use super::process::current_dir;
 
 /// Set by the scripts when they ask for completions: to the shell that asks.
 const ASKED_BY: &str = "AR_COMPLETE";

@@ -8,7 +8,7 @@ use autoresearch::session::SessionView;
 
 use super::args::DiffArgs;
 use super::error::CliError;
-use super::{chosen, output, pager};
+use super::{chosen, output};
 
 /// Prints two experiments side by side, and how their code differs.
 pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
@@ -25,7 +25,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
     [&a, &b].into_iter().try_for_each(SessionView::require_commit)?;
     let rows = compare(&a, &b, [view.contract.as_ref(), contract.as_ref()]);
     let code = view.repo.diff_text(&a.commit, &b.commit)?;
-    let _pager = pager::start();
+    let _pager = output::paged();
     let grid = compared_grid(&a, &b, &rows);
     match Format::from(args.format) {
         Format::Table => {

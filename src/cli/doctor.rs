@@ -11,7 +11,7 @@ use autoresearch::session::{Asked, examine, repair};
 
 use super::args::{DoctorArgs, OutputFormat};
 use super::error::CliError;
-use super::run::current_dir;
+use super::process::current_dir;
 use super::terms::SettingsArgs;
 use super::{exit, foreign, output, settings};
 

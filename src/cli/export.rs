@@ -10,8 +10,8 @@ use autoresearch::state;
 
 use super::args::{ExportArgs, ExportFormat};
 use super::error::CliError;
-use super::run::current_dir;
-use super::{chosen, output};
+use super::process::current_dir;
+use super::{chosen, mlflow, output};
 
 /// Where MLflow looks for a store of files.
 const STORE: &str = "mlruns";
@@ -22,7 +22,7 @@ pub(super) fn run(args: ExportArgs) -> Result<ExitCode, CliError> {
     let view = chosen::open(args.session.tag())?;
     let records = view.history.records();
     let text = match args.to {
-        ExportFormat::Mlflow => return mlflow(&view, args.output.as_deref().unwrap_or(Path::new(STORE))),
+        ExportFormat::Mlflow => return to_mlflow(&view, args.output.as_deref().unwrap_or(Path::new(STORE))),
         ExportFormat::Jsonl => {
             let notes = view.notes(records)?;
             let line = |record| json_text(&record_json(record, notes.get(&record.id)), false) + "\n";
@@ -42,8 +42,8 @@ pub(super) fn run(args: ExportArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn mlflow(view: &SessionView, dir: &Path) -> Result<ExitCode, CliError> {
-    let export = view.export_mlflow(dir)?;
+fn to_mlflow(view: &SessionView, dir: &Path) -> Result<ExitCode, CliError> {
+    let export = mlflow::export(view, dir)?;
     let there = match export.there {
         0 => String::new(),
         there => format!(", {there} were there"),

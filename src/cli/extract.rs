@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::ExtractArgs;
 use super::error::CliError;
-use super::run::current_dir;
+use super::process::current_dir;
 use super::terms::SettingsArgs;
 use super::{chosen, output, settings};
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::args::{IdeaArgs, IdeaCommand, OutputFormat};
 use super::error::CliError;
 use super::output;
-use super::run::current_dir;
+use super::process::current_dir;
 use super::settings::clock;
 
 /// Adds an idea to the backlog of the repository, lists what is in it, or drops an idea.

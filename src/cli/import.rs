@@ -9,9 +9,9 @@ use autoresearch::session::Import;
 
 use super::args::ImportArgs;
 use super::error::CliError;
-use super::run::current_dir;
+use super::process::current_dir;
 use super::settings::clock;
-use super::{foreign, output, pager};
+use super::{foreign, output};
 
 /// Makes a session of a ledger, or shows what it would be.
 pub(super) fn run(args: ImportArgs) -> Result<ExitCode, CliError> {
@@ -32,7 +32,7 @@ pub(super) fn run(args: ImportArgs) -> Result<ExitCode, CliError> {
         records.len() - linked
     );
     if args.dry_run {
-        let _pager = pager::start();
+        let _pager = output::paged();
         output::text(&imported_grid(records).to_table(output::width()));
         output::line(&format!("\nwould import {what}"));
     } else {

@@ -15,7 +15,7 @@ use autoresearch::session::{Asked, Conventions, PROGRAM, installed_agents};
 
 use super::args::InitArgs;
 use super::error::CliError;
-use super::run::current_dir;
+use super::process::current_dir;
 use super::settings::SETTINGS_FILE;
 use super::{output, settings};
 

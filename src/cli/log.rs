@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::args::LogArgs;
 use super::error::CliError;
 use super::settings::clock;
-use super::{chosen, exit, foreign, note, output, pager};
+use super::{chosen, exit, foreign, note, output};
 
 /// The experiments of a session as a JSON document.
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         top: args.top,
     };
     if let Some(ledger) = foreign::read(&args.foreign)? {
-        let _pager = pager::start();
+        let _pager = output::paged();
         let selected = select_rows(&ledger, &selection);
         let grid = || ledger_grid(&ledger, &selected);
         match Format::from(args.format) {
@@ -50,7 +50,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let selected = select(view.history.records(), &notes, &selection);
     let screen = Some(clock()?);
     let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);
-    let _pager = pager::start();
+    let _pager = output::paged();
     match Format::from(args.format) {
         Format::Table => output::text(&grid(screen).to_lines(output::width())),
         Format::Csv => output::text(&grid(None).to_csv()),

@@ -21,10 +21,12 @@ mod init;
 mod inside;
 mod log;
 mod man;
+mod mlflow;
 mod note;
 mod output;
 mod pager;
 mod printer;
+mod process;
 mod progress;
 #[cfg(test)]
 mod reference;

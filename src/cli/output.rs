@@ -13,7 +13,7 @@ use autoresearch::report::{Glyphs, in_ascii};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::pager;
+use super::pager::{self, Pager};
 
 /// How much of an answer is gathered before it is written, in bytes: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
@@ -111,6 +111,12 @@ pub(super) fn text(text: &str) {
         let mut out = anstream::stdout().lock();
         note_failure(write!(out, "{text}").and_then(|()| out.flush()));
     }
+}
+
+/// Shows all that is printed to standard output in the user's pager until the result is dropped. There is none without a
+/// terminal, and none with `--no-pager`.
+pub(super) fn paged() -> Option<Pager> {
+    if manners().no_pager || !is_terminal() { None } else { pager::start() }
 }
 
 /// Writes bytes to standard output as they are.

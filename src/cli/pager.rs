@@ -1,13 +1,11 @@
 //! The program that long answers are shown in, page by page.
 
 use std::env;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use autoresearch::exec::leave_interrupts_to_others;
-
-use super::output;
 
 /// Where text goes while there is a pager.
 static PIPE: Mutex<Option<ChildStdin>> = Mutex::new(None);
@@ -15,13 +13,9 @@ static PIPE: Mutex<Option<ChildStdin>> = Mutex::new(None);
 /// A pager that takes all that is printed to standard output, until it is dropped: then the user is waited for.
 pub(super) struct Pager(Child);
 
-/// Starts the user's pager where standard output is a terminal and nobody has said no: `$AR_PAGER`, else `$PAGER`, else
-/// `less`. As with git an empty one and `cat` mean none, and `less` is told to go by itself when the answer fits on the
-/// screen.
+/// Starts the user's pager: `$AR_PAGER`, else `$PAGER`, else `less`. As with git, an empty one and `cat` mean none, and
+/// `less` quits by itself if the answer fits on the screen.
 pub(super) fn start() -> Option<Pager> {
-    if output::manners().no_pager || !std::io::stdout().is_terminal() {
-        return None;
-    }
     let chosen = ["AR_PAGER", "PAGER"].iter().find_map(|name| env::var(name).ok());
     let pager = match chosen {
         Some(pager) if pager.trim().is_empty() || pager.trim() == "cat" => return None,

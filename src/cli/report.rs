@@ -10,9 +10,9 @@ use autoresearch::state;
 
 use super::args::{ReportArgs, ReportFormat};
 use super::error::CliError;
-use super::run::current_dir;
+use super::process::current_dir;
 use super::values::ChartFile;
-use super::{chosen, exit, foreign, note, output, pager, settings};
+use super::{chosen, exit, foreign, note, output, settings};
 
 /// What people noted on experiments, by number.
 type Notes = BTreeMap<u32, Vec<Note>>;
@@ -65,7 +65,7 @@ fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
 }
 
 fn print_paged(report: &Report, format: Format) -> Result<(), CliError> {
-    let _pager = pager::start();
+    let _pager = output::paged();
     print(report, format)
 }
 

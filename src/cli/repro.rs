@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::args::ReproArgs;
 use super::error::CliError;
-use super::run::{no_runtime, runtime};
+use super::process::{no_runtime, runtime};
 use super::{chosen, exit, output, signals};
 
 /// Runs an experiment again, beside the session, and says whether its number came back.

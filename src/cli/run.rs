@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::StopReason;
-use autoresearch::exec::{self, ForkServer};
+use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
-use autoresearch::session::{Drive, Plan, Session, SessionError, session_tags};
+use autoresearch::session::{Drive, Plan, Session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
 use super::printer::Printer;
+use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
 use super::settings::{self, Settings};
 use super::{chosen, confirm, exit, output, signals};
@@ -63,18 +64,4 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
     });
     printer.finish();
     reason
-}
-
-/// The runtime that waits for processes, timers and signals, on this thread.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    exec::runtime().map_err(no_runtime)
-}
-
-pub(super) fn no_runtime(error: std::io::Error) -> CliError {
-    CliError::new(format!("cannot wait for processes and signals: {error}"), None)
-}
-
-/// The folder that the command was called in.
-pub(super) fn current_dir() -> Result<std::path::PathBuf, SessionError> {
-    std::env::current_dir().map_err(|source| SessionError::Io { action: "find", path: ".".into(), source })
 }

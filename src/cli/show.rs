@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::args::ShowArgs;
 use super::error::CliError;
 use super::settings::clock;
-use super::{chosen, exit, note, output, pager};
+use super::{chosen, exit, note, output};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
@@ -22,7 +22,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
     let notes = note::on(&view, [&record]).remove(&record.id).unwrap_or_default();
-    let _pager = pager::start();
+    let _pager = output::paged();
     let screen = (format == Format::Table).then(clock).transpose()?;
     let grid = record_grid(&record, &notes, screen);
     match format {

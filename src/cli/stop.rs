@@ -9,8 +9,8 @@ use autoresearch::session::{Asked, Drive, Interrupt, Plan, Session, Stopped, Tri
 use super::args::StopArgs;
 use super::error::CliError;
 use super::printer::Printer;
+use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
-use super::run::{current_dir, no_runtime, runtime};
 use super::{chosen, output, settings, signals};
 
 /// Stops whoever is at work on a session, or ends a run that goes on without anybody.

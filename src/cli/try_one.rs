@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
 use super::printer::Printer;
+use super::process::{current_dir, no_runtime, runtime};
 use super::progress::{Progress, experiment_line};
-use super::run::{current_dir, no_runtime, runtime};
 use super::settings::{self, Settings};
 use super::{exit, output, signals};
 

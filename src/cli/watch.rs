@@ -12,19 +12,20 @@ use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use autoresearch::domain::{Clock, GpuLoad, Tag, with_causes};
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
-use autoresearch::report::{Overview, Scene, Screen, Scroll, SessionStatus, columns, draw, fit};
+use autoresearch::report::{Overview, Scene, Screen, Scroll, columns, draw, fit};
+use autoresearch::rules::SessionStatus;
 use autoresearch::session::{Lookout, SessionError};
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
-use crossterm::terminal::{
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use ratatui::crossterm::terminal::{
     Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
     enable_raw_mode, size,
 };
-use crossterm::{cursor, execute, queue};
+use ratatui::crossterm::{cursor, execute, queue};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use super::error::CliError;
-use super::run::{current_dir, no_runtime, runtime};
+use super::process::{current_dir, no_runtime, runtime};
 use super::{chosen, exit, output, settings};
 
 /// How often it is looked again.

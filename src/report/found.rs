@@ -8,14 +8,13 @@ use serde::Serialize;
 
 use super::chart::{Series, origin};
 use super::cost::Cost;
-use super::course::Course;
 use crate::domain::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, Note, Outcome, Record, Spent,
     Tokens,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    Counts, Ended, Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning,
+    Counts, Course, Ended, Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning,
     environment_changes, ignored_changes, margin, misses, spread, summarize, time_split, warnings,
 };
 

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::{Direction, Spent};
 use crate::ledger::{self, Said};
-use crate::report::{Course, columns};
+use crate::report::columns;
 use crate::rules::sample::{record, run};
-use crate::rules::{Elsewhere, History, Waits};
+use crate::rules::{Course, Elsewhere, History, Waits};
 
 fn clock() -> Clock {
     Clock::Fixed("2026-11-21T08:00:00Z".parse().unwrap())

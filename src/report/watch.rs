@@ -7,10 +7,9 @@ use anstyle::{AnsiColor, Style};
 use super::chart::{Glyphs, Series, chart_text};
 use super::render::counts_sentence;
 use super::safe::{safe_code, safe_line};
-use super::status::SessionStatus;
 use super::width::{columns, fit};
 use crate::domain::{GpuLoad, Number, Record, clock_time, experiment_name};
-use crate::rules::{Ended, History, format_gain};
+use crate::rules::{Ended, History, SessionStatus, format_gain};
 
 /// How many lines a chart takes at least: title, picture, the lane of what has no value, axis, legend.
 const LEAST_CHART: usize = 10;

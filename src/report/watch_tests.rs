@@ -4,8 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::Spent;
-use crate::report::OpenStatus;
-use crate::rules::Activity;
+use crate::rules::{Activity, OpenStatus};
 
 /// What a hostile description or log line has: escapes that a terminal acts on, line breaks, and what turns text around.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31mred\r\nnext\u{202e}txet\u{8}";

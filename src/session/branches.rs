@@ -8,7 +8,7 @@ use super::reading::SessionView;
 use super::watchdog::watch_programs;
 use crate::domain::{CommitId, Outcome, Record, Tag};
 use crate::git::{Head, HeadTarget};
-use crate::report::{kept_message, squashed_message};
+use crate::rules::{kept_message, squashed_message};
 
 /// The branches of sessions stand below this.
 const SESSION_BRANCHES: &str = "autoresearch/";

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::reading::{SessionView, parse_record, session_tags};
 use crate::domain::{Outcome, Record};
-use crate::report::Course;
-use crate::rules::{Elsewhere, Waits};
+use crate::rules::{Course, Elsewhere, Waits};
 use crate::state::{EVENT_LOGS, read_regular};
 
 impl SessionView {

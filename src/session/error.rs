@@ -125,10 +125,6 @@ pub enum SessionError {
     TagTaken(Tag),
     #[error("no row of {} can be imported", .0.display())]
     NothingToImport(PathBuf),
-    #[error("session {tag} has no experiment yet")]
-    NothingToExport { tag: String },
-    #[error("MLflow already has another experiment named {tag}: {}", other.display())]
-    MlflowNamesake { tag: String, other: PathBuf },
     #[error("cannot read the record {reference}")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
@@ -418,8 +414,6 @@ impl SessionError {
                     .into()
             }
             SessionError::TagTaken(_) => "name another one with --tag".into(),
-            SessionError::NothingToExport { tag } => format!("run `ar status {tag}` to see what is happening"),
-            SessionError::MlflowNamesake { .. } => "choose another folder with --output DIR".into(),
             SessionError::NothingToImport(path) => {
                 format!("run `ar log --ledger {}` to see what can be read", shell_word(path))
             }

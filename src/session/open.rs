@@ -417,8 +417,8 @@ fn forget(state: &Path) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// The pattern by which git passes over a file of the working tree at `root`; nothing for one that is elsewhere.
-pub(super) fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
+/// The pattern by which git ignores a file of the working tree at `root`; nothing for one that is elsewhere.
+pub fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
     let path = file.strip_prefix(root.canonicalize().ok()?).ok()?.to_str()?;
     let is_special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ' ');
     let escaped = path.chars().map(|c| if is_special(c) { format!("\\{c}") } else { c.to_string() });

@@ -19,8 +19,7 @@ use crate::domain::{Clock, MetricSpec, Number, Phase, Tag};
 use crate::exec::{self, Started};
 use crate::git::Repo;
 use crate::measure::Scanner;
-use crate::report::{OpenStatus, OutageStatus, SessionStatus};
-use crate::rules::{Activity, RunFound, Seen, activity};
+use crate::rules::{Activity, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, activity};
 use crate::state::{Journal, OpenExperiment, SessionFolder, read_json, read_tail};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.

@@ -1,7 +1,8 @@
 //! What a report is told of a session beside its records.
 
+use super::spread::Elsewhere;
+use super::time_split::Waits;
 use crate::domain::{CommitId, Spent};
-use crate::rules::{Elsewhere, Waits};
 
 /// What is known of a session beside its records.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! The messages of commits for people who did not see the session.
 
+use super::decide::{decide, format_step};
 use crate::domain::{MetricSource, MetricSpec, Record, Tag, one_line};
-use crate::rules::{decide, format_step};
 
 /// The message of a kept experiment's commit: its description, the metric before and after, and where its record is.
 pub fn kept_message(tag: &Tag, record: &Record, before: &Record) -> String {
