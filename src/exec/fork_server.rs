@@ -22,7 +22,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin};
 
 use super::line::Word;
 use super::shim::{Handed, shim_main};
-use super::unix::{self, Arguments};
+use super::unix::{self, Arguments, HANDED};
 use super::{ExecError, FORK_SERVER_ARGUMENT, SHIM_ARGUMENT};
 
 /// How long the path of a job file can be, in bytes, with the NUL at its end: the longest that Linux opens.
@@ -63,12 +63,12 @@ impl ForkServer {
     }
 
     /// Has a shim forked that looks after the job of `job_file`, with these descriptors: its end of the line to `ar`, the
-    /// locked lock file, and the file for its last output.
+    /// locked lock file, the file for its last output, and the job's file, log and input.
     ///
     /// # Errors
     ///
     /// [`ExecError::Shim`] when no server can be started. That the server can fork no shim shows on the line.
-    pub(super) fn fork(&self, job_file: &Path, handed: [OwnedFd; 3]) -> Result<(), ExecError> {
+    pub(super) fn fork(&self, job_file: &Path, handed: [OwnedFd; HANDED]) -> Result<(), ExecError> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         let request = [job_file.as_os_str().as_bytes(), b"\0"].concat();
         let handed = handed.each_ref().map(AsFd::as_fd);
@@ -141,7 +141,7 @@ fn serve() -> io::Result<Option<(PathBuf, Handed)>> {
     loop {
         let (length, handed) = unix::receive_with(io::stdin(), &mut request)?;
         let Some((b'\0', path)) = request[..length].split_last() else { return Ok(None) };
-        let [line, lock, last_words] = handed.ok_or(io::ErrorKind::InvalidData)?;
+        let [line, lock, last_words, job, log, stdin] = handed.ok_or(io::ErrorKind::InvalidData)?;
         match unix::fork() {
             Ok(false) => {}
             Ok(true) => {
@@ -150,11 +150,11 @@ fn serve() -> io::Result<Option<(PathBuf, Handed)>> {
                 show(&[b"ar", SHIM_ARGUMENT.as_bytes(), path]);
                 dup2_stdin(io::stdout())?;
                 dup2_stderr(last_words)?;
-                for descriptor in [&line, &lock] {
+                for descriptor in [&line, &lock, &job, &log, &stdin] {
                     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
                 }
-                let handed = Handed { line: line.into(), lock: lock.into() };
-                return Ok(Some((OsStr::from_bytes(path).into(), handed)));
+                let [lock, job, log, stdin] = [lock, job, log, stdin].map(File::from);
+                return Ok(Some((OsStr::from_bytes(path).into(), Handed { line: line.into(), lock, job, log, stdin })));
             }
             Err(error) => {
                 let _ = write!(File::from(last_words), "{error}");

@@ -25,13 +25,13 @@ pub(super) struct Place<'a> {
     /// Locks whose files were deleted: whoever waits for the job may have opened one of them.
     deleted: Vec<File>,
     /// What the job writes to, whatever became of its name.
-    log: Option<File>,
+    log: File,
 }
 
 impl<'a> Place<'a> {
-    /// Takes over the lock that was handed down.
-    pub(super) fn of(job: &'a Job, files: &'a Files, lock: File) -> Self {
-        Place { job, files, started: None, lock, deleted: Vec::new(), log: None }
+    /// Takes over the lock and the log that were handed down.
+    pub(super) fn of(job: &'a Job, files: &'a Files, lock: File, log: File) -> Self {
+        Place { job, files, started: None, lock, deleted: Vec::new(), log }
     }
 
     /// Lets go of the folder, also where somebody else still has a copy of the lock's descriptor.
@@ -65,23 +65,15 @@ impl<'a> Place<'a> {
         if self.job.tied { None } else { thread::Builder::new().spawn(sync).ok() }
     }
 
-    /// Opens the log for the command.
-    pub(super) fn open_log(&mut self) -> Result<File, ExecError> {
-        // What somebody put there beforehand would be written through.
-        let open = || {
-            move_odd_away(&self.job.log)?;
-            File::options().create(true).read(true).append(true).open(&self.job.log)
-        };
-        let log = standing(&self.job.log, open).and_then(|log| Ok((log.try_clone()?, log)));
-        let (log, kept) = log.map_err(|source| ExecError::File { path: self.job.log.clone(), source })?;
-        self.log = Some(kept);
-        Ok(log)
+    /// The log, for the command to write to.
+    pub(super) fn log_for_command(&self) -> Result<File, ExecError> {
+        self.log.try_clone().map_err(|source| ExecError::File { path: self.job.log.clone(), source })
     }
 
     /// Writes the log anew where its name is gone, or leads to something else: that is kept beside it.
     pub(super) fn put_log_back(&mut self) -> Result<(), ExecError> {
         let path = &self.job.log;
-        let Some(log) = &mut self.log else { return Ok(()) };
+        let log = &mut self.log;
         let put_back = |log: &mut File| {
             match fs::symlink_metadata(path) {
                 Ok(there) if is_same(&there, &log.metadata()?) => return Ok(()),

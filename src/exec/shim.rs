@@ -1,7 +1,7 @@
 //! The shim: the process that starts a command, watches over it, ends all of it and says how it ended.
 
 use std::fs::{self, File};
-use std::io::{self, PipeWriter, Read, Write};
+use std::io::{self, BufReader, PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -24,7 +24,7 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{Unsynced, is_disk_full, is_odd, move_odd_away, read_json, write_json_after, write_json_unsynced};
+use crate::state::{Unsynced, is_disk_full, is_odd, move_odd_away, write_json_after, write_json_unsynced};
 
 /// What a shim is handed.
 #[derive(Debug)]
@@ -33,13 +33,17 @@ pub(super) struct Handed {
     pub(super) line: UnixStream,
     /// The locked lock file of the job's folder.
     pub(super) lock: File,
+    /// The job's file, its log and its standard input: open, so that none can be deleted before it is needed.
+    pub(super) job: File,
+    pub(super) log: File,
+    pub(super) stdin: File,
 }
 
 /// What the program does as a shim, until the job in `job_file` is over: in a session of its own, without descriptors
 /// but what it is handed and standard error, which takes its last output.
 pub(super) fn shim_main(job_file: &Path, handed: Handed) -> ExitCode {
-    let Handed { line, lock } = handed;
-    let result = line.try_clone().map_err(ExecError::Watch).and_then(|owner| serve(job_file, lock, owner));
+    let line = handed.line.try_clone();
+    let result = serve(job_file, handed);
     let word = match &result {
         Ok(()) => Word::Over,
         Err(error) => {
@@ -49,21 +53,25 @@ pub(super) fn shim_main(job_file: &Path, handed: Handed) -> ExitCode {
             if is_disk_full(error) { Word::DiskFull } else { Word::Failed }
         }
     };
-    word.say(&line);
+    // Without a line, its end says that the shim is gone.
+    let _ = line.map(|line| word.say(&line));
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError> {
+fn serve(job_file: &Path, handed: Handed) -> Result<(), ExecError> {
     crash::in_shim();
     crash::point("begun");
     unix::become_subreaper();
-    let missing = || ExecError::File { path: job_file.to_owned(), source: io::ErrorKind::NotFound.into() };
-    let job: Job = read_json(job_file)?.ok_or_else(missing)?;
+    let Handed { line, lock, job, log, stdin } = handed;
+    let unreadable = |error: serde_json::Error| ExecError::File { path: job_file.to_owned(), source: error.into() };
+    let job: Job = serde_json::from_reader(BufReader::new(job)).map_err(unreadable)?;
     let files = Files::of(&job);
     let runtime = runtime().map_err(ExecError::Watch)?;
-    let mut place = Place::of(&job, &files, lock);
-    let exit = runtime.block_on(watch_over(&job, &files, &mut place, owner))?;
+    let mut place = Place::of(&job, &files, lock, log);
+    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, line))?;
     crash::point("command_over");
+    // Whoever started the job learns it also where the folder is deleted again and again.
+    let _ = serde_json::to_writer(io::stderr(), &exit).map(|()| writeln!(io::stderr()));
     if place.keep()? {
         place.put_log_back()?;
         // What is there by now is not the shim's.
@@ -89,7 +97,13 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
 const SHELL: &str = "/bin/sh";
 
 /// Runs the command to its end. An error that keeps it from starting is part of the result.
-async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>, owner: UnixStream) -> Result<Exit, ExecError> {
+async fn watch_over(
+    job: &Job,
+    files: &Files,
+    place: &mut Place<'_>,
+    stdin: File,
+    owner: UnixStream,
+) -> Result<Exit, ExecError> {
     let listen = |kind| signal(kind).map_err(ExecError::Watch);
     let mut child = listen(SignalKind::child())?;
     let mut term = listen(SignalKind::terminate())?;
@@ -102,12 +116,12 @@ async fn watch_over(job: &Job, files: &Files, place: &mut Place<'_>, owner: Unix
     let mut exit = Exit::at(started);
     let oom_before = oom_kills();
     let start = Instant::now();
-    let log = match place.note_start(started_at(job, started)).and_then(|()| place.open_log()) {
+    let log = match place.note_start(started_at(job, started)).and_then(|()| place.log_for_command()) {
         // What is said in `exit.json` would last, and there may be room the next time.
         Err(error) if is_disk_full(&error) => return Err(error),
         log => log.map_err(|error| in_words(&error)),
     };
-    let (handle, drain) = match log.and_then(|log| launch(job, files, log)) {
+    let (handle, drain) = match log.and_then(|log| launch(job, files, stdin, log)) {
         Ok(launched) => launched,
         Err(error) => {
             exit.error = Some(error);
@@ -180,13 +194,9 @@ fn in_words(error: &ExecError) -> String {
     format!("{error}{source}")
 }
 
-/// Starts the command as the leader of a process group of its own, with its output to `log`; with a limit by way of a
+/// Starts the command as the leader of a process group of its own, with input from `stdin` and output to `log`; with a limit by way of a
 /// thread.
-fn launch(job: &Job, files: &Files, log: File) -> Result<(Handle, Option<JoinHandle<()>>), String> {
-    let open = |path: &Path, file: io::Result<File>| file.map_err(|error| format!("{}: {error}", path.display()));
-    let null = Path::new("/dev/null");
-    let stdin = job.stdin.as_deref().unwrap_or(null);
-    let stdin = open(stdin, File::open(stdin))?;
+fn launch(job: &Job, files: &Files, stdin: File, log: File) -> Result<(Handle, Option<JoinHandle<()>>), String> {
     if !job.cwd.is_dir() {
         return Err(format!("the working folder `{}` does not exist", job.cwd.display()));
     }

@@ -13,7 +13,9 @@ use super::line::{Line, Word};
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, ForkServer, Job, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
-use crate::state::{GLANCE, StateError, lock_within, open_regular, read_json, write_json_unsynced};
+use crate::state::{
+    GLANCE, StateError, lock_within, move_odd_away, open_regular, read_json, standing, write_json_unsynced,
+};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
@@ -44,6 +46,8 @@ pub struct Running {
     last_words: Option<File>,
     /// What it said on the line when it was over.
     last: Option<Word>,
+    /// What the command writes to, where this process started the job.
+    log: Option<File>,
 }
 
 /// Picks up a job that another process started in `folder`, whether it still goes on or is over.
@@ -58,7 +62,7 @@ pub fn attach(folder: &Path, name: &str) -> Result<Running, ExecError> {
     let job: Job = read_json(&files.job)?.ok_or_else(missing)?;
     let lock = open_regular(&path).map_err(|source| ExecError::File { path, source })?;
     let (program, command) = (PathBuf::new(), job.command);
-    Ok(Running { line: None, lock, program, command, files, last_words: None, last: None })
+    Ok(Running { line: None, lock, program, command, files, last_words: None, last: None, log: None })
 }
 
 /// Starts a job under a shim that is this very program. See [`start_with`].
@@ -72,7 +76,7 @@ pub fn start(job: &Job) -> Result<Running, ExecError> {
 /// # Errors
 ///
 /// [`ExecError::Busy`] when a job in the same folder still goes on; otherwise when the working folder is not there,
-/// a file cannot be written, or the shim cannot be started. A command that cannot be started shows in
+/// a file cannot be written or read, or the shim cannot be started. A command that cannot be started shows in
 /// [`Running::wait`].
 ///
 /// # Panics
@@ -85,7 +89,7 @@ pub fn start_with(shims: &ForkServer, job: &Job) -> Result<Running, ExecError> {
     }
     let files = Files::of(&job);
     let mut deletions = 0;
-    let (lock, watched, last_words) = loop {
+    let Prepared { lock, watched, last_words, handed, log } = loop {
         match prepare(&job, &files) {
             // The folder was deleted meanwhile.
             Err(ExecError::File { source, .. })
@@ -100,18 +104,33 @@ pub fn start_with(shims: &ForkServer, job: &Job) -> Result<Running, ExecError> {
     // The locked file is handed down: the lock belongs to the open file, so there is no moment at which nobody holds
     // it, and it is held for as long as the shim lives.
     let words = last_words.try_clone().map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
-    shims.fork(&files.job, [theirs, lock.into(), words.into()])?;
+    let [job_file, output, stdin] = handed.map(Into::into);
+    shims.fork(&files.job, [theirs, lock.into(), words.into(), job_file, output, stdin])?;
     crash::point("job.started");
     let (program, command) = (shims.program().to_owned(), job.command);
-    let (line, last_words) = (Some(line), Some(last_words));
-    Ok(Running { line, lock: watched, program, command, files, last_words, last: None })
+    let (line, last_words, log) = (Some(line), Some(last_words), Some(log));
+    Ok(Running { line, lock: watched, program, command, files, last_words, last: None, log })
 }
 
-/// Makes the folder of a job ready for its shim. Gives the lock, another handle on its file, and a file for the shim's last
-/// words.
-fn prepare(job: &Job, files: &Files) -> Result<(File, File, File), ExecError> {
-    let file_error = |source| ExecError::File { path: job.folder.clone(), source };
-    fs::create_dir_all(&job.folder).map_err(file_error)?;
+/// The files of a job that is ready for its shim: open, so that none can be deleted before it is needed.
+struct Prepared {
+    lock: File,
+    /// Another handle on the lock's file.
+    watched: File,
+    last_words: File,
+    /// The job's file, its log, to be written to, and its input.
+    handed: [File; 3],
+    /// The log, to be read.
+    log: File,
+}
+
+/// Makes the folder of a job ready for its shim.
+fn prepare(job: &Job, files: &Files) -> Result<Prepared, ExecError> {
+    let error_at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ExecError::File { path, source }
+    };
+    fs::create_dir_all(&job.folder).map_err(error_at(&job.folder))?;
     let lock = lock(&job.folder)?;
     crash::point("job.locked");
     for stale in [&files.started, &files.exit] {
@@ -125,12 +144,34 @@ fn prepare(job: &Job, files: &Files) -> Result<(File, File, File), ExecError> {
     // The shim sees to it that the file of a run lasts.
     write_json_unsynced(&files.job, job)?;
     crash::point("job.written");
-    let last_words = tempfile::tempfile_in(&job.folder).map_err(file_error)?;
-    let watched = open_regular(&lock_path(&job.folder)).map_err(file_error)?;
-    Ok((lock, watched, last_words))
+    let open = |path: &Path| File::open(path).map_err(error_at(path));
+    let output = open_log(&job.log).map_err(error_at(&job.log))?;
+    Ok(Prepared {
+        watched: open_regular(&lock_path(&job.folder)).map_err(error_at(&job.folder))?,
+        last_words: tempfile::tempfile_in(&job.folder).map_err(error_at(&job.folder))?,
+        handed: [open(&files.job)?, output, open(job.stdin.as_deref().unwrap_or(Path::new("/dev/null")))?],
+        log: open(&job.log)?,
+        lock,
+    })
+}
+
+/// Opens the log for the command.
+fn open_log(path: &Path) -> io::Result<File> {
+    // What somebody put there beforehand would be written through.
+    let open = || {
+        move_odd_away(path)?;
+        File::options().create(true).read(true).append(true).open(path)
+    };
+    standing(path, open)
 }
 
 impl Running {
+    /// Gives what the command writes to, to be read whatever becomes of its name; once, and only where this process started
+    /// the job.
+    pub fn take_log(&mut self) -> Option<File> {
+        self.log.take()
+    }
+
     /// Waits until the command is over and its whole process tree is gone. It can be cancelled and called again.
     ///
     /// # Errors
@@ -159,7 +200,7 @@ impl Running {
             }
             exit => exit?,
         };
-        match exit {
+        match exit.or_else(|| self.told()) {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),
             None if self.last == Some(Word::DiskFull) => Err(ExecError::DiskFull { command: self.command.clone() }),
@@ -199,6 +240,12 @@ impl Running {
             return Err(ExecError::OtherMachine { command: self.command.clone(), host });
         }
         shims.into_iter().try_for_each(ask_to_end)
+    }
+
+    /// How the command ended by the shim's last words, where its file was deleted or could not be written.
+    fn told(&mut self) -> Option<Exit> {
+        let is_over = matches!(self.last, Some(Word::Over | Word::Failed));
+        is_over.then(|| serde_json::from_str(self.last_words().lines().next()?).ok()).flatten()
     }
 
     fn epitaph(&mut self) -> String {
@@ -337,7 +384,9 @@ mod tests {
             Word::NoShim.say(&UnixStream::from(theirs));
             let (files, program) = (Files::named(folder.path(), "run"), "/bin/ar".into());
             let (line, last_words) = (Some(line), Some(last_words));
-            Running { line, lock, program, command: "true".into(), files, last_words, last: None }.wait().await
+            Running { line, lock, program, command: "true".into(), files, last_words, last: None, log: None }
+                .wait()
+                .await
         });
         let Err(ExecError::Shim { shim, source }) = result else { panic!("{result:?}") };
         assert_eq!((shim, source.to_string()), ("/bin/ar".into(), "Resource temporarily unavailable".to_owned()));

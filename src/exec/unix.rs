@@ -202,7 +202,7 @@ impl Arguments {
 }
 
 /// How many descriptors go with a message.
-const HANDED: usize = 3;
+pub(super) const HANDED: usize = 6;
 
 /// Room for them, as the system wants them: aligned, and behind a head.
 type Control = [u64; 8];

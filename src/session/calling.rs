@@ -10,6 +10,7 @@ use super::interrupts::Interrupt;
 use super::open::{Session, remove_file};
 use super::proposing::Proposed;
 use super::rework::Task;
+use super::running::DELETIONS;
 use super::watch::THE_AGENT;
 use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
@@ -219,7 +220,7 @@ impl Session<'_> {
             failed_log: &failed_log,
         };
         remove_file(&call.proposal())?;
-        write_unsynced(&call.prompt(), agent::prompt(program.as_deref(), &briefing).as_bytes())?;
+        let prompt = agent::prompt(program.as_deref(), &briefing);
         let baseline = self.store.history.baseline().and_then(|record| record.metric.number());
         let best = self.store.history.best().map(|(_, number)| number);
         let env = agent::variables(
@@ -235,7 +236,7 @@ impl Session<'_> {
         let left = self.end().map(|end| end.left).filter(|left| *left < contract.agent_timeout);
         self.emit(Event::AgentStarted { id })?;
         self.begin_watch(THE_AGENT, id)?;
-        let mut job = exec::start(&Job {
+        let job = Job {
             name: AGENT.into(),
             command,
             cwd: root,
@@ -247,7 +248,20 @@ impl Session<'_> {
             grace: contract.grace,
             log_limit: None,
             tied: true,
-        })?;
+        };
+        let mut deletions = 0;
+        let mut job = loop {
+            write_unsynced(&call.prompt(), prompt.as_bytes())?;
+            match exec::start(&job) {
+                // The prompt was deleted since.
+                Err(ExecError::File { source, .. })
+                    if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
+                {
+                    deletions += 1;
+                }
+                job => break job?,
+            }
+        };
         let mut listener = self.interrupts.listen();
         loop {
             match self.asked()? {

@@ -1,20 +1,22 @@
 //! The log of a run, read while it is written.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use super::error::SessionError;
 use crate::domain::MetricSpec;
 use crate::measure::{PatternError, Scanner};
-use crate::state::open_regular;
+use crate::state::{open_regular, standing};
 
 /// Reads a log as it grows.
 pub(super) struct LogFollower {
     path: PathBuf,
     spec: MetricSpec,
     file: Option<File>,
+    /// Whether the file is what the command writes to, whatever its name leads to.
+    is_held: bool,
     /// How much of the file was read.
     taken: u64,
     /// Its first bytes, by which a log that was begun anew is known.
@@ -37,6 +39,7 @@ impl LogFollower {
             path,
             spec: spec.clone(),
             file: None,
+            is_held: false,
             taken: 0,
             head: Vec::new(),
             scanner,
@@ -44,9 +47,17 @@ impl LogFollower {
         })
     }
 
+    /// Reads what the command writes to, where that is at hand, whatever the log's name leads to.
+    pub(super) fn hold(&mut self, log: Option<File>) {
+        (self.is_held, self.file) = (log.is_some(), log);
+    }
+
     /// Begins anew where the log's name leads to another file by now: the shim has put the log back then, and what was read
     /// was not written by the command's output.
     pub(super) fn follow_name(&mut self) {
+        if self.is_held {
+            return;
+        }
         let held = self.file.as_ref().and_then(|file| file.metadata().ok());
         let named = fs::metadata(&self.path).ok();
         if let (Some(held), Some(named)) = (held, named)
@@ -54,6 +65,15 @@ impl LogFollower {
         {
             self.file = None;
         }
+    }
+
+    /// Writes the log of a run that is over anew where somebody has deleted it, if it is held.
+    pub(super) fn put_back(&mut self) -> io::Result<()> {
+        let Some(file) = self.file.as_mut().filter(|_| self.is_held && !self.path.exists()) else { return Ok(()) };
+        standing(&self.path, || {
+            file.rewind()?;
+            io::copy(file, &mut File::create_new(&self.path)?).map(drop)
+        })
     }
 
     /// Reads what has been added; whether the end was reached.

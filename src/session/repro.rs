@@ -167,6 +167,7 @@ impl SessionView {
             grace: contract.grace,
             tied: true,
         })?;
+        follower.hold(job.take_log());
         let Some(exit) = wait(&mut job, interrupts).await? else { return Ok(None) };
         follower.follow_name();
         while !follower.look()? {}

@@ -101,8 +101,8 @@ impl Measured {
     }
 }
 
-/// How often the files of a run may be deleted in the moment in which it is picked up.
-const DELETIONS: u32 = 3;
+/// How often the files of a job may be deleted in the moment in which it is started or picked up.
+pub(super) const DELETIONS: u32 = 3;
 
 /// A run that is going on.
 pub(super) struct RunWatch {
@@ -189,10 +189,10 @@ impl Session<'_> {
             self.emit(Event::Notice { detail })?;
         }
         crash::point("running.log_linked");
-        let follower = LogFollower::new(log.clone(), &self.store.contract.metric)?;
+        let mut follower = LogFollower::new(log.clone(), &self.store.contract.metric)?;
         self.begin_watch("the run", open.id)?;
         let contract = &self.store.contract;
-        let job = exec::start(&Job {
+        let mut job = exec::start(&Job {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
@@ -205,6 +205,7 @@ impl Session<'_> {
             log_limit: None,
             tied: false,
         })?;
+        follower.hold(job.take_log());
         let timeout = contract.timeout.as_secs_f64();
         self.emit(Event::RunStarted {
             id: open.id,
@@ -299,6 +300,8 @@ impl Session<'_> {
         crash::point("running.over");
         run.log.follow_name();
         while !run.log.look()? {}
+        // Where that fails, the number is read at least.
+        let _ = run.log.put_back();
         let measured = self.measure(run, open, &exit)?;
         let what = format!("the run of experiment {}", open.id);
         if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {

@@ -1,6 +1,7 @@
 //! A disk that is full at any moment of an experiment: the loop stops, nothing is torn, and with room it goes on.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -288,12 +289,13 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         log_limit: None,
         tied: false,
     };
-    let run = || block_on(async { start_with(&SHIMS, &job).unwrap().wait().await });
+    let run = || block_on(async { start_with(&SHIMS, &job)?.wait().await });
     let mut fillers = 0..;
     while File::create(disk.path().join(fillers.next().unwrap().to_string())).is_ok() {}
     let ended = run();
-    assert!(matches!(ended, Err(ExecError::DiskFull { .. })), "{ended:?}");
-    assert!(folder.join("started.json").exists() && !folder.join("exit.json").exists());
+    let Err(ExecError::File { source, .. }) = ended else { panic!("{ended:?}") };
+    assert_eq!(source.kind(), ErrorKind::StorageFull);
+    assert!(!folder.join("started.json").exists() && !folder.join("exit.json").exists());
     fs::remove_file(disk.path().join("0")).unwrap();
     assert_eq!(run().unwrap().exit, Some(0));
 }

@@ -65,6 +65,8 @@ struct Disk<'a> {
     unnamed: BTreeSet<PathBuf>,
     /// All files that were seen.
     seen: BTreeSet<PathBuf>,
+    /// All files and folders that were synced at least once.
+    synced: BTreeSet<PathBuf>,
     /// What was written to files that still have other names.
     content: BTreeMap<PathBuf, String>,
     /// The folder that a thread has to sync next.
@@ -85,6 +87,7 @@ impl<'a> Disk<'a> {
             unsynced: BTreeSet::new(),
             unnamed: BTreeSet::new(),
             seen: BTreeSet::new(),
+            synced: BTreeSet::new(),
             content: BTreeMap::new(),
             due: None,
             phase: String::new(),
@@ -115,6 +118,7 @@ impl<'a> Disk<'a> {
             Event::Synced(path) => {
                 self.unsynced.remove(&path);
                 self.unnamed.retain(|named| named.parent() != Some(&path));
+                self.synced.insert(path);
             }
             Event::Named(path) => {
                 if self.seen.insert(path.clone()) {
@@ -179,7 +183,7 @@ impl<'a> Disk<'a> {
         if relative.ends_with("exit.json") {
             let log = to.with_file_name("run.log");
             self.check("a log is synced before its run is over", &log, {
-                self.seen.contains(&log) && !self.unsynced.contains(&log)
+                self.synced.contains(&log) && !self.unsynced.contains(&log)
             });
         }
         if relative.ends_with("job.json") {
