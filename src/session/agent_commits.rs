@@ -1,9 +1,10 @@
 //! Commits that an agent made by itself during its call: one change, whatever it did with them afterwards.
 
 use super::error::SessionError;
-use super::open::Session;
+use super::store::Store;
+use super::workspace::Workspace;
 use crate::domain::{CommitId, Event, count_of};
-use crate::git::SaveAs;
+use crate::git::{Repo, SaveAs};
 use crate::state::OpenExperiment;
 
 /// How many commits of one call are looked at.
@@ -18,96 +19,92 @@ pub(super) struct AgentCommits {
     pub(super) reset: bool,
 }
 
-impl Session<'_> {
+impl Workspace {
     /// Looks for the commits that were made since the log of HEAD had `log_from` bytes. Where the agent has reset all of its
     /// work, as it was told by others to do with what is not better, its last commit is brought back, to be measured. What
     /// else it has reset is kept under saved refs.
     pub(super) fn look_after_commits(
         &mut self,
+        store: &mut Store,
         open: &OpenExperiment,
         log_from: u64,
     ) -> Result<AgentCommits, SessionError> {
-        let tip = self.reclaim_branch(&open.base)?;
-        self.unstage(open)?;
-        let standing = self.commits_between(&open.base, tip)?;
-        let mut left = self.store.repo.commits_logged(log_from);
+        let tip = self.reclaim_branch(store, &open.base)?;
+        self.unstage(store, open)?;
+        let standing = commits_between(&store.repo, &open.base, tip)?;
+        let mut left = store.repo.commits_logged(log_from);
         left.drain(..left.len().saturating_sub(MOST));
-        let mut trees = vec![self.store.repo.tree_of(&open.base)?];
+        let mut trees = vec![store.repo.tree_of(&open.base)?];
         for commit in &standing {
-            trees.push(self.store.repo.tree_of(commit)?);
+            trees.push(store.repo.tree_of(commit)?);
         }
         let mut reset = Vec::new();
         for commit in left {
-            let tree = self.store.repo.tree_of(&commit)?;
+            let tree = store.repo.tree_of(&commit)?;
             if !trees.contains(&tree) {
                 trees.push(tree);
                 reset.push(commit);
             }
         }
         let made = u32::try_from(standing.len() + reset.len()).unwrap_or(u32::MAX);
-        let back = if standing.is_empty() { self.bring_back(open, &reset)? } else { None };
+        let back = if standing.is_empty() { self.bring_back(store, open, &reset)? } else { None };
         reset.retain(|commit| Some(commit) != back.as_ref());
         for commit in &reset {
-            let subject = format!("reset by the agent: {}", self.store.repo.subject(commit)?);
-            self.store.repo.save_commit(&SaveAs { subject, ..self.save_as(commit) }, commit)?;
+            let subject = format!("reset by the agent: {}", store.repo.subject(commit)?);
+            store.repo.save_commit(&SaveAs { subject, ..store.save_as(commit) }, commit)?;
         }
         if !reset.is_empty() {
             let count = count_of(u32::try_from(reset.len()).unwrap_or(u32::MAX), "commit");
-            let detail = format!(
-                "saved {count} that the agent made and reset, below {}/saved",
-                self.store.contract.tag.ref_prefix()
-            );
-            self.emit(Event::Notice { detail })?;
+            let detail =
+                format!("saved {count} that the agent made and reset, below {}/saved", store.contract.tag.ref_prefix());
+            store.say(Event::Notice { detail });
         }
         Ok(AgentCommits { made, reset: back.is_some() })
     }
 
     /// Brings the last of the commits on the base back, where nothing else is left of the call; gives it.
-    fn bring_back(&mut self, open: &OpenExperiment, reset: &[CommitId]) -> Result<Option<CommitId>, SessionError> {
+    fn bring_back(
+        &mut self,
+        store: &mut Store,
+        open: &OpenExperiment,
+        reset: &[CommitId],
+    ) -> Result<Option<CommitId>, SessionError> {
         let mut last = None;
         for commit in reset {
-            if self.store.repo.parents(commit)? == [open.base.clone()] {
+            if store.repo.parents(commit)? == [open.base.clone()] {
                 last = Some(commit.clone());
             }
         }
         let Some(commit) = last.filter(|_| open.draft.is_none()) else { return Ok(None) };
-        if self.has_worked(open)? {
+        if self.has_worked(store, open)? {
             return Ok(None);
         }
-        self.store.repo.advance(
-            &self.store.contract.tag.branch_ref(),
+        store.repo.advance(
+            &store.contract.tag.branch_ref(),
             &open.base,
             &commit,
             "autoresearch: reset by the agent",
         )?;
-        self.put_back(&commit, &open.base)?;
-        self.unstage(open)?;
+        self.put_back(store, &commit, &open.base)?;
+        self.unstage(store, open)?;
         let detail = format!("restored commit {}, which the agent had reset, to measure it", commit.short(8));
-        self.emit(Event::Notice { detail })?;
+        store.say(Event::Notice { detail });
         Ok(Some(commit))
     }
+}
 
-    /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
-    fn unstage(&self, open: &OpenExperiment) -> Result<(), SessionError> {
-        match &self.workspace.untracked.known {
-            Some(known) => Ok(self.store.repo.unstage(&open.base, known)?),
-            None => Ok(()),
-        }
+/// The commits from the base to `tip`; none where `tip` was not made on it.
+fn commits_between(repo: &Repo, base: &CommitId, tip: CommitId) -> Result<Vec<CommitId>, SessionError> {
+    let (mut commit, mut between) = (tip, Vec::new());
+    while commit != *base && between.len() < MOST {
+        let parent = repo.parents(&commit)?.into_iter().next();
+        between.push(std::mem::replace(
+            &mut commit,
+            match parent {
+                Some(parent) => parent,
+                None => return Ok(Vec::new()),
+            },
+        ));
     }
-
-    /// The commits from the base to `tip`; none where `tip` was not made on it.
-    fn commits_between(&self, base: &CommitId, tip: CommitId) -> Result<Vec<CommitId>, SessionError> {
-        let (mut commit, mut between) = (tip, Vec::new());
-        while commit != *base && between.len() < MOST {
-            let parent = self.store.repo.parents(&commit)?.into_iter().next();
-            between.push(std::mem::replace(
-                &mut commit,
-                match parent {
-                    Some(parent) => parent,
-                    None => return Ok(Vec::new()),
-                },
-            ));
-        }
-        Ok(between)
-    }
+    Ok(between)
 }

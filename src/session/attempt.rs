@@ -1,24 +1,21 @@
 //! One experiment from its commit to its row: advance, run, measure, decide, guard, record, settle.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, json};
 
 use super::error::{SessionError, list};
 use super::open::Session;
-use super::reading::record_message;
 use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{
     CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue,
-    Number, Outcome, Phase, Record, Run, Stall, Unparsed,
+    Number, Outcome, Phase, Record, Run, Unparsed,
 };
 use crate::git::Look;
-use crate::ledger::Entry;
-use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, turn_of, unmet};
-use crate::state::{FINDINGS, ITERATIONS, Iteration, OpenExperiment};
+use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, unmet};
+use crate::state::OpenExperiment;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,28 +41,12 @@ pub(super) enum Stage {
 }
 
 impl Session<'_> {
-    /// Moves the branch to `to`, whatever happened to it and to HEAD meanwhile. A commit at its tip that is none of
-    /// `known` is somebody's, and is kept under a saved ref.
-    pub(super) fn move_branch(&mut self, to: &CommitId, known: &[&CommitId], why: &str) -> Result<(), SessionError> {
-        let tip = self.reclaim_branch(to)?;
-        if tip == *to {
-            return Ok(());
-        }
-        if !known.contains(&&tip) {
-            let reference = self.store.repo.save_commit(&self.save_as(&tip), &tip)?;
-            let detail = format!("the branch had moved to {}; saved that commit as {reference}", tip.short(8));
-            self.emit(Event::Notice { detail })?;
-        }
-        let branch = self.store.contract.tag.branch_ref();
-        Ok(self.store.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
-    }
-
     /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
     /// taken back.
     pub(super) fn run_again(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
         let detail = format!("restarted the run of experiment {}, which was lost", open.id);
         self.emit(Event::Notice { detail })?;
-        self.check_out(&open)?;
+        self.workspace.check_out(&mut self.store, &open)?;
         self.prepare_run(open)
     }
 
@@ -204,7 +185,7 @@ impl Session<'_> {
             fingerprint: open.fingerprint.clone(),
             environment: Arc::clone(&self.place.environment),
             started: open.started,
-            finished: self.now(),
+            finished: self.store.now(),
             agent: open.agent.clone(),
             imported: None,
             proposal: Some(&open.proposal).filter(|said| !said.is_empty()).and_then(|said| Unparsed::of(said).ok()),
@@ -240,20 +221,7 @@ impl Session<'_> {
     /// Makes the experiment count, its ref first, and settles it.
     pub(super) fn record_and_settle(&mut self, open: OpenExperiment, record: Record) -> Result<(), SessionError> {
         let look = self.workspace.look.take();
-        // The row of one that is replaced may stand anywhere.
-        let rows_from = if open.replaces.is_some() { 0 } else { self.store.ledger.length()? };
-        let draft = Some(Box::new(record.clone()));
-        let open = OpenExperiment { draft, rows_from, ..open };
-        let (reference, message) = self.record_text(&record)?;
-        let (tag, unsynced) =
-            self.store.repo.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
-        self.store.written.unsynced.append(unsynced);
-        self.enter(Phase::Recording, open.clone())?;
-        crash::point("recording.entered");
-        self.store.repo.place_record(tag)?;
-        crash::point("recording.recorded");
-        self.store.history.push(record.clone());
-        self.write_row(&open, &record)?;
+        self.store.record(open, &record)?;
         self.settle_tree(&record, look.as_ref())?;
         let look = match (look, record.outcome) {
             (Some(look), Outcome::Keep) => Some(look),
@@ -263,127 +231,37 @@ impl Session<'_> {
         self.enter_idle_after(look)
     }
 
-    /// Makes the ref of a record.
-    pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
-        let (reference, message) = self.record_text(record)?;
-        Ok(self.store.repo.write_record(&reference, &record.commit, &message)?)
-    }
-
-    /// The ref of a record, and what its tag says.
-    fn record_text(&self, record: &Record) -> Result<(String, String), SessionError> {
-        let reference = self.store.contract.tag.record_ref(record.id);
-        match record_message(record) {
-            Ok(message) => Ok((reference, message)),
-            Err(source) => Err(SessionError::BadRecord { reference, source }),
-        }
-    }
-
     /// Follows a record that stands: the row, then the branch and the working tree, then the memory files.
     pub(super) fn settle(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
-        // The row is behind where the file ended when the step was entered; one of the same commit before is another session's.
-        if !self.store.ledger.has_row(&record.commit, open.rows_from)? {
-            self.write_row(open, record)?;
-        }
+        self.store.settle_row(open, record)?;
         self.settle_tree(record, None)
-    }
-
-    /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces.
-    fn write_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
-        match open.versions.last().filter(|_| open.replaces.is_some()) {
-            Some(old) => self.store.ledger.replace(&old.commit, &Entry::of(record), &self.store.folder.state())?,
-            None => self.store.ledger.append(&Entry::of(record))?,
-        }
-        crash::point("settling.row_appended");
-        Ok(())
     }
 
     /// What comes behind the row.
     fn settle_tree(&mut self, record: &Record, look: Option<&Look>) -> Result<(), SessionError> {
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);
-        self.move_branch(target, &[&record.commit, &record.base], &why)?;
+        self.workspace.move_branch(&mut self.store, target, &[&record.commit, &record.base], &why)?;
         crash::point("settling.branch_moved");
-        self.put_back_after(look, target, &record.commit)?;
+        self.workspace.put_back_after(&mut self.store, look, target, &record.commit)?;
         crash::point("settling.put_back");
         let before = self.store.journal.rung;
-        self.remember(record)?;
+        self.store.remember(record)?;
         crash::point("settling.remembered");
-        self.learn_from(record, before)?;
+        self.store.learn_from(record, before)?;
         let incumbent = self.store.history.best();
         self.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })?;
-        self.tell_directive(before)
-    }
-
-    /// Updates the memory files and the counters with an experiment that is over.
-    fn remember(&mut self, record: &Record) -> Result<(), SessionError> {
-        if record.id == 0 {
-            return Ok(());
-        }
-        self.store.journal.idle_calls = 0;
-        // One that is measured once more has counted before.
-        let has_counted = self.store.journal.open.as_ref().is_some_and(|open| open.replaces.is_some());
-        if record.outcome == Outcome::Keep || !has_counted {
-            self.store.journal.stale_count =
-                if record.outcome == Outcome::Keep { 0 } else { self.store.journal.stale_count + 1 };
-            if let Some(turn) = turn_of(record, self.store.history.best().map(|(_, number)| number.value)) {
-                self.climb(turn);
-            }
-        }
-        if let Some(direction) = &record.direction {
-            self.store.memory().add_direction(direction, record.id)?;
-        }
-        self.note_findings(record.id, &record.findings())?;
-        crash::point("settling.direction_noted");
-        let of_record = Iteration::of(record, self.store.journal.iteration, self.store.journal.stale_count);
-        let stall = self.store.journal.last_call.question.as_ref().map(|_| Stall::Question);
-        self.store.memory().log_iteration(&Iteration { stall, ..of_record })?;
-        self.store.written.unsynced.add(self.store.folder.state().join(ITERATIONS));
-        Ok(())
-    }
-
-    /// Keeps what an experiment found, or a call of the agent that made none.
-    pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
-        if findings.is_empty() {
-            return Ok(());
-        }
-        self.store.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
-        self.store.memory().add_findings(self.now(), id, findings)?;
-        self.store.written.unsynced.add(self.store.folder.state().join(FINDINGS));
-        Ok(())
+        self.store.say_directive(before);
+        self.tell()
     }
 
     /// Takes an experiment back that is not brought to its end, and says `why`: its commit is kept under a saved ref, the
     /// branch and the working tree are as before it.
     pub(super) fn roll_back(&mut self, open: &OpenExperiment, why: &str) -> Result<(), SessionError> {
         let what = format!("experiment {} {why}; its change", open.id);
-        self.take_back_commit(open, &commit_of(open)?, &what)?;
+        self.workspace.take_back_commit(&mut self.store, open, &commit_of(open)?, &what)?;
         // The call that made it is made again.
         self.store.journal.iteration = self.store.journal.iteration.saturating_sub(1);
         self.enter_idle()
-    }
-
-    /// Keeps a commit of the open experiment under a saved ref, which a notice says of `what`, and puts branch and working
-    /// tree back to before it.
-    pub(super) fn take_back_commit(
-        &mut self,
-        open: &OpenExperiment,
-        commit: &CommitId,
-        what: &str,
-    ) -> Result<(), SessionError> {
-        if *commit != open.base {
-            let reference = self.store.repo.save_commit(&self.save_as(&open.base), commit)?;
-            self.emit(Event::Notice { detail: format!("{what} is in {reference}") })?;
-        }
-        crash::point("rollback.change_saved");
-        self.move_branch(&open.base, &[commit], "taken back")?;
-        crash::point("rollback.branch_moved");
-        self.put_back(&open.base, commit)?;
-        crash::point("rollback.put_back");
-        Ok(())
-    }
-
-    /// The folder of the open experiment's runs.
-    pub(super) fn run_folder(&self, id: u32) -> Result<PathBuf, SessionError> {
-        Ok(self.store.folder.create_run(id)?)
     }
 }

@@ -22,16 +22,16 @@ impl Session<'_> {
                 self.await_files(&open).await;
                 if !matches!(job_found(&self.store.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
                     self.end_jobs(0).await?;
-                    self.check_out(&open)?;
+                    self.workspace.check_out(&mut self.store, &open)?;
                 }
                 open
             }
             None => {
-                self.clear_aside()?;
+                self.workspace.clear_aside(&mut self.store)?;
                 OpenExperiment {
                     commit: Some(start.clone()),
                     description: "baseline".into(),
-                    ..OpenExperiment::new(0, start.clone(), self.now())
+                    ..OpenExperiment::new(0, start.clone(), self.store.now())
                 }
             }
         };
@@ -128,9 +128,9 @@ impl Session<'_> {
         if self.store.journal.open.is_some() {
             // An earlier call that was killed may have put the change that was set aside back already.
             let aside = self.store.journal.aside.as_ref().map(|aside| aside.commit.clone());
-            self.put_back(&start, aside.as_ref().unwrap_or(&start))?;
+            self.workspace.put_back(&mut self.store, &start, aside.as_ref().unwrap_or(&start))?;
         }
-        self.take_out()?;
+        self.workspace.take_out(&mut self.store)?;
         self.abandon()
     }
 }

@@ -84,15 +84,15 @@ impl Session<'_> {
         let (id, base) = (open.id, &open.base);
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
         let commits_from = self.store.repo.head_log_size();
-        self.recall()?;
+        self.memories = self.store.recall();
         let called = self.call_agent(call, id, base, asked_again).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if !matches!(called, Called::Detached) {
             self.remove_left_locks(id, AGENT).await?;
-            rows = self.end_watch()?;
-            self.run_folder(id)?;
-            self.put_untracked_back()?;
+            rows = self.store.end_watch()?;
+            self.store.run_folder(id)?;
+            self.workspace.put_untracked_back(&mut self.store)?;
         }
         let (exit, cut_short) = match called {
             Called::Over { exit, cut_short } => (exit, cut_short),
@@ -113,7 +113,7 @@ impl Session<'_> {
             return Ok(Left::Nothing(Proposed::Interrupted));
         }
         // The open experiment begins anew when there is room.
-        self.refuse_spoilt("the agent", exit.exit != Some(0))?;
+        self.store.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let is_stream = streamed.is_some();
         let words = streamed.unwrap_or_else(|| agent::last_words(&call.log(), log_from));
         if let Some(outage) = self.outage_of(&exit, refusal.as_ref(), &words, open)? {
@@ -121,7 +121,7 @@ impl Session<'_> {
             return Ok(Left::Nothing(Proposed::Outage));
         }
         self.end_outage(id)?;
-        let commits = self.look_after_commits(open, commits_from)?;
+        let commits = self.workspace.look_after_commits(&mut self.store, open, commits_from)?;
         // What a stream holds beside the agent's own words is no speech.
         let speech = match text {
             Some(text) => text,
@@ -140,7 +140,7 @@ impl Session<'_> {
         };
         let proposal = self.read_proposal(call)?;
         // They are worth keeping whatever becomes of the change.
-        self.add_ideas(id, &proposal.ideas)?;
+        self.store.add_ideas(id, &proposal.ideas)?;
         Ok(Left::Work(Box::new(Work { exit, cut_short, usage, proposal, said, described: described(&speech) })))
     }
 
@@ -164,19 +164,11 @@ impl Session<'_> {
         let was_told = idle_limits(&self.store.contract, agent::reports(command), &self.store.journal.spent).is_some();
         if let Some(limit) = self.store.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
             let model = usage.model.as_deref().unwrap_or("MODEL");
-            self.tell_trouble(format!(
+            self.store.say_trouble(format!(
                 "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or pass --max-tokens"
-            ))?;
+            ));
         }
         Ok(usage)
-    }
-
-    /// Whether the working tree differs from the one that the agent was given.
-    pub(super) fn has_worked(&mut self, open: &OpenExperiment) -> Result<bool, SessionError> {
-        self.reclaim_branch(&open.base)?;
-        let change = self.store.repo.propose(&open.base, &self.known_untracked()?)?;
-        let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
-        Ok(change.tree() != self.store.repo.tree_of(given)? || !change.too_large().is_empty())
     }
 
     /// Saves what an agent left unfinished and puts branch and working tree back. Of an experiment that has no version yet
@@ -184,13 +176,13 @@ impl Session<'_> {
     pub(super) fn put_unfinished_away(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
         match &open.draft {
             // The version that it was to work on is kept already.
-            Some(draft) if !self.has_worked(open)? => {
-                self.move_branch(&open.base, &[&draft.commit], "unfinished")?;
-                self.put_back(&open.base, &draft.commit)?;
+            Some(draft) if !self.workspace.has_worked(&mut self.store, open)? => {
+                self.workspace.move_branch(&mut self.store, &open.base, &[&draft.commit], "unfinished")?;
+                self.workspace.put_back(&mut self.store, &open.base, &draft.commit)?;
             }
-            _ => self.reset_to(&open.base, open.id)?,
+            _ => self.workspace.reset_to(&mut self.store, &open.base, open.id)?,
         }
-        if open.draft.is_some() { self.write_journal() } else { self.enter_idle() }
+        if open.draft.is_some() { self.store.write_journal() } else { self.enter_idle() }
     }
 
     /// Calls the agent and waits for it.
@@ -204,7 +196,7 @@ impl Session<'_> {
         let contract = self.store.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = self.store.repo.worktree().to_owned();
-        self.clear_run_folder(id)?;
+        self.store.clear_run_folder(id)?;
         let program = self.program()?;
         let (task, failed_log) = (self.task(), last_failed_log(&self.store.folder, &self.store.history));
         let briefing = Briefing {
@@ -214,7 +206,7 @@ impl Session<'_> {
             idle_calls: self.store.journal.idle_calls,
             last_call: &self.store.journal.last_call,
             memories: &self.memories,
-            directive: self.directive(),
+            directive: self.store.directive(),
             asked_again,
             reworked: task.as_ref().map(Task::told),
             failed_log: &failed_log,
@@ -233,9 +225,9 @@ impl Session<'_> {
             best.as_ref(),
         );
         // What it has not done by the end of the loop's time would not be run.
-        let left = self.end().map(|end| end.left).filter(|left| *left < contract.agent_timeout);
+        let left = self.times.end(&self.store).map(|end| end.left).filter(|left| *left < contract.agent_timeout);
         self.emit(Event::AgentStarted { id })?;
-        self.begin_watch(THE_AGENT, id)?;
+        self.store.begin_watch(THE_AGENT, id)?;
         let job = Job {
             name: AGENT.into(),
             command,

@@ -3,51 +3,59 @@
 use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
-use super::open::Session;
-use crate::domain::{CommitId, Failure, FailureClass, bytes_text};
+use super::store::Store;
+use super::workspace::Workspace;
+use crate::domain::{CommitId, Event, Failure, FailureClass, bytes_text};
 use crate::git::{ChangeKind, ChangedPath, EntryKind, TooLarge};
 use crate::rules::{FileEdit, Forbidden, fingerprint, measured_before};
 use crate::state::OpenExperiment;
 
-impl Session<'_> {
+impl Workspace {
     /// Looks at the change that an experiment's commit makes, and notes what tells it from others and, where that is so, why
     /// it is not run. Files that are `too_large` and what else was `found` are no part of the commit.
     pub(super) fn check(
         &self,
+        store: &Store,
         open: &mut OpenExperiment,
         commit: &CommitId,
         too_large: &[TooLarge],
         found: &Forbidden,
     ) -> Result<(), SessionError> {
-        let diff = self.store.repo.diff_text(&open.base, commit)?;
-        let change = fingerprint(self.store.repo.tree_of(commit)?, &diff);
-        open.refused = match self.workspace.file_terms.refuse(&self.edits(&open.base, commit)?, found) {
+        let diff = store.repo.diff_text(&open.base, commit)?;
+        let change = fingerprint(store.repo.tree_of(commit)?, &diff);
+        open.refused = match self.file_terms.refuse(&self.edits(store, &open.base, commit)?, found) {
             None if !too_large.is_empty() => {
                 let lines =
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
                 Some(Failure { class: FailureClass::TooLarge, excerpt: lines.collect::<Vec<_>>().join("\n") })
             }
-            None if !self.store.contract.allow_repeats => measured_before(&self.store.history, &change, &open.base)
-                .map(|record| Failure {
+            None if !store.contract.allow_repeats => {
+                measured_before(&store.history, &change, &open.base).map(|record| Failure {
                     class: FailureClass::Duplicate,
                     excerpt: format!("experiment {}, {}: {}", record.id, record.outcome, record.reason),
-                }),
+                })
+            }
             refused => refused,
         };
         open.fingerprint = Some(change);
         Ok(())
     }
 
-    pub(super) fn edits(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<FileEdit>, SessionError> {
-        let counted = match self.workspace.file_terms.counts_lines() {
-            true => self.store.repo.file_stats(base, commit)?,
+    pub(super) fn edits(
+        &self,
+        store: &Store,
+        base: &CommitId,
+        commit: &CommitId,
+    ) -> Result<Vec<FileEdit>, SessionError> {
+        let counted = match self.file_terms.counts_lines() {
+            true => store.repo.file_stats(base, commit)?,
             false => Vec::new(),
         };
         let lines = |path: &Path| {
             let stat = counted.iter().find(|(counted, _)| counted == path);
             stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
         };
-        let changed = self.store.repo.changed_between(base, commit)?;
+        let changed = store.repo.changed_between(base, commit)?;
         let edits = changed.into_iter().map(|ChangedPath { path, kind, entry, size }| FileEdit {
             lines: lines(&path),
             path,
@@ -59,16 +67,41 @@ impl Session<'_> {
     }
 
     /// The tracked files that are no longer as the commit has them that was checked out.
-    pub(super) fn changed_meanwhile(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
-        if self.store.repo.head()?.commit() != Some(commit) {
+    pub(super) fn changed_meanwhile(
+        &mut self,
+        store: &mut Store,
+        commit: &CommitId,
+    ) -> Result<Vec<PathBuf>, SessionError> {
+        if store.repo.head()?.commit() != Some(commit) {
             // Somebody has checked something else out.
-            let change = self.store.repo.propose(commit, &self.known_untracked()?)?;
+            let change = store.repo.propose(commit, &self.known_untracked(store)?)?;
             let tracked = change.paths().iter().filter(|changed| changed.kind != ChangeKind::Added);
             return Ok(tracked.map(|changed| changed.path.clone()).collect());
         }
-        let look = self.store.repo.look()?;
-        let changes = self.store.repo.changes_seen(&look)?;
-        self.workspace.look = Some(look);
+        let look = store.repo.look()?;
+        let changes = store.repo.changes_seen(&look)?;
+        self.look = Some(look);
         Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// Looks again whether the open experiment may run that another process has checked: who can write into the journal
+    /// can take away that it was refused.
+    pub(super) fn check_again(&mut self, store: &mut Store, open: &mut OpenExperiment) -> Result<bool, SessionError> {
+        let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && open.id != 0) else {
+            return Ok(false);
+        };
+        // The other terms may have changed since.
+        let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
+        let refused =
+            self.file_terms.refuse(&self.edits(store, &open.base, commit)?, &Forbidden::default()).filter(is_fixed);
+        let Some(refused) = refused else { return Ok(false) };
+        let detail = format!(
+            "the journal has experiment {} as one that may run; {}",
+            open.id,
+            refused.excerpt.replace('\n', ", ")
+        );
+        store.say(Event::Notice { detail });
+        open.refused = Some(refused);
+        Ok(true)
     }
 }

@@ -1,11 +1,9 @@
 //! A journal that says something else than the records and the commits.
 
-use super::error::SessionError;
-use super::open::Session;
 use super::try_again::is_being_replaced;
-use crate::domain::{CommitId, Event, Failure, FailureClass};
+use crate::domain::CommitId;
 use crate::git::Repo;
-use crate::rules::{Forbidden, History, OpenFound, OpenTrouble, judge_open};
+use crate::rules::{History, OpenFound, OpenTrouble, judge_open};
 use crate::state::{Journal, OpenExperiment};
 
 /// What a journal says of the open experiment that cannot be; `tip` is the commit that the next experiment is made on.
@@ -47,28 +45,5 @@ pub(super) fn trouble_text(trouble: OpenTrouble) -> &'static str {
             "the commit of the journal's open experiment is not on the commit that it was made on"
         }
         OpenTrouble::OtherCommit => "the journal's open experiment is recorded, and with another commit",
-    }
-}
-
-impl Session<'_> {
-    /// Looks again whether the open experiment may run that another process has checked: who can write into the journal
-    /// can take away that it was refused.
-    pub(super) fn check_again(&mut self, open: &mut OpenExperiment) -> Result<bool, SessionError> {
-        let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && open.id != 0) else {
-            return Ok(false);
-        };
-        // The other terms may have changed since.
-        let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
-        let refused =
-            self.workspace.file_terms.refuse(&self.edits(&open.base, commit)?, &Forbidden::default()).filter(is_fixed);
-        let Some(refused) = refused else { return Ok(false) };
-        let detail = format!(
-            "the journal has experiment {} as one that may run; {}",
-            open.id,
-            refused.excerpt.replace('\n', ", ")
-        );
-        self.emit(Event::Notice { detail })?;
-        open.refused = Some(refused);
-        Ok(true)
     }
 }

@@ -7,64 +7,11 @@ use super::failed_log::last_failed_log;
 use super::open::Session;
 use super::reading::{SessionView, no_session, refuse_changed};
 use crate::agent::{self, AskedAgain, Briefing, Proposal};
-use crate::domain::{Contract, Directive, Event, Rung, StopReason, ToldStep};
-use crate::rules::{
-    History, Turn, UNNAMED_LIMIT, climb, climb_all, directions_tried, same_direction, unnamed_in_a_row,
-};
+use crate::domain::{Contract, Rung};
+use crate::rules::{History, climb_all};
 use crate::state::{Journal, OpenExperiment};
 
-/// How many steps of the ladder are remembered of a session that keeps nothing.
-const TOLD: usize = 50;
-
 impl Session<'_> {
-    /// What the next experiment is told.
-    pub fn directive(&self) -> Directive {
-        self.store.journal.rung.directive
-    }
-
-    /// Takes one iteration into account, in the journal that is written when its experiment is closed.
-    pub(super) fn climb(&mut self, turn: Turn) {
-        let Rung { flags, directive, .. } = self.store.journal.rung;
-        self.store.journal.rung =
-            climb(self.store.contract.ladder, self.store.journal.rung, turn, self.store.contract.research);
-        let now = self.store.journal.rung.directive;
-        if turn == Turn::Kept {
-            self.store.journal.told.clear();
-        } else if now != directive && now != Directive::Free {
-            self.store.journal.told.push(ToldStep { after: self.last_id(), directive: now });
-            let surplus = self.store.journal.told.len().saturating_sub(TOLD);
-            self.store.journal.told.drain(..surplus);
-        }
-        if self.store.journal.rung.flags > flags {
-            self.store.journal.flagged.push(self.last_id());
-            self.store.journal.stops_for_flag = self.store.contract.stop_when_flagged;
-        }
-    }
-
-    /// Tells what is new since `before`: a flag, and another directive.
-    pub(super) fn tell_directive(&mut self, before: Rung) -> Result<(), SessionError> {
-        let Rung { flags, directive, .. } = self.store.journal.rung;
-        let after = self.last_id();
-        if flags > before.flags {
-            self.emit(Event::Flagged { after, times: flags })?;
-        }
-        if directive != before.directive && directive != Directive::Free {
-            self.emit(Event::Directed { after, directive })?;
-        }
-        Ok(())
-    }
-
-    /// Why the loop stops now, if it was flagged and its terms say so. It does once for each flag: who starts it again has
-    /// seen that.
-    pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
-        let stops = std::mem::take(&mut self.store.journal.stops_for_flag);
-        stops.then(|| StopReason::Flagged {
-            after: self.last_id(),
-            tried: directions_tried(self.store.history.records()),
-            told: self.store.journal.told.clone(),
-        })
-    }
-
     /// Why the agent is asked once more for the open experiment: a new direction was asked for, and its proposal names one
     /// that was tried, or none as those before it. A call that changed nothing is not asked again for want of a name.
     pub(super) fn asked_again(
@@ -72,29 +19,10 @@ impl Session<'_> {
         proposal: &Proposal,
         open: &OpenExperiment,
     ) -> Result<Option<AskedAgain>, SessionError> {
-        if self.names_no_direction(proposal) {
-            return Ok(self.has_worked(open)?.then_some(AskedAgain::Unnamed));
+        if self.store.names_no_direction(proposal) {
+            return Ok(self.workspace.has_worked(&mut self.store, open)?.then_some(AskedAgain::Unnamed));
         }
-        Ok(self.repeated_direction(proposal).map(AskedAgain::Repeated))
-    }
-
-    /// Whether a proposal names no direction although a new one was asked for, as those before it did not.
-    pub(super) fn names_no_direction(&self, proposal: &Proposal) -> bool {
-        proposal.direction.is_none()
-            && self.directive().wants_new_direction()
-            && unnamed_in_a_row(self.store.history.records()) >= UNNAMED_LIMIT
-    }
-
-    /// The direction that a proposal names although it was tried and a new one was asked for.
-    pub(super) fn repeated_direction(&self, proposal: &Proposal) -> Option<String> {
-        let named = proposal.direction.as_ref().filter(|_| self.directive().wants_new_direction())?;
-        let is_tried =
-            directions_tried(self.store.history.records()).iter().any(|known| same_direction(&known.direction, named));
-        is_tried.then(|| named.clone())
-    }
-
-    fn last_id(&self) -> u32 {
-        self.store.history.records().last().map_or(0, |record| record.id)
+        Ok(self.store.repeated_direction(proposal).map(AskedAgain::Repeated))
     }
 }
 

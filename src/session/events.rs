@@ -1,29 +1,97 @@
 //! Who is told what happens: the observer, the event logs and the command of `--on-event`.
 
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
 
+use super::error::SessionError;
 use super::hooks::Hooks;
-use super::interrupts::Interrupt;
-use crate::domain::Event;
-use crate::state::EventLog;
+use super::interrupts::{Interrupt, Interrupts};
+use super::store::Store;
+use crate::domain::{Clock, Event};
+use crate::state::{EventLog, Level};
 
 /// Whoever watches the loop.
 pub type Observer<'a> = Box<dyn FnMut(&Event) + 'a>;
 
-/// All who are told of events.
+/// All who are told of events. Nothing else tells anybody.
 pub(super) struct Events<'a> {
-    pub(super) observer: Observer<'a>,
+    observer: Observer<'a>,
     pub(super) log: EventLog,
-    pub(super) hooks: Hooks,
-    /// The strongest interrupt that was told as an event.
+    hooks: Hooks,
+    /// The strongest interrupt that was told.
     pub(super) told: Interrupt,
-    /// What was told to be wrong with something that the loop does not depend on.
-    pub(super) troubles: BTreeSet<String>,
 }
 
 impl<'a> Events<'a> {
     /// Tells `observer`, and writes to `log`.
     pub(super) fn new(observer: Observer<'a>, log: EventLog) -> Self {
-        Events { observer, log, hooks: Hooks::default(), told: Interrupt::None, troubles: BTreeSet::new() }
+        Events { observer, log, hooks: Hooks::default(), told: Interrupt::None }
     }
+
+    /// Tells what happened in the session of `store`, whose folder must be whole.
+    pub(super) fn emit(&mut self, event: &Event, store: &Store) -> Result<(), SessionError> {
+        self.tell(event, store)?;
+        self.hooks.alert(event, store);
+        self.tell_hook_trouble(store);
+        Ok(())
+    }
+
+    fn tell(&mut self, event: &Event, store: &Store) -> Result<(), SessionError> {
+        (self.observer)(event);
+        let (level, decision) = match event {
+            Event::RunProgress { .. } => return Ok(()),
+            Event::ChangesSaved { .. } | Event::EnvironmentChanged { .. } => (Level::Warn, false),
+            Event::Outage { .. } => (Level::Warn, true),
+            Event::ExperimentFinished { .. }
+            | Event::CalledAgain { .. }
+            | Event::Directed { .. }
+            | Event::Flagged { .. }
+            | Event::OutageOver { .. }
+            | Event::SessionStopped { .. } => (Level::Info, true),
+            _ => (Level::Info, false),
+        };
+        let now = store.now();
+        let detail = event_detail(event);
+        self.log.work(now, level, event.name(), &detail)?;
+        if decision {
+            self.log.decision(now, event.name(), &detail)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the command of `--on-event` was told of all that happened. A signal ends each of its waits.
+    pub(super) async fn finish_alerts(&mut self, interrupts: &Interrupts, clock: Clock) {
+        self.hooks.finish(interrupts.listen(), clock).await;
+    }
+
+    /// Whether something went wrong with the command of `--on-event` that is not written down.
+    pub(super) fn has_hook_trouble(&self) -> bool {
+        self.hooks.has_trouble()
+    }
+
+    /// Writes down what went wrong with the command of `--on-event`. An alert that is lost hurts nobody, and neither does
+    /// the line that tells of it.
+    pub(super) fn tell_hook_trouble(&mut self, store: &Store) {
+        if let Some(event) = self.hooks.note_trouble(&self.log) {
+            let _ = self.tell(&event, store);
+        }
+    }
+}
+
+/// An event for the logs: without its name, and a record cut down to what a line of a log is read for.
+fn event_detail(event: &Event) -> Value {
+    if let Event::ExperimentFinished { record, .. } = event {
+        return json!({
+            "experiment": record.id,
+            "commit": record.commit,
+            "outcome": record.outcome,
+            "value": record.metric.value,
+            "failure": record.failure.as_ref().map(|failure| failure.class),
+            "reason": record.reason,
+        });
+    }
+    let mut value = json!(event);
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("event");
+    }
+    value
 }

@@ -84,7 +84,7 @@ impl Session<'_> {
         }
         let mut draft = draft_of(open)?;
         if self.store.journal.phase != Phase::Guarding {
-            self.enter(Phase::Guarding, open.clone())?;
+            self.store.enter(Phase::Guarding, open.clone())?;
             crash::point("guarding.entered");
         }
         let mut lost = 0;
@@ -114,7 +114,7 @@ impl Session<'_> {
             self.emit(Event::GuardFinished { id: open.id, guard: guard.clone() })?;
             draft.guards.push(guard);
             open.draft = Some(Box::new(draft.clone()));
-            self.enter(Phase::Guarding, open.clone())?;
+            self.store.enter(Phase::Guarding, open.clone())?;
             crash::point("guarding.guard_noted");
         }
         if let Some(guard) = draft.guards.last().filter(|guard| !guard.passed) {
@@ -133,11 +133,12 @@ impl Session<'_> {
         command: &str,
         deadline: Deadline,
     ) -> Result<Waited, SessionError> {
-        let folder = self.run_folder(open.id)?;
+        let folder = self.store.run_folder(open.id)?;
         let name = guard_name(number);
         let mut job = match job_found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
-                self.begin_watch("the guard", open.id)?;
+                self.store.begin_watch("the guard", open.id)?;
+                self.tell()?;
                 exec::attach(&folder, &name)?
             }
             RunFound::Gone | RunFound::Unstarted => self.start_guard(open, number, command, &folder)?,
@@ -168,7 +169,7 @@ impl Session<'_> {
         };
         if !matches!(exit, Err(ExecError::DiskFull { .. })) {
             self.remove_left_locks(open.id, &name).await?;
-            self.end_watch()?;
+            self.store.end_watch()?;
         }
         match exit {
             Err(ExecError::Lost { .. }) => Ok(Waited::Lost),
@@ -188,14 +189,14 @@ impl Session<'_> {
     ) -> Result<exec::Running, SessionError> {
         self.check_room()?;
         let commit = commit_of(open)?;
-        self.put_protected_back(open.id, &commit)?;
+        self.workspace.put_protected_back(&mut self.store, open.id, &commit)?;
         // A guard judges the change, and not what its run or an earlier guard made of it.
-        self.check_out(open)?;
+        self.workspace.check_out(&mut self.store, open)?;
         let name = guard_name(number);
-        self.clear_run_folder(open.id)?;
+        self.store.clear_run_folder(open.id)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
-        self.begin_watch("the guard", open.id)?;
+        self.store.begin_watch("the guard", open.id)?;
         let job = exec::start(&Job {
             name,
             command: command.to_owned(),
@@ -223,14 +224,14 @@ impl Session<'_> {
         exit: &Exit,
     ) -> Result<GuardRun, SessionError> {
         let is_well = exit.exit == Some(0) && !exit.timed_out;
-        if let Err(full) = self.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
+        if let Err(full) = self.store.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
             // It is run again when there is room.
             self.forget_guard(open.id, number)?;
             return Err(full);
         }
         let log = read_tail(&self.store.folder.run(open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = self.protected_changed(open.id, &commit_of(open)?, "the guard")?;
+        let changed = self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, "the guard")?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }

@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::interrupts::Listener;
-use super::open::Session;
+use super::store::Store;
 use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, exact_time, with_causes};
 use crate::exec::{self, Exit, Job};
 use crate::rules::alerts;
-use crate::state::{Level, move_odd_away, write_atomic};
+use crate::state::{EventLog, Level, move_odd_away, write_atomic};
 
 /// What the job is called.
 const HOOK: &str = "hook";
@@ -68,27 +68,26 @@ struct Courier {
     clock: Clock,
 }
 
-impl Session<'_> {
+impl Hooks {
     /// Tells the command of `--on-event` of an event, if there is one and it is of that kind. It does not wait.
-    pub(super) fn alert(&mut self, event: &Event) {
-        self.note_trouble();
-        let Some(command) = self.store.contract.on_event.clone() else { return };
-        for alert in alerts(event, &self.store.contract, &self.store.history) {
+    pub(super) fn alert(&mut self, event: &Event, store: &Store) {
+        let Some(command) = store.contract.on_event.clone() else { return };
+        for alert in alerts(event, &store.contract, &store.history) {
             let courier = || Courier {
                 command: command.clone(),
-                root: self.store.repo.worktree().to_owned(),
-                logs: self.store.folder.logs(),
-                trouble: self.events.hooks.trouble.clone(),
-                clock: self.store.clock,
+                root: store.repo.worktree().to_owned(),
+                logs: store.folder.logs(),
+                trouble: self.trouble.clone(),
+                clock: store.clock,
             };
             let kind = alert.event;
             if kind == AlertKind::Stopped {
-                self.events.hooks.last = Some((courier(), alert));
+                self.last = Some((courier(), alert));
                 continue;
             }
-            let queue = self.events.hooks.queue.get_or_insert_with(|| {
+            let queue = self.queue.get_or_insert_with(|| {
                 let (queue, alerts) = mpsc::channel(QUEUE);
-                self.events.hooks.courier = Some(tokio::spawn(courier().deliver(alerts)));
+                self.courier = Some(tokio::spawn(courier().deliver(alerts)));
                 queue
             });
             if queue.try_send(alert).is_err() {
@@ -97,13 +96,12 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until the command of `--on-event` was told of all that happened, 10 s at most. A call that hangs is ended for the
-    /// last alert, and what waited behind it is not told. A signal ends each of the two waits.
-    pub async fn finish_alerts(&mut self) {
-        drop(self.events.hooks.queue.take());
-        let (courier, last) = (self.events.hooks.courier.take(), self.events.hooks.last.take());
+    /// Waits until the command was told of all that happened, 10 s at most. A call that hangs is ended for the last alert,
+    /// and what waited behind it is not told. A signal ends each of the two waits.
+    pub(super) async fn finish(&mut self, mut listener: Listener, clock: Clock) {
+        drop(self.queue.take());
+        let (courier, last) = (self.courier.take(), self.last.take());
         let end = Instant::now() + END;
-        let mut listener: Listener = self.interrupts.listen();
         let mut is_done = true;
         if let Some(mut courier) = courier {
             is_done = tokio::select! {
@@ -130,27 +128,24 @@ impl Session<'_> {
         }
         if !is_done {
             let detail = json!({"detail": "stopped waiting for the command of --on-event"});
-            note(&self.events.hooks.trouble, self.now(), detail);
+            note(&self.trouble, clock.now(), detail);
         }
-        self.note_trouble();
     }
 
-    /// Writes down what went wrong with the command.
-    fn note_trouble(&mut self) {
-        let lines = self.events.hooks.trouble.lock().map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default();
-        if lines.is_empty() {
-            return;
-        }
-        // An alert that is lost hurts nobody, and neither does the line that tells of it.
-        let _ = self.heal();
+    /// Whether something went wrong that is not written down.
+    pub(super) fn has_trouble(&self) -> bool {
+        self.trouble.lock().is_ok_and(|lines| !lines.is_empty())
+    }
+
+    /// Writes down what went wrong with the command; gives what is to be told of it, once.
+    pub(super) fn note_trouble(&mut self, log: &EventLog) -> Option<Event> {
+        let lines = self.trouble.lock().map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default();
         for (ts, detail) in &lines {
-            let _ = self.events.log.work(*ts, Level::Warn, HOOK, detail);
+            let _ = log.work(*ts, Level::Warn, HOOK, detail);
         }
-        self.watch_again(&self.store.folder.logs());
-        if !std::mem::replace(&mut self.events.hooks.is_told, true) {
-            let detail = "the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session";
-            let _ = self.emit(Event::Notice { detail: detail.into() });
-        }
+        let is_new = !lines.is_empty() && !std::mem::replace(&mut self.is_told, true);
+        let detail = "the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session";
+        is_new.then(|| Event::Notice { detail: detail.into() })
     }
 }
 

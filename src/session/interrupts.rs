@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
-use super::error::SessionError;
-use super::open::Session;
+use super::store::Store;
 use crate::domain::{Event, StopReason, StopWhen};
 use crate::exec::beat;
+use crate::state::SessionFolder;
 
 /// How often a wait looks whether `ar stop` was called: each second, in step with what else looks so often.
 const LOOK: Duration = Duration::from_millis(1024);
@@ -67,13 +67,43 @@ impl Interrupts {
         *self.asked.borrow()
     }
 
+    /// What was asked for so far, by signals and by `ar stop`. What is stronger than `told` is to be told.
+    pub(super) fn hear(&self, store: &mut Store, told: &mut Interrupt) -> Interrupt {
+        let request = store.folder.hear_stop_request();
+        if let Some(when) = request {
+            self.ask(when.into());
+        }
+        let asked = self.asked();
+        if asked > *told {
+            *told = asked;
+            let detail = match (asked, request) {
+                (Interrupt::AfterExperiment, Some(_)) => "`ar stop` was requested; stopping after this experiment",
+                (Interrupt::AfterExperiment, None) => {
+                    "stopping after this experiment; press Ctrl-C again to terminate its run now"
+                }
+                (Interrupt::Now, Some(_)) => "`ar stop --now` was requested; terminating the run and rolling back",
+                (Interrupt::Now, None) => "terminating the run and rolling back",
+                // Nobody is there to be told.
+                (Interrupt::Detach | Interrupt::None, _) => return asked,
+            };
+            store.say(Event::Notice { detail: detail.into() });
+        }
+        asked
+    }
+
+    /// Why the loop ends that was asked to stop.
+    pub(super) fn reason(&self, folder: &SessionFolder) -> StopReason {
+        let requested = folder.heard_stop().is_some_and(|when| self.asked() == when.into());
+        StopReason::Interrupted { requested }
+    }
+
     /// Hears of what is asked from now on.
     pub(super) fn listen(&self) -> Listener {
         Listener(self.asked.subscribe())
     }
 }
 
-/// Wakes a wait when it should look at [`Session::asked`].
+/// Wakes a wait when it should look at [`Interrupts::hear`].
 pub(super) struct Listener(watch::Receiver<Interrupt>);
 
 impl Listener {
@@ -90,38 +120,6 @@ impl Listener {
             () = self.signal() => {}
             () = sleep_until(beat(LOOK)) => {}
         }
-    }
-}
-
-impl Session<'_> {
-    /// What was asked for so far, by signals and by `ar stop`. What is new is told as an event.
-    pub(super) fn asked(&mut self) -> Result<Interrupt, SessionError> {
-        let request = self.store.folder.hear_stop_request();
-        if let Some(when) = request {
-            self.interrupts.ask(when.into());
-        }
-        let asked = self.interrupts.asked();
-        if asked > self.events.told {
-            self.events.told = asked;
-            let detail = match (asked, request) {
-                (Interrupt::AfterExperiment, Some(_)) => "`ar stop` was requested; stopping after this experiment",
-                (Interrupt::AfterExperiment, None) => {
-                    "stopping after this experiment; press Ctrl-C again to terminate its run now"
-                }
-                (Interrupt::Now, Some(_)) => "`ar stop --now` was requested; terminating the run and rolling back",
-                (Interrupt::Now, None) => "terminating the run and rolling back",
-                // Nobody is there to be told.
-                (Interrupt::Detach | Interrupt::None, _) => return Ok(asked),
-            };
-            self.emit(Event::Notice { detail: detail.into() })?;
-        }
-        Ok(asked)
-    }
-
-    /// Why the loop ends that was asked to stop.
-    pub(super) fn interrupted(&self) -> StopReason {
-        let requested = self.store.folder.heard_stop().is_some_and(|when| self.interrupts.asked() == when.into());
-        StopReason::Interrupted { requested }
     }
 }
 

@@ -6,16 +6,16 @@ use std::thread::{self, JoinHandle};
 use serde_json::json;
 
 use super::error::SessionError;
-use super::open::Session;
+use super::store::Store;
 use crate::domain::{KeepLogs, bytes_text, with_causes};
 use crate::rules::{ExperimentLogs, History, logs_to_drop};
-use crate::state::{Level, SessionFolder, StateError};
+use crate::state::{EventLog, Level, SessionFolder, StateError};
 
 /// The logs being looked after, beside the loop.
 pub(super) type Keeper = Option<JoinHandle<Kept>>;
 
 /// How much the logs of experiments take, in bytes, by their numbers.
-pub(super) type LogSizes = BTreeMap<u32, u64>;
+type LogSizes = BTreeMap<u32, u64>;
 
 /// After how many experiments, each a process of its own, all logs are looked after.
 const ALL_EACH: u32 = 16;
@@ -37,61 +37,69 @@ pub(super) struct Kept {
     trouble: Option<StateError>,
 }
 
-impl Session<'_> {
+/// Looks after the logs of experiments.
+#[derive(Default)]
+pub(super) struct LogKeeper {
+    /// What the logs take that it has looked after.
+    sizes: LogSizes,
+}
+
+impl LogKeeper {
     /// Compresses the large logs of the experiments that are over and drops those that are too much, before it returns.
-    ///
-    /// # Errors
-    ///
-    /// What was done cannot be written to the event log.
-    pub fn keep_logs(&mut self) -> Result<(), SessionError> {
-        let keeper = self.start_keeping_logs();
-        self.end_keeping_logs(keeper)
+    pub(super) fn keep(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        let keeper = self.start(store);
+        self.end(keeper, store, log)
     }
 
-    /// Does that after one experiment by itself: of the logs before the newest one alone, as all others were looked after when
-    /// they were that, but now and then, and where the newest one is large, of all.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::keep_logs`].
-    pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
-        let Some(newest) = self.store.history.records().last().map(|record| record.id) else { return Ok(()) };
-        let is_large = match self.store.contract.keep_logs {
-            KeepLogs::Bytes(quota) => self.store.folder.log_bytes(newest) > quota / LARGE,
+    /// Does that after one experiment by itself: of the logs before the newest one alone, as all others were looked after
+    /// when they were that, but now and then, and where the newest one is large, of all.
+    pub(super) fn keep_newest(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        let Some(newest) = store.history.records().last().map(|record| record.id) else { return Ok(()) };
+        let is_large = match store.contract.keep_logs {
+            KeepLogs::Bytes(quota) => store.folder.log_bytes(newest) > quota / LARGE,
             KeepLogs::All => false,
         };
         if is_large || newest % ALL_EACH == 0 {
-            return self.keep_logs();
+            return self.keep(store, log);
         }
-        let compressed = self.store.folder.compress_logs(newest.saturating_sub(1));
-        let kept = Kept { trouble: compressed.err(), ..Kept::default() };
-        self.note_kept_logs(kept)
+        let compressed = store.folder.compress_logs(newest.saturating_sub(1));
+        self.note(Kept { trouble: compressed.err(), ..Kept::default() }, store, log)
+    }
+
+    /// Refuses an experiment that there may be no room for, also when the logs of earlier ones were compressed and
+    /// dropped as far as they may be.
+    pub(super) fn make_room(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        if store.check_room().is_err() {
+            // Whether that was enough is what the next look says.
+            let _ = self.keep(store, log);
+        }
+        store.check_room()
     }
 
     /// Starts with that in a thread of its own.
-    pub(super) fn start_keeping_logs(&mut self) -> Keeper {
-        let (folder, quota) = (self.store.folder.clone(), self.store.contract.keep_logs);
-        let (logs, sizes) = (logs_of(&self.store.history), std::mem::take(&mut self.log_sizes));
+    pub(super) fn start(&mut self, store: &Store) -> Keeper {
+        let (folder, quota) = (store.folder.clone(), store.contract.keep_logs);
+        let (logs, sizes) = (logs_of(&store.history), std::mem::take(&mut self.sizes));
         // Where there is no thread to be had, the next experiment will do.
         thread::Builder::new().spawn(move || keep(&folder, logs, quota, sizes)).ok()
     }
 
     /// Waits for its end and notes what was done.
-    pub(super) fn end_keeping_logs(&mut self, keeper: Keeper) -> Result<(), SessionError> {
-        self.note_kept_logs(keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default())
+    pub(super) fn end(&mut self, keeper: Keeper, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        self.note(keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default(), store, log)
     }
 
-    fn note_kept_logs(&mut self, kept: Kept) -> Result<(), SessionError> {
-        self.log_sizes = kept.sizes;
-        let now = self.now();
+    fn note(&mut self, kept: Kept, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        self.sizes = kept.sizes;
+        let now = store.now();
         if let Some(trouble) = kept.trouble {
             let detail = with_causes(&trouble);
-            self.events.log.work(now, Level::Warn, "logs_not_kept_in_order", &json!({"detail": detail}))?;
+            log.work(now, Level::Warn, "logs_not_kept_in_order", &json!({"detail": detail}))?;
         }
         if !kept.dropped.is_empty() {
-            let quota = self.store.contract.keep_logs.to_string();
+            let quota = store.contract.keep_logs.to_string();
             let detail = json!({"experiments": kept.dropped, "bytes": kept.freed, "keep_logs": quota});
-            self.events.log.work(now, Level::Info, "logs_dropped", &detail)?;
+            log.work(now, Level::Info, "logs_dropped", &detail)?;
         }
         Ok(())
     }

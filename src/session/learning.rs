@@ -5,9 +5,9 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::error::SessionError;
-use super::open::Session;
 use super::plan::OWN_FILES;
 use super::reading::{SessionView, session_tags};
+use super::store::Store;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{Event, Idea, Lesson, NewIdea, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes};
@@ -27,196 +27,10 @@ pub(super) struct HeldMemories {
     ideas: Vec<u8>,
 }
 
-impl Session<'_> {
-    /// Looks up what the agent is told of earlier nights.
-    pub(super) fn recall(&mut self) -> Result<(), SessionError> {
-        let root = self.store.repo.main_worktree();
-        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
-        let lessons = match lessons.read() {
-            Ok(lessons) => lessons,
-            Err(error @ LessonsError::Damaged { .. }) => {
-                self.tell_trouble(format!("{}; the next lesson sets it aside", with_causes(&error)))?;
-                Vec::new()
-            }
-            Err(LessonsError::State(error)) => {
-                self.tell_trouble(format!("cannot read lessons: {}", with_causes(&error)))?;
-                Vec::new()
-            }
-        };
-        let backlog = match ideas.read() {
-            Ok(backlog) => backlog.ideas,
-            Err(error) => {
-                self.tell_trouble(format!("cannot read ideas: {}", with_causes(&error)))?;
-                Vec::new()
-            }
-        };
-        let new_direction = self.directive().wants_new_direction();
-        let noted = self.store.memory().findings().unwrap_or_default();
-        let files = Files { lessons, ideas: &backlog, noted: &noted };
-        self.memories = memories(&self.store.contract.tag, &self.store.history, new_direction, files, self.now());
-        Ok(())
-    }
-
-    /// What the files hold now.
-    pub(super) fn hold_memories(&self) -> HeldMemories {
-        let root = self.store.repo.main_worktree();
-        let (lessons, ideas) = (LessonFile::new(&root).content(), IdeaFile::new(&root).content());
-        HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
-    }
-
-    /// Puts back what `who` was at work deleted or emptied.
-    pub(super) fn put_memories_back(&mut self, who: &str, held: &HeldMemories) -> Result<(), SessionError> {
-        let root = self.store.repo.main_worktree();
-        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
-        let state = self.store.folder.state();
-        for (back, path) in
-            [(lessons.put_back(&held.lessons, &state), lessons.path()), (ideas.put_back(&held.ideas), ideas.path())]
-        {
-            if self.or_told(back)?.unwrap_or_default() {
-                let detail = format!("restored {}, deleted while {who} was active", path.display());
-                self.emit(Event::Notice { detail })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes the idea that the agent is offered with the open experiment.
-    pub(super) fn note_offer(&self, open: &mut OpenExperiment) {
-        if let Some(idea) = &self.memories.idea {
-            open.proposal.insert(OFFERED_IDEA.into(), idea.idea.text.as_str().into());
-        }
-    }
-
-    /// Keeps what an experiment that is over taught, and its ideas. `before` is the rung that the session was on.
-    pub(super) fn learn_from(&mut self, record: &Record, before: Rung) -> Result<(), SessionError> {
-        if record.id == 0 {
-            return Ok(());
-        }
-        if record.outcome == Outcome::Keep {
-            self.add_lesson(keep_lesson(&self.store.history, record))?;
-        }
-        self.learn_from_pivot(before)?;
-        crash::point("settling.lesson_added");
-        self.note_ideas(record)?;
-        crash::point("settling.ideas_noted");
-        Ok(())
-    }
-
-    /// Adds the ideas of an experiment to the backlog, and says there that the one is drawn that it was offered.
-    fn note_ideas(&mut self, record: &Record) -> Result<(), SessionError> {
-        self.add_ideas(record.id, &record.ideas())?;
-        if let Some(text) = record.offered_idea() {
-            let by = agent_name(self.store.contract.tag.as_str(), &record.id.to_string());
-            let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
-            let file = IdeaFile::new(&self.store.repo.main_worktree());
-            let marked = file.mark_drawn(offered, |idea| is_used(record, idea), &by, self.now());
-            self.or_told(marked)?;
-        }
-        Ok(())
-    }
-
-    /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
-    pub(super) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
-        if !IdeaFile::new(&self.store.repo.main_worktree()).path().exists() {
-            let tells = |record: &&Record| !record.ideas().is_empty() || record.offered_idea().is_some();
-            let telling: Vec<Record> = self.store.history.records().iter().filter(tells).cloned().collect();
-            telling.iter().try_for_each(|record| self.note_ideas(record))?;
-        }
-        Ok(())
-    }
-
-    /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
-    pub(super) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
-        let turns = self.store.journal.rung.turns;
-        match (turns > before.turns).then(|| pivot_lesson(&self.store.history, turns)).flatten() {
-            Some(lesson) => self.add_lesson(lesson),
-            None => Ok(()),
-        }
-    }
-
-    /// Makes lessons that are gone with the rest of the session's files anew, as far as the records tell of keeps.
-    pub(super) fn put_lessons_back(&mut self) -> Result<(), SessionError> {
-        if LessonFile::new(&self.store.repo.main_worktree()).path().exists() {
-            return Ok(());
-        }
-        let kept =
-            self.store.history.records().iter().filter(|record| record.id != 0 && record.outcome == Outcome::Keep);
-        let lessons: Vec<Lesson> = kept.map(|record| keep_lesson(&self.store.history, record)).collect();
-        lessons.into_iter().try_for_each(|lesson| self.add_lesson(lesson))
-    }
-
-    /// Keeps what the experiments came to that are in no summary yet; the journal that is written next says that they are.
-    pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
-        // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
-        let lessons = LessonFile::new(&self.store.repo.main_worktree()).read().unwrap_or_default();
-        let after = summed_up(&self.store.history, &lessons, self.store.journal.summed_up);
-        if let Some(lesson) = summary_lesson(&self.store.history, after, &lessons) {
-            self.add_lesson(lesson)?;
-            crash::point("stop.lesson_added");
-        }
-        self.store.journal.summed_up = self.store.history.next_id().saturating_sub(1);
-        Ok(())
-    }
-
-    /// Adds the ideas of a proposal to the backlog.
-    pub(super) fn add_ideas(&mut self, experiment: u32, ideas: &[NewIdea]) -> Result<(), SessionError> {
-        let file = IdeaFile::new(&self.store.repo.main_worktree());
-        let by = agent_name(self.store.contract.tag.as_str(), &experiment.to_string());
-        for idea in ideas {
-            let added = file.add(idea, &by, self.now());
-            self.or_told(added)?;
-        }
-        Ok(())
-    }
-
-    /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.
-    fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
-        if self.store.repo.is_tracked(Path::new(LESSONS))? {
-            return self.tell_trouble(format!("{LESSONS} is tracked by git, so lessons are not recorded"));
-        }
-        let open = self.open_sessions()?;
-        let file = LessonFile::new(&self.store.repo.main_worktree());
-        let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
-        let added = file.add(lesson, spared, self.now(), &self.store.folder.state());
-        match self.or_told(added)?.flatten() {
-            Some(aside) => {
-                let detail = format!("{} was damaged; moved it to {}", file.path().display(), aside.display());
-                self.emit(Event::Notice { detail })
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// This session, and those that have an experiment open: an entry of such a one may be looked for again.
-    fn open_sessions(&self) -> Result<Vec<Tag>, SessionError> {
-        let root = self.store.repo.main_worktree();
-        let mut tags = session_tags(&self.store.repo)?;
-        tags.retain(|tag| {
-            let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
-            *tag == self.store.contract.tag || matches!(journal(), Ok(Some(Journal { open: Some(_), .. })))
-        });
-        Ok(tags)
-    }
-
-    /// What came of a write that the night does not depend on. For want of room it is done again later, with the rest of
-    /// its step.
-    fn or_told<T>(&mut self, result: Result<T, StateError>) -> Result<Option<T>, SessionError> {
-        match result.map_err(SessionError::from) {
-            Ok(done) => Ok(Some(done)),
-            Err(error) if error.is_disk_full() => Err(error),
-            Err(error) => {
-                self.tell_trouble(format!("lessons or ideas are not recorded: {}", with_causes(&error)))?;
-                Ok(None)
-            }
-        }
-    }
-
-    /// Tells what is wrong with something that the night does not depend on, once and not before each experiment.
-    pub(super) fn tell_trouble(&mut self, detail: String) -> Result<(), SessionError> {
-        if !self.events.troubles.insert(detail.clone()) {
-            return Ok(());
-        }
-        self.emit(Event::Notice { detail })
+/// Notes the idea that the agent is offered with the open experiment.
+pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
+    if let Some(idea) = &memories.idea {
+        open.proposal.insert(OFFERED_IDEA.into(), idea.idea.text.as_str().into());
     }
 }
 
@@ -266,4 +80,179 @@ pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
     let repo = Repo::discover(dir)?;
     repo.exclude(OWN_FILES)?;
     Ok(IdeaFile::new(&repo.main_worktree()))
+}
+
+impl Store {
+    /// Looks up what the agent is told of earlier nights.
+    pub(super) fn recall(&mut self) -> Memories {
+        let root = self.repo.main_worktree();
+        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
+        let lessons = match lessons.read() {
+            Ok(lessons) => lessons,
+            Err(error @ LessonsError::Damaged { .. }) => {
+                self.say_trouble(format!("{}; the next lesson sets it aside", with_causes(&error)));
+                Vec::new()
+            }
+            Err(LessonsError::State(error)) => {
+                self.say_trouble(format!("cannot read lessons: {}", with_causes(&error)));
+                Vec::new()
+            }
+        };
+        let backlog = match ideas.read() {
+            Ok(backlog) => backlog.ideas,
+            Err(error) => {
+                self.say_trouble(format!("cannot read ideas: {}", with_causes(&error)));
+                Vec::new()
+            }
+        };
+        let new_direction = self.directive().wants_new_direction();
+        let noted = self.memory().findings().unwrap_or_default();
+        let files = Files { lessons, ideas: &backlog, noted: &noted };
+        memories(&self.contract.tag, &self.history, new_direction, files, self.now())
+    }
+
+    /// What the files hold now.
+    pub(super) fn hold_memories(&self) -> HeldMemories {
+        let root = self.repo.main_worktree();
+        let (lessons, ideas) = (LessonFile::new(&root).content(), IdeaFile::new(&root).content());
+        HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
+    }
+
+    /// Puts back what `who` was at work deleted or emptied.
+    pub(super) fn put_memories_back(&mut self, who: &str, held: &HeldMemories) -> Result<(), SessionError> {
+        let root = self.repo.main_worktree();
+        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
+        let state = self.folder.state();
+        for (back, path) in
+            [(lessons.put_back(&held.lessons, &state), lessons.path()), (ideas.put_back(&held.ideas), ideas.path())]
+        {
+            if self.or_told(back)?.unwrap_or_default() {
+                let detail = format!("restored {}, deleted while {who} was active", path.display());
+                self.say(Event::Notice { detail });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what an experiment that is over taught, and its ideas. `before` is the rung that the session was on.
+    pub(super) fn learn_from(&mut self, record: &Record, before: Rung) -> Result<(), SessionError> {
+        if record.id == 0 {
+            return Ok(());
+        }
+        if record.outcome == Outcome::Keep {
+            self.add_lesson(keep_lesson(&self.history, record))?;
+        }
+        self.learn_from_pivot(before)?;
+        crash::point("settling.lesson_added");
+        self.note_ideas(record)?;
+        crash::point("settling.ideas_noted");
+        Ok(())
+    }
+
+    /// Adds the ideas of an experiment to the backlog, and says there that the one is drawn that it was offered.
+    fn note_ideas(&mut self, record: &Record) -> Result<(), SessionError> {
+        self.add_ideas(record.id, &record.ideas())?;
+        if let Some(text) = record.offered_idea() {
+            let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
+            let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
+            let file = IdeaFile::new(&self.repo.main_worktree());
+            let marked = file.mark_drawn(offered, |idea| is_used(record, idea), &by, self.now());
+            self.or_told(marked)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
+    pub(super) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
+        if !IdeaFile::new(&self.repo.main_worktree()).path().exists() {
+            let tells = |record: &&Record| !record.ideas().is_empty() || record.offered_idea().is_some();
+            let telling: Vec<Record> = self.history.records().iter().filter(tells).cloned().collect();
+            telling.iter().try_for_each(|record| self.note_ideas(record))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
+    pub(super) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
+        let turns = self.journal.rung.turns;
+        match (turns > before.turns).then(|| pivot_lesson(&self.history, turns)).flatten() {
+            Some(lesson) => self.add_lesson(lesson),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes lessons that are gone with the rest of the session's files anew, as far as the records tell of keeps.
+    pub(super) fn put_lessons_back(&mut self) -> Result<(), SessionError> {
+        if LessonFile::new(&self.repo.main_worktree()).path().exists() {
+            return Ok(());
+        }
+        let kept = self.history.records().iter().filter(|record| record.id != 0 && record.outcome == Outcome::Keep);
+        let lessons: Vec<Lesson> = kept.map(|record| keep_lesson(&self.history, record)).collect();
+        lessons.into_iter().try_for_each(|lesson| self.add_lesson(lesson))
+    }
+
+    /// Keeps what the experiments came to that are in no summary yet; the journal that is written next says that they are.
+    pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
+        // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
+        let lessons = LessonFile::new(&self.repo.main_worktree()).read().unwrap_or_default();
+        let after = summed_up(&self.history, &lessons, self.journal.summed_up);
+        if let Some(lesson) = summary_lesson(&self.history, after, &lessons) {
+            self.add_lesson(lesson)?;
+            crash::point("stop.lesson_added");
+        }
+        self.journal.summed_up = self.history.next_id().saturating_sub(1);
+        Ok(())
+    }
+
+    /// Adds the ideas of a proposal to the backlog.
+    pub(super) fn add_ideas(&mut self, experiment: u32, ideas: &[NewIdea]) -> Result<(), SessionError> {
+        let file = IdeaFile::new(&self.repo.main_worktree());
+        let by = agent_name(self.contract.tag.as_str(), &experiment.to_string());
+        for idea in ideas {
+            let added = file.add(idea, &by, self.now());
+            self.or_told(added)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.
+    fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
+        if self.repo.is_tracked(Path::new(LESSONS))? {
+            self.say_trouble(format!("{LESSONS} is tracked by git, so lessons are not recorded"));
+            return Ok(());
+        }
+        let open = self.open_sessions()?;
+        let file = LessonFile::new(&self.repo.main_worktree());
+        let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
+        let added = file.add(lesson, spared, self.now(), &self.folder.state());
+        if let Some(aside) = self.or_told(added)?.flatten() {
+            let detail = format!("{} was damaged; moved it to {}", file.path().display(), aside.display());
+            self.say(Event::Notice { detail });
+        }
+        Ok(())
+    }
+
+    /// This session, and those that have an experiment open: an entry of such a one may be looked for again.
+    fn open_sessions(&self) -> Result<Vec<Tag>, SessionError> {
+        let root = self.repo.main_worktree();
+        let mut tags = session_tags(&self.repo)?;
+        tags.retain(|tag| {
+            let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
+            *tag == self.contract.tag || matches!(journal(), Ok(Some(Journal { open: Some(_), .. })))
+        });
+        Ok(tags)
+    }
+
+    /// What came of a write that the night does not depend on. For want of room it is done again later, with the rest of
+    /// its step.
+    fn or_told<T>(&mut self, result: Result<T, StateError>) -> Result<Option<T>, SessionError> {
+        match result.map_err(SessionError::from) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.is_disk_full() => Err(error),
+            Err(error) => {
+                self.say_trouble(format!("lessons or ideas are not recorded: {}", with_causes(&error)));
+                Ok(None)
+            }
+        }
+    }
 }

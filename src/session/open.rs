@@ -2,10 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::aside::INDEX_BEFORE;
 use super::contradiction::{contradiction, trouble_text};
@@ -13,27 +11,25 @@ use super::error::SessionError;
 use super::events::{Events, Observer};
 use super::fetched::is_fetched;
 use super::heal::rebuilt_journal;
-use super::interrupts::Interrupts;
-use super::keep_logs::LogSizes;
+use super::interrupts::{Interrupt, Interrupts};
+use super::keep_logs::LogKeeper;
 use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
 use super::protected::{Protected, forget_copies};
 use super::reading::read_history;
-use super::store::{Expected, Store, Written};
+use super::store::{Expected, Said, Store, Written};
 use super::surroundings::Place;
 use super::times::Times;
 use super::try_again::is_being_replaced;
-use super::untracked::untracked_path;
 use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
-use crate::domain::{CommitId, Contract, Event, Phase, StopReason};
-use crate::exec;
-use crate::git::{Head, HeadTarget, Look, SaveAs, Saved};
+use crate::domain::{Contract, Directive, Event, Phase, StopReason};
+use crate::git::{Head, HeadTarget, Look};
 use crate::rules::{History, folders_of};
 use crate::state::{
-    EventLog, FileStamp, Journal, Level, Memory, OpenExperiment, PROGRESS, PROTECTED, SESSIONS_FOLDER, Status,
-    Unsynced, move_away, read_json, remove_left_over,
+    EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, Unsynced, move_away, read_json,
+    remove_left_over,
 };
 
 /// An open session.
@@ -43,8 +39,7 @@ pub struct Session<'a> {
     pub(super) events: Events<'a>,
     pub(super) place: Place,
     pub(super) interrupts: Interrupts,
-    /// When this call of the loop began; absent for `ar try`.
-    pub(super) times: Option<Times>,
+    pub(super) times: Times,
     /// Whether the loop turns, and writes the journal again when an experiment is over.
     pub(super) goes_on: bool,
     /// The experiment and the number of the run that this process made ready: nobody else can have started it.
@@ -53,8 +48,7 @@ pub struct Session<'a> {
     pub(super) memories: Memories,
     /// Whether there is an agent that can be called.
     pub(super) calls_agent: bool,
-    /// What the logs of experiments take that this process has looked after.
-    pub(super) log_sizes: LogSizes,
+    pub(super) log_keeper: LogKeeper,
 }
 
 impl<'a> Session<'a> {
@@ -107,9 +101,8 @@ impl<'a> Session<'a> {
         folder.store_contract(&contract, &task_spec(&contract))?;
         crash::point("open.contract_stored");
         let log = EventLog::new(&folder.logs());
-        let environment = Arc::new(exec::environment(repo.worktree()));
-        let untracked_written = FileStamp::of(&untracked_path(&folder));
-        let untracked = read_json(&untracked_path(&folder))?;
+        let place = Place::of(repo.worktree());
+        let untracked = read_json(&state.join(UNTRACKED))?;
         let lost = continued && journal.is_none();
         let journal = match journal {
             Some(journal) => journal,
@@ -138,48 +131,52 @@ impl<'a> Session<'a> {
                 ledger,
                 clock,
                 lock,
-                expected: Expected::default(),
+                expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
+                said: Said::default(),
                 taken_back: false,
             },
             workspace: Workspace {
                 protected,
                 file_terms,
-                untracked: UntrackedFiles { known: untracked, written: untracked_written, is_current: false },
+                untracked: UntrackedFiles { known: untracked, is_current: false },
                 look: None,
             },
             events: Events::new(observer, log),
-            place: Place { environment, tools: None },
+            place,
             goes_on: false,
             prepared_run: None,
             memories: Memories::default(),
             interrupts,
-            times: None,
-            log_sizes: LogSizes::default(),
+            times: Times::default(),
+            log_keeper: LogKeeper::default(),
         };
         if let Err(error) = session.take_over(drive) {
             if !continued {
                 // The first error is the one that has to be mended.
                 let _ = session.abandon();
             }
+            let _ = session.tell();
             return Err(error);
         }
-        let tip = session.tip();
+        let tip = session.store.tip();
         session.emit(Event::SessionStarted {
             tag: session.store.contract.tag.clone(),
             tip,
             experiments: session.store.history.experiments(),
             continued,
         })?;
-        session.tell_changed_environment()?;
+        if let Some(changed) = session.place.changed(&session.store.history) {
+            session.emit(changed)?;
+        }
         if lost {
-            session.tell_rebuilt(is_fetched)?;
+            session.workspace.remember_untracked(&mut session.store)?;
+            session.store.say_rebuilt(is_fetched)?;
         } else if session.store.journal.open.is_none() && session.store.ledger.is_torn()? {
-            session.put_rows_back()?;
+            session.store.put_rows_back()?;
         }
-        session.put_ideas_back()?;
-        for detail in notices.into_iter().chain(told) {
-            session.emit(Event::Notice { detail })?;
-        }
+        session.store.put_ideas_back()?;
+        notices.into_iter().chain(told).for_each(|detail| session.store.say(Event::Notice { detail }));
+        session.tell()?;
         Ok(session)
     }
 
@@ -190,16 +187,16 @@ impl<'a> Session<'a> {
         self.store.journal.status = Status::Running;
         self.store.journal.ended = None;
         match drive {
-            Drive::Loop { .. } => self.wait_later(),
+            Drive::Loop { .. } => self.store.journal.wait_later(self.store.contract.agent.as_deref()),
             // Nobody calls the agent.
             Drive::WorkingTree { .. } | Drive::Ending => self.store.journal.outage = None,
         }
         let commits_next = drive == (Drive::WorkingTree { resume: false }) && self.store.history.baseline().is_some();
         if !commits_next {
-            self.write_journal()?;
+            self.store.write_journal()?;
         }
         crash::point("open.journal_written");
-        Ok(self.events.log.heartbeat(self.now(), &json!({"process": std::process::id()}))?)
+        Ok(self.events.log.heartbeat(self.store.now(), &json!({"process": std::process::id()}))?)
     }
 
     /// The terms.
@@ -207,14 +204,14 @@ impl<'a> Session<'a> {
         &self.store.contract
     }
 
+    /// What the next experiment is told.
+    pub fn directive(&self) -> Directive {
+        self.store.directive()
+    }
+
     /// The experiments so far.
     pub fn history(&self) -> &History {
         &self.store.history
-    }
-
-    /// The commit that the branch should be at between two experiments.
-    pub(super) fn tip(&self) -> CommitId {
-        expected_tip(&self.store.contract, self.store.history.incumbent().map(|record| &record.commit))
     }
 
     /// Makes HEAD the session's branch, and the branch if it is not there. With an experiment open that is a matter of
@@ -224,7 +221,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let branch = self.store.contract.tag.branch_ref();
-        let tip = self.tip();
+        let tip = self.store.tip();
         match self.store.repo.branch(&branch)? {
             None => self.store.repo.create_branch(&branch, &tip, "autoresearch: start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
@@ -246,7 +243,7 @@ impl<'a> Session<'a> {
                 self.store.repo.point_head(&HeadTarget::Branch(branch))?;
             }
             Head::Branch { commit, .. } | Head::Detached { commit } => {
-                self.put_back(&tip, &commit)?;
+                self.workspace.put_back(&mut self.store, &tip, &commit)?;
                 self.store.repo.point_head(&HeadTarget::Branch(branch))?;
             }
             Head::Unborn { .. } => self.store.repo.point_head(&HeadTarget::Branch(branch))?,
@@ -254,95 +251,81 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
-    pub(super) fn put_back(&mut self, target: &CommitId, expected: &CommitId) -> Result<(), SessionError> {
-        self.put_back_after(None, target, expected)
-    }
-
-    /// Does the same after a look at the working tree.
-    pub(super) fn put_back_after(
-        &mut self,
-        look: Option<&Look>,
-        target: &CommitId,
-        expected: &CommitId,
-    ) -> Result<(), SessionError> {
-        let save = self.save_as(expected);
-        let known = self.workspace.untracked.known.clone().unwrap_or_default();
-        let restored = self.store.repo.restore_after(look, target, &save, &known)?;
-        self.tell_saved(restored.saved)
-    }
-
-    /// Under which name uncommitted changes relative to `expected` are saved.
-    pub(super) fn save_as(&self, expected: &CommitId) -> SaveAs {
-        SaveAs {
-            prefix: self.store.contract.tag.ref_prefix(),
-            expected: expected.clone(),
-            subject: "uncommitted changes, saved before the working tree was restored".into(),
-        }
-    }
-
-    /// Says that changes were saved, if they were.
-    pub(super) fn tell_saved(&mut self, saved: Option<Saved>) -> Result<(), SessionError> {
-        let Some(saved) = saved else { return Ok(()) };
-        let paths = saved.paths.iter().map(|path| path.display().to_string()).collect();
-        self.emit(Event::ChangesSaved { reference: saved.reference, paths })
-    }
-
-    /// Tells the observer and the event logs what happened.
+    /// Tells what happened, and before that what the store has to say.
     pub(super) fn emit(&mut self, event: Event) -> Result<(), SessionError> {
-        self.heal()?;
-        (self.events.observer)(&event);
-        let (level, decision) = match &event {
-            Event::RunProgress { .. } => return Ok(()),
-            Event::ChangesSaved { .. } | Event::EnvironmentChanged { .. } => (Level::Warn, false),
-            Event::Outage { .. } => (Level::Warn, true),
-            Event::ExperimentFinished { .. }
-            | Event::CalledAgain { .. }
-            | Event::Directed { .. }
-            | Event::Flagged { .. }
-            | Event::OutageOver { .. }
-            | Event::SessionStopped { .. } => (Level::Info, true),
-            _ => (Level::Info, false),
-        };
-        let now = self.now();
-        let detail = event_detail(&event);
-        self.events.log.work(now, level, event.name(), &detail)?;
-        if decision {
-            self.events.log.decision(now, event.name(), &detail)?;
+        self.store.heal()?;
+        self.store.say(event);
+        self.tell_said()
+    }
+
+    /// Tells what the store has to say.
+    pub(super) fn tell(&mut self) -> Result<(), SessionError> {
+        self.store.heal()?;
+        self.tell_said()
+    }
+
+    fn tell_said(&mut self) -> Result<(), SessionError> {
+        let said = self.store.take_said();
+        let told = said.iter().try_for_each(|event| self.events.emit(event, &self.store));
+        self.store.watch_again(&self.store.folder.logs());
+        told
+    }
+
+    /// What was asked for so far, by signals and by `ar stop`. What is new is told.
+    pub(super) fn asked(&mut self) -> Result<Interrupt, SessionError> {
+        let before = self.events.told;
+        let asked = self.interrupts.hear(&mut self.store, &mut self.events.told);
+        if asked > before {
+            self.tell()?;
         }
-        self.watch_again(&self.store.folder.logs());
-        self.alert(&event);
-        Ok(())
+        Ok(asked)
     }
 
-    /// The time of day.
-    pub(super) fn now(&self) -> Timestamp {
-        self.store.clock.now()
+    /// Why the loop ends that was asked to stop.
+    pub(super) fn interrupted(&self) -> StopReason {
+        self.interrupts.reason(&self.store.folder)
     }
 
-    /// Writes the journal as it is.
-    pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
-        self.heal()?;
-        let now = self.store.clock.now();
-        let mut unsynced = std::mem::take(&mut self.store.written.unsynced);
-        unsynced.append(self.store.repo.unsynced());
-        self.store.journal.write_after(unsynced, &self.store.folder.state(), now)?;
-        self.store.written.journal = self.store.journal.clone();
-        self.watch_again(&self.store.folder.state().join(PROGRESS));
-        Ok(())
+    /// Waits until the command of `--on-event` was told of all that happened, 10 s at most.
+    pub async fn finish_alerts(&mut self) {
+        self.events.finish_alerts(&self.interrupts, self.store.clock).await;
+        if self.events.has_hook_trouble() {
+            let _ = self.tell();
+            self.events.tell_hook_trouble(&self.store);
+            self.store.watch_again(&self.store.folder.logs());
+        }
     }
 
-    /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
-    /// on.
-    pub(super) fn forget_unwritten(&mut self) {
-        self.store.journal = self.store.written.journal.clone();
+    /// Compresses the large logs of the experiments that are over and drops those that are too much.
+    ///
+    /// # Errors
+    ///
+    /// What was done cannot be written to the event log.
+    pub fn keep_logs(&mut self) -> Result<(), SessionError> {
+        self.log_keeper.keep(&self.store, &self.events.log)
     }
 
-    /// Moves the journal to a step of the open experiment.
-    pub(super) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
-        self.store.journal.phase = phase;
-        self.store.journal.open = Some(open);
-        self.write_journal()
+    /// Does that after one experiment by itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::keep_logs`].
+    pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
+        self.log_keeper.keep_newest(&self.store, &self.events.log)
+    }
+
+    /// Refuses an experiment that there may be no room for.
+    pub(super) fn check_room(&mut self) -> Result<(), SessionError> {
+        self.log_keeper.make_room(&self.store, &self.events.log)
+    }
+
+    /// Notes the lock files and the tools as they are now that a run is over.
+    pub(super) async fn look_around(&mut self) {
+        if self.store.heal().is_ok() {
+            let (root, folder) = (self.store.repo.worktree().to_owned(), self.store.folder.root().to_owned());
+            let command = self.store.contract.command.clone();
+            self.place.look_around(&root, &folder, &command, self.times.are_counted()).await;
+        }
     }
 
     /// Closes the open experiment in the journal and notes which untracked files are there.
@@ -352,36 +335,37 @@ impl<'a> Session<'a> {
 
     /// Does the same after a look at the working tree.
     pub(super) fn enter_idle_after(&mut self, look: Option<Look>) -> Result<(), SessionError> {
-        self.remember_untracked_of(look)?;
+        self.workspace.remember_untracked_of(&mut self.store, look)?;
         crash::point("idle.untracked_remembered");
         self.store.journal.phase = Phase::Idle;
         self.store.journal.open = None;
         match self.goes_on {
             // The next step says the same at once; until then the record's ref says that the experiment is over.
             true => self.store.written.journal = self.store.journal.clone(),
-            false => self.write_journal()?,
+            false => self.store.write_journal()?,
         }
         self.workspace.untracked.is_current = self.goes_on;
         crash::point("idle.entered");
         self.store.repo.settle_objects()?;
-        self.pack_records()
+        self.store.pack_records();
+        self.tell()
     }
 
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         self.store.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
-        self.wait_later();
-        if matches!(reason, StopReason::Outage { .. }) || !self.waits_for_reset() {
+        self.store.journal.wait_later(self.store.contract.agent.as_deref());
+        if matches!(reason, StopReason::Outage { .. }) || !self.store.journal.waits_for_reset() {
             // Who starts it again has seen to it.
             self.store.journal.outage = None;
         }
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
-            self.sum_up()?;
+            self.store.sum_up()?;
         }
         self.store.journal.ended = Some(reason.in_short());
-        self.write_journal()?;
+        self.store.write_journal()?;
         crash::point("stop.journal_written");
-        self.name_all_changed_logs()?;
+        self.store.name_all_changed_logs();
         self.store.repo.outlast_gc(&self.place.environment.host)?;
         let experiments = self.store.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
@@ -410,7 +394,7 @@ impl<'a> Session<'a> {
 
 /// Removes the state files that make a session; the contract goes first, and without it there is none.
 fn forget(state: &Path) -> Result<(), SessionError> {
-    for name in ["contract.json", "progress.json", "untracked.json", PROTECTED, "task_spec.md", INDEX_BEFORE] {
+    for name in ["contract.json", "progress.json", UNTRACKED, PROTECTED, "task_spec.md", INDEX_BEFORE] {
         remove_file(&state.join(name))?;
         crash::point("abandon.file_removed");
     }
@@ -437,23 +421,4 @@ pub(super) fn remove_file(path: &Path) -> Result<(), SessionError> {
         }
         _ => Ok(()),
     }
-}
-
-/// An event for the logs: without its name, and a record cut down to what a line of a log is read for.
-fn event_detail(event: &Event) -> Value {
-    if let Event::ExperimentFinished { record, .. } = event {
-        return json!({
-            "experiment": record.id,
-            "commit": record.commit,
-            "outcome": record.outcome,
-            "value": record.metric.value,
-            "failure": record.failure.as_ref().map(|failure| failure.class),
-            "reason": record.reason,
-        });
-    }
-    let mut value = json!(event);
-    if let Some(fields) = value.as_object_mut() {
-        fields.remove("event");
-    }
-    value
 }

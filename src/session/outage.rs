@@ -41,7 +41,7 @@ impl Session<'_> {
         let of = |end| refusal.and_then(|refusal| refused(refusal, end, &now)).or_else(|| outage(words, end, &now));
         let Some(found) = of(end) else { return Ok(None) };
         // Only now is the working tree worth a look.
-        let changed = self.has_worked(open)?;
+        let changed = self.workspace.has_worked(&mut self.store, open)?;
         Ok(if changed { of(CallEnd { changed, ..end }) } else { Some(found) })
     }
 
@@ -57,21 +57,8 @@ impl Session<'_> {
         outage: Outage,
         seconds: f64,
     ) -> Result<(), SessionError> {
-        let begins = OpenOutage {
-            since: Timestamp::now(),
-            seconds: 0.0,
-            failed_seconds: 0.0,
-            waits: 0,
-            repeats: 0,
-            agent: None,
-            outage: outage.clone(),
-            until: None,
-        };
-        let before = self.store.journal.outage.take().unwrap_or(begins);
-        let repeats = if before.outage.kind == outage.kind { before.repeats.saturating_add(1) } else { 1 };
-        let agent = self.store.contract.agent.clone();
-        self.store.journal.outage = Some(OpenOutage { outage, until: None, repeats, agent, ..before });
-        self.note_lasted(seconds);
+        self.store.journal.enter_outage(outage, self.store.contract.agent.clone());
+        self.store.journal.note_lasted(seconds);
         self.put_unfinished_away(open)
     }
 
@@ -88,7 +75,7 @@ impl Session<'_> {
     /// for ends it at once.
     pub(super) async fn wait_out(&mut self) -> Result<Waited, SessionError> {
         let Some(open) = self.store.journal.outage.clone() else { return Ok(Waited::Over) };
-        self.forget_logs();
+        self.store.forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         // A session that is resumed waits for the reset, and no longer.
         let is_resumed = open.until.is_some();
@@ -112,13 +99,13 @@ impl Session<'_> {
         let (id, waits, seconds) = (self.store.history.next_id(), open.waits, open.seconds);
         let waited = waits.saturating_add(u32::from(!is_resumed));
         self.store.journal.outage = Some(OpenOutage { waits: waited, until, ..open.clone() });
-        self.write_journal()?;
+        self.store.write_journal()?;
         crash::point("outage.noted");
         self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
 
         self.pause(pause, again).await?;
-        self.wait_no_more();
-        self.write_journal()?;
+        self.store.journal.wait_no_more();
+        self.store.write_journal()?;
         crash::point("outage.waited");
         Ok(Waited::Over)
     }
@@ -135,12 +122,12 @@ impl Session<'_> {
     async fn pause(&mut self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
         let id = self.store.history.next_id();
         let began = Instant::now();
-        let left = self.end().map_or(pause, |end| end.left.min(pause));
+        let left = self.times.end(&self.store).map_or(pause, |end| end.left.min(pause));
         let due = began.checked_add(left).unwrap_or(began);
         let (mut last_beat, mut noted) = (began, began);
         let mut listener = self.interrupts.listen();
         while self.asked()? == Interrupt::None {
-            self.note_lasted(noted.elapsed().as_secs_f64());
+            self.store.journal.note_lasted(noted.elapsed().as_secs_f64());
             noted = Instant::now();
             // A machine that slept meanwhile does not wait on.
             if Instant::now() >= due || Timestamp::now() >= again {
@@ -150,51 +137,20 @@ impl Session<'_> {
                 last_beat = Instant::now();
                 self.events
                     .log
-                    .heartbeat(self.now(), &json!({"experiment": id, "waiting_until": exact_time(again)}))?;
-                self.write_journal()?;
+                    .heartbeat(self.store.now(), &json!({"experiment": id, "waiting_until": exact_time(again)}))?;
+                self.store.write_journal()?;
             }
             tokio::select! {
                 () = sleep_until(due) => {}
                 () = listener.signal_or_look() => {}
             }
         }
-        self.note_lasted(noted.elapsed().as_secs_f64());
+        self.store.journal.note_lasted(noted.elapsed().as_secs_f64());
         Ok(())
-    }
-
-    /// Notes that nobody waits any more, in the journal that is written next.
-    fn wait_no_more(&mut self) {
-        if let Some(open) = &mut self.store.journal.outage {
-            open.until = None;
-        }
-    }
-
-    /// Notes that nobody waits now, in the journal that is written next: the session waits again when it is resumed where the
-    /// agent named a reset that is still to come, unless it has another agent then.
-    pub(super) fn wait_later(&mut self) {
-        let Some(mut open) = self.store.journal.outage.take() else { return };
-        if open.agent.is_none() || open.agent == self.store.contract.agent {
-            open.until = open.outage.until.filter(|until| *until > Timestamp::now());
-            self.store.journal.outage = Some(open);
-        }
-    }
-
-    /// Whether the session that was resumed is to wait for a reset before it calls the agent.
-    pub(super) fn waits_for_reset(&self) -> bool {
-        self.store.journal.outage.as_ref().is_some_and(|open| open.until.is_some())
     }
 
     /// Whether no call of the agent came to anything yet.
     fn has_never_worked(&self) -> bool {
         self.store.journal.spent.calls == 0 && self.store.history.records().iter().all(|record| record.agent.is_none())
-    }
-
-    /// Notes that the outage has lasted so many seconds more, in the journal that is written next.
-    fn note_lasted(&mut self, seconds: f64) {
-        if let Some(open) = &mut self.store.journal.outage {
-            open.seconds += seconds;
-            open.failed_seconds =
-                if open.outage.kind == OutageKind::Failed { open.failed_seconds + seconds } else { 0.0 };
-        }
     }
 }

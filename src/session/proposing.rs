@@ -2,13 +2,14 @@
 
 use super::calling::{Left, Work};
 use super::error::SessionError;
+use super::learning::note_offer;
 use super::open::Session;
 use crate::agent::Call;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, DiffStat, Event, Outcome, Phase, Record, one_line};
-use crate::git::{Head, HeadTarget, Proposal as Change, Untracked};
-use crate::rules::{Turn, has_words, stall};
-use crate::state::{ITERATIONS, Iteration, OpenExperiment};
+use crate::domain::{AgentCall, CommitId, DiffStat, Event, Phase, one_line};
+use crate::git::{Proposal as Change, Untracked};
+use crate::rules::has_words;
+use crate::state::OpenExperiment;
 
 /// What a call of the agent came to.
 pub(super) enum Proposed {
@@ -34,23 +35,23 @@ impl Session<'_> {
     /// and names one that was tried, or none.
     pub(super) async fn propose(&mut self) -> Result<Proposed, SessionError> {
         let id = self.store.history.next_id();
-        let base = self.tip();
-        let mut open = OpenExperiment::new(id, base.clone(), self.now());
+        let base = self.store.tip();
+        let mut open = OpenExperiment::new(id, base.clone(), self.store.now());
         if !std::mem::take(&mut self.workspace.untracked.is_current) {
-            self.remember_untracked()?;
+            self.workspace.remember_untracked(&mut self.store)?;
         }
-        self.enter(Phase::Proposing, open.clone())?;
+        self.store.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
-        let call = Call { folder: self.run_folder(id)? };
+        let call = Call { folder: self.store.run_folder(id)? };
         let mut work = match self.ask_agent(&call, &open, None).await? {
             Left::Work(work) => *work,
             Left::Nothing(proposed) => return Ok(proposed),
         };
         if let Some(why) = self.asked_again(&work.proposal, &open)? {
             self.emit(Event::Notice { detail: format!("{why}; asking the agent once more") })?;
-            self.reset_to(&base, id)?;
+            self.workspace.reset_to(&mut self.store, &base, id)?;
             crash::point("proposing.repeat_put_back");
-            self.remember_untracked()?;
+            self.workspace.remember_untracked(&mut self.store)?;
             let (seconds, usage) = (work.exit.seconds, work.usage);
             work = match self.ask_agent(&call, &open, Some(&why)).await? {
                 Left::Work(work) => *work,
@@ -63,13 +64,13 @@ impl Session<'_> {
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
-        self.note_offer(&mut open);
+        note_offer(&self.memories, &mut open);
         let agent = self.store.contract.agent.clone();
         open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
         // A call that was cut short is made again, and counts once.
         self.store.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
-        let known = self.known_untracked()?;
+        let known = self.workspace.known_untracked(&mut self.store)?;
         let committed = self.commit_change(&mut open, &known, texts)?;
         crash::point("proposing.change_committed");
         self.emit(Event::AgentFinished {
@@ -89,11 +90,11 @@ impl Session<'_> {
                     // Nobody knows what it would have come to. It is made again.
                     self.store.journal.iteration = self.store.journal.iteration.saturating_sub(1);
                 } else {
-                    self.note_idle_call(&said)?;
+                    self.store.note_idle_call(&said)?;
                 }
-                self.note_findings(id, &proposal.learned())?;
-                self.learn_from_pivot(before)?;
-                self.tell_directive(before)?;
+                self.store.note_findings(id, &proposal.learned())?;
+                self.store.learn_from_pivot(before)?;
+                self.store.say_directive(before);
                 self.enter_idle()?;
                 Ok(Proposed::Nothing { seconds: exit.seconds })
             }
@@ -109,19 +110,19 @@ impl Session<'_> {
         known: &Untracked,
         texts: Texts,
     ) -> Result<Option<CommitId>, SessionError> {
-        let tip = self.reclaim_branch(&open.base)?;
-        let mut found = self.undo_forbidden(open)?;
+        let tip = self.workspace.reclaim_branch(&mut self.store, &open.base)?;
+        let mut found = self.workspace.undo_forbidden(&mut self.store, open)?;
         let change = self.store.repo.propose(&open.base, known)?;
-        self.clear_out(open, &change, &mut found)?;
+        self.workspace.clear_out(&mut self.store, open, &change, &mut found)?;
         if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
-            self.move_branch(&open.base, &[], "nothing changed")?;
+            self.workspace.move_branch(&mut self.store, &open.base, &[], "nothing changed")?;
             self.store.repo.adopt_index(change)?;
             return Ok(None);
         }
         let made_by_agent = tip != open.base
             && self.store.repo.parents(&tip)? == [open.base.clone()]
             && self.store.repo.tree_of(&tip)? == change.tree();
-        let subject = self.subject_of_call(&tip, &open.base)?;
+        let subject = self.store.subject_of_call(&tip, &open.base)?;
         let stat = self.store.repo.proposal_stat(&open.base, &change)?;
         open.description = texts.choose(subject, || describe(&change, stat));
         let (commit, unsynced) = if made_by_agent {
@@ -130,77 +131,15 @@ impl Session<'_> {
             self.store.repo.commit_unsynced(&change, &open.base, &open.description)?
         };
         self.store.written.unsynced.append(unsynced);
-        self.check(open, &commit, change.too_large(), &found)?;
+        self.workspace.check(&mut self.store, open, &commit, change.too_large(), &found)?;
         open.commit = Some(commit.clone());
         crash::point("committing.commit_written");
         *open = self.prepare_run(open.clone())?;
         crash::point("committing.commit_noted");
-        self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
+        self.workspace.move_branch(&mut self.store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
         crash::point("committing.branch_advanced");
         self.store.repo.adopt_index(change)?;
         Ok(Some(commit))
-    }
-
-    /// The subject of the commit that an agent left at the tip of the branch; nothing where it made none in this call, but
-    /// went back to an older one.
-    fn subject_of_call(&self, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
-        let is_recorded =
-            |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
-        let is_old = self.store.history.records().iter().any(is_recorded) || self.store.repo.leads_to(tip, base)?;
-        Ok(if is_old { None } else { Some(self.store.repo.subject(tip)?) })
-    }
-
-    /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; returns its tip.
-    pub(super) fn reclaim_branch(&mut self, base: &CommitId) -> Result<CommitId, SessionError> {
-        self.clear_operation()?;
-        let branch = self.store.contract.tag.branch_ref();
-        let tip = match self.store.repo.branch(&branch)? {
-            Some(tip) => tip,
-            None => {
-                self.store.repo.create_branch(&branch, base, "autoresearch: restore")?;
-                let detail = format!("recreated the missing branch {}", self.store.contract.tag.branch());
-                self.emit(Event::Notice { detail })?;
-                base.clone()
-            }
-        };
-        match self.store.repo.head()? {
-            Head::Branch { name, .. } if name == branch => {}
-            _ => {
-                self.store.repo.point_head(&HeadTarget::Branch(branch))?;
-                let detail = format!("switched HEAD back to {}", self.store.contract.tag.branch());
-                self.emit(Event::Notice { detail })?;
-            }
-        }
-        Ok(tip)
-    }
-
-    /// Ends what somebody left half done of a merge, a rebase or the like; the commits that only it names are kept.
-    fn clear_operation(&mut self) -> Result<(), SessionError> {
-        let Some(operation) = self.store.repo.operation()? else { return Ok(()) };
-        for commit in &operation.commits {
-            self.store.repo.save_commit(&self.save_as(commit), commit)?;
-        }
-        self.store.repo.clear_operation()?;
-        let detail = format!("ended an unfinished {}; its commits are saved", operation.name);
-        self.emit(Event::Notice { detail })
-    }
-
-    /// Counts a call that changed nothing.
-    fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
-        self.store.journal.idle_calls += 1;
-        self.store.journal.stale_count += 1;
-        self.climb(Turn::Idle);
-        self.store.memory().log_iteration(&Iteration {
-            ts: self.now(),
-            iteration: self.store.journal.iteration,
-            experiment: None,
-            outcome: None::<Outcome>,
-            description: said,
-            stale_count: self.store.journal.stale_count,
-            stall: stall(false, Some(said)),
-        })?;
-        self.store.written.unsynced.add(self.store.folder.state().join(ITERATIONS));
-        Ok(())
     }
 }
 

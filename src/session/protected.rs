@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::{SessionError, list};
-use super::open::Session;
+use super::open::remove_file;
+use super::store::Store;
+use super::workspace::Workspace;
 use crate::domain::{CommitId, Event, Failure, FailureClass, Phase};
 use crate::git::{Proposal, Repo, WhyLeftOut};
 use crate::rules::{FileTerms, Forbidden, folders_of, is_bytecode, is_compiled, modules_behind, takes_the_place};
@@ -100,11 +102,6 @@ impl Protected {
         Ok((Protected { tracked, stored, store, before_run: BTreeMap::new() }, notices))
     }
 
-    /// Writes down again what is known, where somebody deleted it.
-    pub(super) fn write(&self, folder: &SessionFolder) -> Result<(), SessionError> {
-        Ok(write_json(&folder.state().join(PROTECTED), &self.stored)?)
-    }
-
     fn modules(&self) -> Vec<PathBuf> {
         modules(&self.tracked, &self.stored.copies)
     }
@@ -193,6 +190,13 @@ fn can_copy(root: &Path, path: &Path) -> bool {
     fs::symlink_metadata(root.join(path)).is_ok_and(|meta| meta.is_file() || meta.is_symlink())
 }
 
+fn say_moved(store: &mut Store, moved: &[PathBuf], why: &str) {
+    if !moved.is_empty() {
+        let detail = format!("moved out of the working tree to {}: {why}", list(moved));
+        store.say(Event::Notice { detail });
+    }
+}
+
 /// A path as it is noted.
 fn name_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
@@ -202,41 +206,41 @@ fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
-impl Session<'_> {
+impl Workspace {
     /// Puts those protected files back that git does not have and that somebody changed, and removes their bytecode
     /// that the commit `at` does not have; gives the files that were changed.
-    fn restore_copies(&mut self, id: u32, at: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
-        let root = self.store.repo.worktree().to_owned();
-        for path in bytecode(&root, &self.workspace.protected.modules()) {
-            if !self.store.repo.is_in(at, &path)? {
-                super::open::remove_file(&root.join(path))?;
+    fn restore_copies(&mut self, store: &mut Store, id: u32, at: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+        let root = store.repo.worktree().to_owned();
+        for path in bytecode(&root, &self.protected.modules()) {
+            if !store.repo.is_in(at, &path)? {
+                remove_file(&root.join(path))?;
             }
         }
-        let store = self.workspace.protected.store.clone();
-        let changed = self.workspace.protected.stored.copies.changed(&root, &store)?;
+        let copies = self.protected.store.clone();
+        let changed = self.protected.stored.copies.changed(&root, &copies)?;
         if changed.is_empty() {
             return Ok(changed);
         }
         let (mut aside, mut left) = (Vec::new(), Vec::new());
         for path in &changed {
-            aside.extend(self.move_out_of_the_way(id, path)?);
-            if !self.workspace.protected.stored.copies.put_back(&root, &store, path)? {
+            aside.extend(self.move_out_of_the_way(store, id, path)?);
+            if !self.protected.stored.copies.put_back(&root, &copies, path)? {
                 left.push(path.clone());
             }
         }
         // Of a file without a copy the new state is the one that the next look compares with, in another process too.
-        self.write_protected()?;
+        self.write_protected(store)?;
         let kept = if aside.is_empty() { String::new() } else { format!("; found instead: {}", list(&aside)) };
         let back: Vec<PathBuf> = changed.iter().filter(|path| !left.contains(path)).cloned().collect();
         if !back.is_empty() {
             let detail = format!("restored protected files: {}{kept}", list(&back));
-            self.emit(Event::Notice { detail })?;
+            store.say(Event::Notice { detail });
         }
         match left.is_empty() {
             true => Ok(changed),
-            false if self.workspace.protected.stored.copies.has_stamps_alone() => {
+            false if self.protected.stored.copies.has_stamps_alone() => {
                 let detail = format!("detected changes of protected files that ar cannot restore: {}", list(&left));
-                self.emit(Event::Notice { detail })?;
+                store.say(Event::Notice { detail });
                 Ok(changed)
             }
             false => Err(SessionError::ProtectedLost(left)),
@@ -245,16 +249,16 @@ impl Session<'_> {
 
     /// Moves what stands at a protected path, or in the place of a folder on the way, into the session's folder. A file that
     /// cannot be put back stays.
-    fn move_out_of_the_way(&self, id: u32, path: &Path) -> Result<Option<PathBuf>, SessionError> {
-        if self.workspace.protected.stored.copies.has_stamps_alone() {
+    fn move_out_of_the_way(&self, store: &Store, id: u32, path: &Path) -> Result<Option<PathBuf>, SessionError> {
+        if self.protected.stored.copies.has_stamps_alone() {
             return Ok(None);
         }
         let mut here = PathBuf::new();
         for part in path.components() {
             here.push(part);
-            match fs::symlink_metadata(self.store.repo.worktree().join(&here)) {
+            match fs::symlink_metadata(store.repo.worktree().join(&here)) {
                 Ok(meta) if meta.is_dir() && here != path => {}
-                Ok(_) => return self.move_aside(id, &here).map(Some),
+                Ok(_) => return self.move_aside(store, id, &here).map(Some),
                 Err(_) => return Ok(None),
             }
         }
@@ -262,10 +266,10 @@ impl Session<'_> {
     }
 
     /// Moves something out of the working tree into the session's folder, and gives where it is now.
-    pub(super) fn move_aside(&self, id: u32, path: &Path) -> Result<PathBuf, SessionError> {
-        let from = self.store.repo.worktree().join(path);
+    pub(super) fn move_aside(&self, store: &Store, id: u32, path: &Path) -> Result<PathBuf, SessionError> {
+        let from = store.repo.worktree().join(path);
         let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
-        let to = free_name(&self.store.folder.root().join("aside").join(format!("{id:05}")).join(path));
+        let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
         fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(failed)?;
         // Neither a folder that is read-only can be moved, nor what is in one.
         for folder in [Some(&*from), from.parent()].into_iter().flatten() {
@@ -277,8 +281,12 @@ impl Session<'_> {
 
     /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
     /// the change is read.
-    pub(super) fn undo_forbidden(&mut self, open: &OpenExperiment) -> Result<Forbidden, SessionError> {
-        let changed = self.restore_copies(open.id, &open.base)?;
+    pub(super) fn undo_forbidden(
+        &mut self,
+        store: &mut Store,
+        open: &OpenExperiment,
+    ) -> Result<Forbidden, SessionError> {
+        let changed = self.restore_copies(store, open.id, &open.base)?;
         let protected = changed.iter().map(|path| format!("{} is protected", path.display())).collect();
         Ok(Forbidden { protected, scope: Vec::new() })
     }
@@ -286,18 +294,19 @@ impl Session<'_> {
     /// Moves out of the working tree what is new there, is in no commit and may not be there, and adds it to what is `found`.
     pub(super) fn clear_out(
         &mut self,
+        store: &mut Store,
         open: &OpenExperiment,
         change: &Proposal,
         found: &mut Forbidden,
     ) -> Result<(), SessionError> {
         let id = open.id;
         let in_change: BTreeSet<PathBuf> = change.paths().iter().map(|changed| changed.path.clone()).collect();
-        let (taken, mut moved) = self.clear_shadows(id, &open.base, |path| !in_change.contains(path))?;
+        let (taken, mut moved) = self.clear_shadows(store, id, &open.base, |path| !in_change.contains(path))?;
         found.protected.extend(taken.iter().map(|(path, module)| takes_the_place(path, module)));
-        for path in self.new_protected() {
+        for path in self.new_protected(store) {
             if !in_change.contains(&path) {
                 found.protected.push(format!("{} is protected", path.display()));
-                moved.push(self.move_aside(id, &path)?);
+                moved.push(self.move_aside(store, id, &path)?);
             }
         }
         for left_out in change.left_out() {
@@ -306,109 +315,106 @@ impl Session<'_> {
                 WhyLeftOut::Path => "is a path that git refuses to check out",
             };
             found.scope.push(format!("{} {why}", left_out.path.display()));
-            if fs::symlink_metadata(self.store.repo.worktree().join(&left_out.path)).is_ok() {
-                moved.push(self.move_aside(id, &left_out.path)?);
+            if fs::symlink_metadata(store.repo.worktree().join(&left_out.path)).is_ok() {
+                moved.push(self.move_aside(store, id, &left_out.path)?);
             }
         }
-        self.tell_moved(&moved, "no commit would hold it")
+        say_moved(store, &moved, "no commit would hold it");
+        Ok(())
     }
 
     /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
     /// call was under way that came to no change is moved out of the working tree.
-    pub(super) fn remember_beside_protected(&mut self) -> Result<(), SessionError> {
-        if self.store.journal.phase == Phase::Proposing {
-            let id = self.store.journal.open.as_ref().map_or(self.store.history.next_id(), |open| open.id);
-            let moved =
-                self.new_protected().iter().map(|path| self.move_aside(id, path)).collect::<Result<Vec<_>, _>>()?;
-            self.tell_moved(&moved, "it appeared below a protected path while the agent was active")?;
+    pub(super) fn remember_beside_protected(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        if store.journal.phase == Phase::Proposing {
+            let id = store.journal.open.as_ref().map_or(store.history.next_id(), |open| open.id);
+            let moved = self
+                .new_protected(store)
+                .iter()
+                .map(|path| self.move_aside(store, id, path))
+                .collect::<Result<Vec<_>, _>>()?;
+            say_moved(store, &moved, "it appeared below a protected path while the agent was active");
         }
-        let beside = self.beside_protected().iter().map(|path| name_of(path)).collect();
-        if self.workspace.protected.stored.beside != beside {
-            self.workspace.protected.stored.beside = beside;
-            self.write_protected()?;
+        let beside = self.beside_protected(store).iter().map(|path| name_of(path)).collect();
+        if self.protected.stored.beside != beside {
+            self.protected.stored.beside = beside;
+            self.write_protected(store)?;
         }
         Ok(())
     }
 
-    fn write_protected(&mut self) -> Result<(), SessionError> {
-        self.workspace.protected.write(&self.store.folder)?;
-        self.watch_again(&self.store.folder.state().join(PROTECTED));
-        Ok(())
+    fn write_protected(&self, store: &mut Store) -> Result<(), SessionError> {
+        store.write_file(PROTECTED, &self.protected.stored)
     }
 
     /// Files below protected paths that the agent made.
-    fn new_protected(&self) -> Vec<PathBuf> {
-        let mut files = self.beside_protected();
-        files.retain(|path| !self.workspace.protected.stored.beside.contains(&name_of(path)));
+    fn new_protected(&self, store: &Store) -> Vec<PathBuf> {
+        let mut files = self.beside_protected(store);
+        files.retain(|path| !self.protected.stored.beside.contains(&name_of(path)));
         files
     }
 
     /// Files below protected paths that neither git nor the session has.
-    fn beside_protected(&self) -> Vec<PathBuf> {
-        let root = self.store.repo.worktree();
-        let tops = folders_of(&self.store.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
+    fn beside_protected(&self, store: &Store) -> Vec<PathBuf> {
+        let root = store.repo.worktree();
+        let tops = folders_of(&store.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
         let files = tops.flat_map(|top| files_below(root, &top));
         let is_new = |path: &PathBuf| {
-            self.workspace.file_terms.is_named_protected(path)
-                && !self.workspace.protected.stored.copies.has(path)
-                && self.workspace.protected.tracked.binary_search(path).is_err()
+            self.file_terms.is_named_protected(path)
+                && !self.protected.stored.copies.has(path)
+                && self.protected.tracked.binary_search(path).is_err()
         };
-        if self.workspace.protected.stored.copies.has_stamps_alone() {
-            Vec::new()
-        } else {
-            files.filter(is_new).collect()
-        }
+        if self.protected.stored.copies.has_stamps_alone() { Vec::new() } else { files.filter(is_new).collect() }
     }
 
     /// Moves out of the working tree what takes the place of a protected module and is not in the commit `at`, as far as it is
     /// `meant`; gives each with its module, and where they are now.
     fn clear_shadows(
-        &mut self,
+        &self,
+        store: &Store,
         id: u32,
         at: &CommitId,
         meant: impl Fn(&Path) -> bool,
     ) -> Result<(Shadows, Vec<PathBuf>), SessionError> {
         let (mut taken, mut moved) = (Vec::new(), Vec::new());
-        for (path, module) in self.workspace.protected.new_shadows(self.store.repo.worktree()) {
-            if !meant(&path) || self.store.repo.is_in(at, &path)? {
+        for (path, module) in self.protected.new_shadows(store.repo.worktree()) {
+            if !meant(&path) || store.repo.is_in(at, &path)? {
                 continue;
             }
             // A package is moved with all that is in it, unless something else of it is tracked.
             let package = path.parent().filter(|parent| module.with_extension("") == **parent);
             let whole = match package {
-                Some(package) if !self.store.repo.is_in(at, package)? => package,
+                Some(package) if !store.repo.is_in(at, package)? => package,
                 _ => &path,
             };
-            if fs::symlink_metadata(self.store.repo.worktree().join(whole)).is_ok() {
-                moved.push(self.move_aside(id, whole)?);
+            if fs::symlink_metadata(store.repo.worktree().join(whole)).is_ok() {
+                moved.push(self.move_aside(store, id, whole)?);
             }
             taken.push((path, module));
         }
         Ok((taken, moved))
     }
 
-    fn tell_moved(&mut self, moved: &[PathBuf], why: &str) -> Result<(), SessionError> {
-        if moved.is_empty() {
-            return Ok(());
-        }
-        self.emit(Event::Notice { detail: format!("moved out of the working tree to {}: {why}", list(moved)) })
-    }
-
     /// Sees to it, just before the run or a guard, that protected files are those that were approved and nothing takes their
     /// place.
-    pub(super) fn put_protected_back(&mut self, id: u32, commit: &CommitId) -> Result<(), SessionError> {
-        let changed = self.store.repo.differing(commit, &self.workspace.protected.tracked)?;
+    pub(super) fn put_protected_back(
+        &mut self,
+        store: &mut Store,
+        id: u32,
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
+        let changed = store.repo.differing(commit, &self.protected.tracked)?;
         if !changed.is_empty() {
             let detail = format!("restored protected files changed before the run: {}", list(&changed));
-            self.emit(Event::Notice { detail })?;
-            self.put_back(commit, commit)?;
+            store.say(Event::Notice { detail });
+            self.put_back(store, commit, commit)?;
         }
-        self.restore_copies(id, commit)?;
+        self.restore_copies(store, id, commit)?;
         if id != 0 {
-            let (_, moved) = self.clear_shadows(id, commit, |_| true)?;
-            self.tell_moved(&moved, "Python would import it instead of a protected file")?;
+            let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
+            say_moved(store, &moved, "Python would import it instead of a protected file");
         }
-        self.workspace.protected.before_run = self.workspace.protected.stamps(self.store.repo.worktree());
+        self.protected.before_run = self.protected.stamps(store.repo.worktree());
         Ok(())
     }
 
@@ -416,25 +422,26 @@ impl Session<'_> {
     /// place. What the run of the baseline makes is the user's own.
     pub(super) fn protected_changed(
         &mut self,
+        store: &mut Store,
         id: u32,
         commit: &CommitId,
         who: &str,
     ) -> Result<Option<Failure>, SessionError> {
-        let mut changed = self.store.repo.differing(commit, &self.workspace.protected.tracked)?;
-        changed.extend(self.restore_copies(id, commit)?);
+        let mut changed = store.repo.differing(commit, &self.protected.tracked)?;
+        changed.extend(self.restore_copies(store, id, commit)?);
         let mut lines = Vec::new();
         if !changed.is_empty() {
             lines.push(format!("{who} changed {}", list(&changed)));
         }
         if id == 0 {
-            let new = self.workspace.protected.new_shadows(self.store.repo.worktree());
+            let new = self.protected.new_shadows(store.repo.worktree());
             if !new.is_empty() {
-                self.workspace.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));
-                self.write_protected()?;
+                self.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));
+                self.write_protected(store)?;
             }
         } else {
-            let (taken, moved) = self.clear_shadows(id, commit, |_| true)?;
-            self.tell_moved(&moved, "Python would import it instead of a protected file")?;
+            let (taken, moved) = self.clear_shadows(store, id, commit, |_| true)?;
+            say_moved(store, &moved, "Python would import it instead of a protected file");
             let made = |(path, module): &(PathBuf, PathBuf)| {
                 format!("{who} made {}, which takes the place of {}", path.display(), module.display())
             };
@@ -445,9 +452,9 @@ impl Session<'_> {
 
     /// The protected files that somebody touched while the run went on, by what the file system says of them: one that was
     /// changed and changed back is among them. None where another process started the run.
-    pub(super) fn protected_touched(&self) -> Vec<PathBuf> {
-        let root = self.store.repo.worktree();
-        let before = self.workspace.protected.before_run.iter();
+    pub(super) fn protected_touched(&self, store: &Store) -> Vec<PathBuf> {
+        let root = store.repo.worktree();
+        let before = self.protected.before_run.iter();
         before
             .filter(|(path, stamp)| FileStamp::of(&root.join(path)) != **stamp)
             .map(|(path, _)| path.clone())

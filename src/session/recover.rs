@@ -1,6 +1,5 @@
 //! Finishing what somebody left open: carrying out the steps that [`rules::recover`](crate::rules::recover) lists.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use super::open::Session;
 use super::reading::no_experiment;
 use super::running::{Deadline, Measured, RUN};
 use crate::crash;
-use crate::domain::{CommitId, Event, Phase, Record};
+use crate::domain::{CommitId, Phase, Record};
 use crate::exec;
 use crate::rules::{Found, RunFound, Step, recover};
 use crate::state::OpenExperiment;
@@ -36,7 +35,7 @@ impl Session<'_> {
         if open.id == 0 && !found.recorded {
             return Ok(None);
         }
-        if !found.recorded && self.check_again(&mut open)? {
+        if !found.recorded && self.workspace.check_again(&mut self.store, &mut open)? {
             self.end_jobs(open.id).await?;
         }
         let mut attempted = None;
@@ -45,15 +44,15 @@ impl Session<'_> {
                 Step::EndJobs => {
                     self.end_jobs(open.id).await?;
                     if self.store.journal.phase == Phase::Proposing {
-                        self.put_untracked_back()?;
+                        self.workspace.put_untracked_back(&mut self.store)?;
                     }
                 }
                 Step::Reset => {
-                    self.spare_newer(open.id)?;
-                    self.reset_to(&open.base.clone(), open.id)?;
+                    self.workspace.spare_newer(&mut self.store, open.id)?;
+                    self.workspace.reset_to(&mut self.store, &open.base.clone(), open.id)?;
                 }
-                Step::CheckOut => self.check_out(&open)?,
-                Step::BringBack => self.put_back(&draft_of(&open)?.commit, &open.base)?,
+                Step::CheckOut => self.workspace.check_out(&mut self.store, &open)?,
+                Step::BringBack => self.workspace.put_back(&mut self.store, &draft_of(&open)?.commit, &open.base)?,
                 Step::Run => open = self.prepare_run(open)?,
                 Step::Finish => attempted = Some(self.finish_attempt(open.clone(), deadline).await?),
                 Step::Record => {
@@ -84,7 +83,7 @@ impl Session<'_> {
         if self.store.journal.unseen {
             self.end_jobs(self.store.history.next_id()).await?;
             self.store.journal.unseen = false;
-            self.write_journal()?;
+            self.store.write_journal()?;
         }
         Ok(())
     }
@@ -126,7 +125,7 @@ impl Session<'_> {
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
     pub(super) async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
         let folder = self.store.folder.run(id);
-        for name in self.jobs() {
+        for name in self.store.jobs() {
             match exec::attach(&folder, &name) {
                 Ok(mut job) => {
                     job.stop()?;
@@ -140,54 +139,6 @@ impl Session<'_> {
             }
         }
         self.remove_left_locks(id, AGENT).await
-    }
-
-    /// The jobs of an experiment, by name.
-    pub(super) fn jobs(&self) -> Vec<String> {
-        let guards = (1..=self.store.contract.guards.len()).map(guard_name);
-        [AGENT, RUN].into_iter().map(str::to_owned).chain(guards).collect()
-    }
-
-    /// Makes untracked files that were written after the agent's end no part of what it left.
-    fn spare_newer(&mut self, id: u32) -> Result<(), SessionError> {
-        // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
-        let over = fs::metadata(self.store.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
-        if let (Ok(over), Some(known)) = (over, &mut self.workspace.untracked.known) {
-            known.add_newer(self.store.repo.untracked(known)?, over);
-        }
-        let said = self.put_odd_files_right()?;
-        said.into_iter().try_for_each(|detail| self.emit(Event::Notice { detail }))
-    }
-
-    /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.
-    pub(super) fn reset_to(&mut self, base: &CommitId, id: u32) -> Result<(), SessionError> {
-        self.reclaim_branch(base)?;
-        let known = self.known_untracked()?;
-        let change = self.store.repo.propose(base, &known)?;
-        if !change.is_empty() {
-            let (commit, reference) = self.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
-            self.store.repo.adopt_index(change)?;
-            self.emit(Event::Notice {
-                detail: format!(
-                    "saved the unfinished change of experiment {id} as \
-                {reference}"
-                ),
-            })?;
-            crash::point("reset.change_kept");
-            self.put_back(base, &commit)?;
-        } else {
-            self.put_back(base, base)?;
-        }
-        crash::point("reset.put_back");
-        self.move_branch(base, &[], "unfinished")
-    }
-
-    /// Brings branch and working tree to the commit of the open experiment.
-    pub(super) fn check_out(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
-        let commit = commit_of(open)?;
-        self.move_branch(&commit, &[&open.base], &format!("experiment {}", open.id))?;
-        crash::point("checkout.branch_moved");
-        self.put_back(&commit, &open.base)
     }
 }
 

@@ -60,7 +60,7 @@ impl Session<'_> {
         if !self.calls_agent {
             return self.end_with_draft(open, "there is no agent to rework it");
         }
-        if self.no_time_for_run().is_some() {
+        if self.times.no_time_for_run(&self.store).is_some() {
             return self.end_with_draft(open, "there is no time left to rework it");
         }
         if self.store.journal.phase != Phase::Proposing {
@@ -69,16 +69,21 @@ impl Session<'_> {
         let mut lost = 0;
         let Work { exit, usage, proposal, said, described, .. } = loop {
             // What its run or its guards changed is no part of it.
-            self.put_back(&draft.commit, &draft.commit)?;
+            self.workspace.put_back(&mut self.store, &draft.commit, &draft.commit)?;
             crash::point("rework.put_back");
-            self.move_branch(&open.base, &[&draft.commit], "an experiment being reworked")?;
+            self.workspace.move_branch(
+                &mut self.store,
+                &open.base,
+                &[&draft.commit],
+                "an experiment being reworked",
+            )?;
             crash::point("rework.branch_moved");
             self.check_room()?;
-            self.remember_untracked_beside(&open.base, &draft.commit)?;
-            if self.waits_for_reset() {
+            self.workspace.remember_untracked_beside(&mut self.store, &open.base, &draft.commit)?;
+            if self.store.journal.waits_for_reset() {
                 return self.wait_to_rework(open, &draft).await;
             }
-            let call = Call { folder: self.run_folder(open.id)? };
+            let call = Call { folder: self.store.run_folder(open.id)? };
             match self.ask_agent(&call, &open, None).await? {
                 Left::Work(work) => break *work,
                 Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
@@ -89,7 +94,7 @@ impl Session<'_> {
                 // The call is made again, as after a kill of this process.
                 Left::Nothing(Proposed::Lost) if lost < LOST_RETRIES => {
                     lost += 1;
-                    self.put_back(&draft.commit, &open.base)?;
+                    self.workspace.put_back(&mut self.store, &draft.commit, &open.base)?;
                 }
                 Left::Nothing(_) => return self.end_with_draft(open, "the agent reworking it was killed"),
             }
@@ -98,7 +103,7 @@ impl Session<'_> {
         open.direction = proposal.direction.clone().or(open.direction);
         open.proposal_error = proposal.error.clone().or(open.proposal_error);
         add_said(&mut open.proposal, proposal.more());
-        let known = self.known_untracked()?;
+        let known = self.workspace.known_untracked(&mut self.store)?;
         let tree = self.store.repo.propose(&open.base, &known)?.tree();
         let mut versions = vec![&open.base];
         versions.extend(open.versions.iter().map(|version| &version.commit));
@@ -131,7 +136,7 @@ impl Session<'_> {
             (_, Interrupt::Detach) => Ok(Stage::Over(Attempted::StillRunning)),
             (Waited::GivenUp(_), _) => self.end_with_draft(open, "the agent reworking it did not come back"),
             (Waited::Over, Interrupt::None) => {
-                self.put_back(&draft.commit, &open.base)?;
+                self.workspace.put_back(&mut self.store, &draft.commit, &open.base)?;
                 Ok(Stage::Rework(Box::new(open)))
             }
             (Waited::Over, _) => self.end_with_draft(open, "its rework was interrupted"),
@@ -141,7 +146,7 @@ impl Session<'_> {
     /// Keeps the version that was measured, and enters in the journal that another one is to come.
     fn begin_rework(&mut self, open: OpenExperiment, draft: &Record) -> Result<OpenExperiment, SessionError> {
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let save = SaveAs { subject, ..self.save_as(&open.base) };
+        let save = SaveAs { subject, ..self.store.save_as(&open.base) };
         let reference = self.store.repo.save_commit(&save, &draft.commit)?;
         crash::point("rework.version_saved");
         if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
@@ -151,8 +156,8 @@ impl Session<'_> {
         let mut open =
             OpenExperiment { commit: None, runs: 0, refused: None, draft: Some(Box::new(draft.clone())), ..open };
         open.versions.push(Version::of(draft, reference));
-        self.remember_beside_protected()?;
-        self.enter(Phase::Proposing, open.clone())?;
+        self.workspace.remember_beside_protected(&mut self.store)?;
+        self.store.enter(Phase::Proposing, open.clone())?;
         crash::point("rework.entered");
         Ok(open)
     }
@@ -162,7 +167,7 @@ impl Session<'_> {
         let mut draft = draft_of(&open)?;
         if let Some(commit) = open.commit.clone().filter(|commit| *commit != draft.commit) {
             let what = format!("what was last made of experiment {}", open.id);
-            self.take_back_commit(&open, &commit, &what)?;
+            self.workspace.take_back_commit(&mut self.store, &open, &commit, &what)?;
         }
         draft.reason = format!("{}; {why}", draft.reason);
         // Calls that came to nothing took time and tokens too.

@@ -9,8 +9,11 @@ use super::open::Session;
 use super::outage::Waited;
 use super::plan::Drive;
 use super::proposing::Proposed;
+use super::times::Times;
+use super::watchdog::end_programs_in;
 use crate::agent::Proposal;
-use crate::domain::StopReason;
+use crate::domain::{Event, StopReason, moment_text};
+use crate::git::{Cut, GitError};
 use crate::rules::{LOST_RETRIES, stop_before_next};
 use crate::state::Level;
 
@@ -24,7 +27,13 @@ impl Session<'_> {
     }
 
     async fn run_on(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
-        self.start_the_clock()?;
+        let (times, ends) = Times::begin(&self.store);
+        self.times = times;
+        end_programs_in(&self.store.repo, self.times.end(&self.store).map(|end| end.left));
+        if let Some(ends) = ends {
+            // The next time of that name may be tomorrow's.
+            self.emit(Event::Notice { detail: format!("this invocation stops at {}", moment_text(ends)) })?;
+        }
         let begun = self.begin(drive).await;
         let reason = match self.or_take_back(begun) {
             Err(error) if self.store.taken_back => return Err(error),
@@ -55,7 +64,7 @@ impl Session<'_> {
             return Ok(attempted);
         }
         if drive == (Drive::Loop { adopt: true }) {
-            self.set_aside(Proposal::default())?;
+            self.workspace.set_aside(&mut self.store, Proposal::default())?;
         }
         if self.store.history.baseline().is_none() {
             let measured = self.measure_baseline(None).await?;
@@ -72,7 +81,7 @@ impl Session<'_> {
         let fails = result.as_ref().is_err_and(|error| !error.is_disk_full());
         if fails && self.store.history.baseline().is_none() && !self.store.taken_back {
             // The first error is the one that has to be mended.
-            let _ = self.take_back();
+            let _ = self.take_back().and_then(|()| self.tell());
         }
         result
     }
@@ -86,12 +95,27 @@ impl Session<'_> {
     fn stopped_by(&mut self, error: SessionError) -> SessionError {
         let detail = error.to_string();
         // What others wrote is put right first, and from here on nobody's doing is told from this process's own.
-        let _ = self.heal();
+        let _ = self.tell();
         self.store.expected.watch = None;
-        let _ = self.events.log.work(self.now(), Level::Error, "error", &json!({"detail": detail}));
-        self.forget_unwritten();
+        let _ = self.events.log.work(self.store.now(), Level::Error, "error", &json!({"detail": detail}));
+        self.store.forget_unwritten();
         let _ = self.stop(StopReason::Error { detail });
         SessionError::Stopped(Box::new(error))
+    }
+
+    /// Why the loop stops, where `error` is that a program was terminated for it. The open experiment stays open: to roll it
+    /// back would need the same program.
+    fn cut_short(&mut self, error: &SessionError) -> Option<StopReason> {
+        let SessionError::Git(GitError::Cut { cut, .. }) = error else { return None };
+        self.store.forget_unwritten();
+        match cut {
+            Cut::Asked => Some(match self.asked() {
+                Ok(Interrupt::Detach) => StopReason::Detached,
+                _ => self.interrupted(),
+            }),
+            Cut::TimeOver => self.times.end(&self.store).map(|end| end.reason),
+            Cut::Late => None,
+        }
     }
 
     async fn turn(&mut self) -> Result<StopReason, SessionError> {
@@ -104,7 +128,7 @@ impl Session<'_> {
                 Interrupt::Detach => return Ok(StopReason::Detached),
                 Interrupt::AfterExperiment | Interrupt::Now => return Ok(self.interrupted()),
             }
-            if let Some(reason) = self.stop_for_flag() {
+            if let Some(reason) = self.store.stop_for_flag() {
                 return Ok(reason);
             }
             let idle = self.store.journal.idle_calls;
@@ -114,7 +138,7 @@ impl Session<'_> {
                 self.store.journal.idle_calls = 0;
                 return Ok(reason);
             }
-            if let Some(reason) = self.no_time_for_experiment() {
+            if let Some(reason) = self.times.no_time_for_experiment(&self.store) {
                 return Ok(reason);
             }
             if self.store.contract.agent.is_none() {
@@ -125,7 +149,7 @@ impl Session<'_> {
                 self.workspace.untracked.is_current = false;
                 continue;
             }
-            if self.waits_for_reset() {
+            if self.store.journal.waits_for_reset() {
                 if let Waited::GivenUp(reason) = self.wait_out().await? {
                     return Ok(reason);
                 }
@@ -133,9 +157,9 @@ impl Session<'_> {
                 continue;
             }
             self.check_room()?;
-            let keeper = self.start_keeping_logs();
+            let keeper = self.log_keeper.start(&self.store);
             let proposed = self.propose().await?;
-            self.end_keeping_logs(keeper)?;
+            self.log_keeper.end(keeper, &self.store, &self.events.log)?;
             match proposed {
                 Proposed::Interrupted => return Ok(self.interrupted()),
                 Proposed::Detached => return Ok(StopReason::Detached),
@@ -151,7 +175,7 @@ impl Session<'_> {
                 Proposed::Nothing { seconds } => idle_seconds = Some(seconds),
                 Proposed::Change(open)
                     if open.refused.is_none()
-                        && let Some(reason) = self.no_time_for_run() =>
+                        && let Some(reason) = self.times.no_time_for_run(&self.store) =>
                 {
                     self.roll_back(&open, "came too late to be run")?;
                     return Ok(reason);

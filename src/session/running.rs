@@ -118,14 +118,14 @@ impl Session<'_> {
     /// left of an earlier one is cleared away: from here on an `exit.json` is that of this run.
     pub(super) fn prepare_run(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
         if open.refused.is_some() {
-            self.enter(Phase::Committing, open.clone())?;
+            self.store.enter(Phase::Committing, open.clone())?;
             return Ok(open);
         }
-        let folder = self.clear_run_folder(open.id)?;
+        let folder = self.store.clear_run_folder(open.id)?;
         if self.store.journal.phase == Phase::Running || !open.versions.is_empty() {
             // Without what is cleared away now, a run that was lost would look like one that was never started, and a version
             // that is worked on again would have no log.
-            self.enter(Phase::Committing, open.clone())?;
+            self.store.enter(Phase::Committing, open.clone())?;
             crash::point("running.left");
         }
         remove_left_over(&folder)?;
@@ -145,7 +145,7 @@ impl Session<'_> {
         crash::point("running.folder_cleared");
         let metric_file = metric_file_stamp(&self.store.contract.metric.source, self.store.repo.worktree());
         let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
-        self.enter(Phase::Running, open.clone())?;
+        self.store.enter(Phase::Running, open.clone())?;
         self.prepared_run = Some((open.id, open.runs));
         crash::point("running.entered");
         Ok(open)
@@ -169,7 +169,7 @@ impl Session<'_> {
                     deletions += 1;
                 }
                 run => {
-                    self.begin_watch("the run", open.id)?;
+                    self.store.begin_watch("the run", open.id)?;
                     return run;
                 }
             }
@@ -179,8 +179,8 @@ impl Session<'_> {
     fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         self.check_room()?;
         let commit = commit_of(open)?;
-        self.put_protected_back(open.id, &commit)?;
-        let folder = self.clear_run_folder(open.id)?;
+        self.workspace.put_protected_back(&mut self.store, open.id, &commit)?;
+        let folder = self.store.clear_run_folder(open.id)?;
         let log = folder.join("run.log");
         let root = self.store.repo.worktree().to_owned();
         if let Some(detail) =
@@ -190,7 +190,7 @@ impl Session<'_> {
         }
         crash::point("running.log_linked");
         let mut follower = LogFollower::new(log.clone(), &self.store.contract.metric)?;
-        self.begin_watch("the run", open.id)?;
+        self.store.begin_watch("the run", open.id)?;
         let contract = &self.store.contract;
         let mut job = exec::start(&Job {
             name: RUN.into(),
@@ -270,10 +270,10 @@ impl Session<'_> {
                     if last_beat.elapsed() >= HEARTBEAT {
                         last_beat = Instant::now();
                         let detail = json!({"experiment": open.id, "elapsed": elapsed.as_secs()});
-                        self.heal()?;
-                        self.events.log.heartbeat(self.now(), &detail)?;
-                        self.watch_again(&self.store.folder.logs());
-                        self.write_journal()?;
+                        self.store.heal()?;
+                        self.events.log.heartbeat(self.store.now(), &detail)?;
+                        self.store.watch_again(&self.store.folder.logs());
+                        self.store.write_journal()?;
                     }
                 }
                 () = listener.signal() => {}
@@ -283,7 +283,7 @@ impl Session<'_> {
         };
         if !matches!(exit, Err(ExecError::DiskFull { .. })) {
             self.remove_left_locks(open.id, RUN).await?;
-            self.end_watch()?;
+            self.store.end_watch()?;
         }
         let exit = match exit {
             Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
@@ -304,7 +304,7 @@ impl Session<'_> {
         let _ = run.log.put_back();
         let measured = self.measure(run, open, &exit)?;
         let what = format!("the run of experiment {}", open.id);
-        if let Err(full) = self.refuse_spoilt(&what, measured.failure.is_some()) {
+        if let Err(full) = self.store.refuse_spoilt(&what, measured.failure.is_some()) {
             return Err(self.spoilt(open, full));
         }
         Ok(Ended::Over(Box::new(measured)))
@@ -315,10 +315,10 @@ impl Session<'_> {
     fn spoilt(&mut self, open: &OpenExperiment, full: SessionError) -> SessionError {
         let folder = self.store.folder.run(open.id);
         let open = OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() };
-        let done = remove_file(&folder.join("exit.json")).and_then(|()| self.enter(Phase::Running, open.clone()));
+        let done = remove_file(&folder.join("exit.json")).and_then(|()| self.store.enter(Phase::Running, open.clone()));
         if done.is_err() {
             // Its log makes the room that the journal needs.
-            let _ = remove_file(&folder.join("run.log")).and_then(|()| self.enter(Phase::Running, open));
+            let _ = remove_file(&folder.join("run.log")).and_then(|()| self.store.enter(Phase::Running, open));
         }
         full
     }
@@ -327,11 +327,13 @@ impl Session<'_> {
     fn measure(&mut self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
         let (source, before) = (&self.store.contract.metric.source, open.metric_file.as_deref());
         let (summary, mut verdict) = judge_run(run.log, source, self.store.repo.worktree(), before, exit);
-        let touched = self.protected_touched();
-        if let Some(failure) = self.protected_changed(open.id, &commit_of(open)?, "the run")? {
+        let touched = self.workspace.protected_touched(&mut self.store);
+        if let Some(failure) =
+            self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, "the run")?
+        {
             verdict.failure = Some(failure);
         }
-        let mut changed = self.changed_meanwhile(&commit_of(open)?)?;
+        let mut changed = self.workspace.changed_meanwhile(&mut self.store, &commit_of(open)?)?;
         changed.extend(touched);
         changed.sort();
         changed.dedup();

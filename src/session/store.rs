@@ -1,11 +1,45 @@
 //! What all experiments of a session share, and who alone writes it: refs, contract, journal, rows and memory files.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::aside::INDEX_BEFORE;
+use super::calling::AGENT;
+use super::error::{SessionError, list};
+use super::guarding::guard_name;
+use super::plan::expected_tip;
+use super::reading::record_message;
+use super::room::{refuse_full, refuse_spoilt};
+use super::running::{RUN, RUN_FILES};
 use super::watch::{Seen, Watch};
-use crate::domain::{Clock, Contract};
-use crate::git::Repo;
-use crate::ledger::LedgerFile;
-use crate::rules::History;
-use crate::state::{Journal, Memory, OwnerLock, SessionFolder, Unsynced};
+use crate::agent::Proposal;
+use crate::crash;
+use crate::domain::{
+    Clock, CommitId, Contract, Directive, Event, Outcome, Phase, Record, Rung, Stall, StopReason, ToldStep, with_causes,
+};
+use crate::exec;
+use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
+use crate::ledger::{Entry, LedgerFile};
+use crate::rules::{
+    History, Turn, UNNAMED_LIMIT, climb, directions_tried, same_direction, stall, turn_of, unnamed_in_a_row,
+};
+use crate::state::{
+    FINDINGS, FileStamp, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder,
+    Unsynced, json_text, move_odd_away, read_regular, write_atomic,
+};
+
+/// What the folder of a run holds beside the files of the run and of the jobs.
+const MORE: [&str; 3] = ["lock", "prompt.md", "proposal.json"];
+
+/// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
+/// some.
+const PACK_EVERY: u32 = 64;
+
+/// How many steps of the ladder are remembered of a session that keeps nothing.
+const TOLD: usize = 50;
 
 /// The one writer of what is shared: the repository's refs, the session's folder and `results.tsv`.
 pub(super) struct Store {
@@ -19,6 +53,7 @@ pub(super) struct Store {
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) expected: Expected,
+    pub(super) said: Said,
     /// Whether the opening of the session was taken back.
     pub(super) taken_back: bool,
 }
@@ -38,11 +73,377 @@ pub(super) struct Expected {
     pub(super) watch: Option<Watch>,
     /// What was seen when somebody was active the last time.
     pub(super) seen: Seen,
+    /// The state files that only this process can write again.
+    files: BTreeMap<PathBuf, Kept>,
+}
+
+/// A file as this process wrote it, or found it when it began.
+struct Kept {
+    content: Vec<u8>,
+    stamp: Option<FileStamp>,
+}
+
+impl Expected {
+    /// Reads the state files of these names.
+    pub(super) fn of(state: &Path, names: &[&str]) -> Expected {
+        let files = names.iter().map(|name| state.join(name)).filter_map(|path| {
+            let stamp = FileStamp::of(&path);
+            Some((path.clone(), Kept { content: read_regular(&path).ok()?, stamp }))
+        });
+        Expected { files: files.collect(), ..Expected::default() }
+    }
+}
+
+/// What the store and the workspace did and nobody was told of yet.
+#[derive(Default)]
+pub(super) struct Said {
+    events: Vec<Event>,
+    /// What was said to be wrong with something that the loop does not depend on.
+    troubles: BTreeSet<String>,
 }
 
 impl Store {
     /// The memory files.
     pub(super) fn memory(&self) -> Memory {
         Memory::new(&self.folder.state())
+    }
+
+    /// Notes what is to be told.
+    pub(super) fn say(&mut self, event: Event) {
+        self.said.events.push(event);
+    }
+
+    /// Notes something wrong that the loop does not depend on, once and not before each experiment.
+    pub(super) fn say_trouble(&mut self, detail: String) {
+        if self.said.troubles.insert(detail.clone()) {
+            self.say(Event::Notice { detail });
+        }
+    }
+
+    /// Gives what is to be told, in order.
+    pub(super) fn take_said(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.said.events)
+    }
+
+    /// Writes a state file, and keeps its content for the case that somebody deletes it.
+    pub(super) fn write_file(&mut self, name: &str, value: &impl Serialize) -> Result<(), SessionError> {
+        let path = self.folder.state().join(name);
+        let content = json_text(&path, value)?;
+        write_atomic(&path, &content)?;
+        self.watch_again(&path);
+        let stamp = FileStamp::of(&path);
+        self.expected.files.insert(path, Kept { content, stamp });
+        Ok(())
+    }
+
+    /// Whether a state file is there as this process wrote it.
+    pub(super) fn has_file(&self, name: &str) -> bool {
+        let path = self.folder.state().join(name);
+        self.expected.files.get(&path).is_some_and(|kept| kept.stamp.is_some() && FileStamp::of(&path) == kept.stamp)
+    }
+
+    /// Writes the state files again that only this process has.
+    pub(super) fn write_files_again(&mut self) -> Result<(), SessionError> {
+        for (path, kept) in &mut self.expected.files {
+            write_atomic(path, &kept.content)?;
+            kept.stamp = FileStamp::of(path);
+        }
+        Ok(())
+    }
+
+    /// The commit that the branch should be at between two experiments.
+    pub(super) fn tip(&self) -> CommitId {
+        expected_tip(&self.contract, self.history.incumbent().map(|record| &record.commit))
+    }
+
+    /// Under which name uncommitted changes relative to `expected` are saved.
+    pub(super) fn save_as(&self, expected: &CommitId) -> SaveAs {
+        SaveAs {
+            prefix: self.contract.tag.ref_prefix(),
+            expected: expected.clone(),
+            subject: "uncommitted changes, saved before the working tree was restored".into(),
+        }
+    }
+
+    /// Says that changes were saved, if they were.
+    pub(super) fn say_saved(&mut self, saved: Option<Saved>) {
+        if let Some(saved) = saved {
+            let paths = saved.paths.iter().map(|path| path.display().to_string()).collect();
+            self.say(Event::ChangesSaved { reference: saved.reference, paths });
+        }
+    }
+
+    /// The time of day.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Writes the journal as it is.
+    pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
+        self.heal()?;
+        let now = self.clock.now();
+        let mut unsynced = std::mem::take(&mut self.written.unsynced);
+        unsynced.append(self.repo.unsynced());
+        self.journal.write_after(unsynced, &self.folder.state(), now)?;
+        self.written.journal = self.journal.clone();
+        self.watch_again(&self.folder.state().join(PROGRESS));
+        Ok(())
+    }
+
+    /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
+    /// on.
+    pub(super) fn forget_unwritten(&mut self) {
+        self.journal = self.written.journal.clone();
+    }
+
+    /// Moves the journal to a step of the open experiment.
+    pub(super) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
+        self.journal.phase = phase;
+        self.journal.open = Some(open);
+        self.write_journal()
+    }
+
+    /// The ref of a record, and what its tag says.
+    fn record_text(&self, record: &Record) -> Result<(String, String), SessionError> {
+        let reference = self.contract.tag.record_ref(record.id);
+        match record_message(record) {
+            Ok(message) => Ok((reference, message)),
+            Err(source) => Err(SessionError::BadRecord { reference, source }),
+        }
+    }
+
+    /// Makes the ref of a record.
+    pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
+        let (reference, message) = self.record_text(record)?;
+        Ok(self.repo.write_record(&reference, &record.commit, &message)?)
+    }
+
+    /// Makes an experiment count: its ref, and then its row.
+    pub(super) fn record(&mut self, open: OpenExperiment, record: &Record) -> Result<(), SessionError> {
+        // The row of one that is replaced may stand anywhere.
+        let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
+        let open = OpenExperiment { draft: Some(Box::new(record.clone())), rows_from, ..open };
+        let (reference, message) = self.record_text(record)?;
+        let (tag, unsynced) =
+            self.repo.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
+        self.written.unsynced.append(unsynced);
+        self.enter(Phase::Recording, open.clone())?;
+        crash::point("recording.entered");
+        self.repo.place_record(tag)?;
+        crash::point("recording.recorded");
+        self.history.push(record.clone());
+        self.write_row(&open, record)
+    }
+
+    /// Writes the row of a record that stands, unless it is there: behind where the file ended when the step was entered. One
+    /// of the same commit before that is another session's.
+    pub(super) fn settle_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
+        if self.ledger.has_row(&record.commit, open.rows_from)? { Ok(()) } else { self.write_row(open, record) }
+    }
+
+    /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces.
+    fn write_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
+        match open.versions.last().filter(|_| open.replaces.is_some()) {
+            Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
+            None => self.ledger.append(&Entry::of(record))?,
+        }
+        crash::point("settling.row_appended");
+        Ok(())
+    }
+
+    /// The folder of the open experiment's runs.
+    pub(super) fn run_folder(&self, id: u32) -> Result<PathBuf, SessionError> {
+        Ok(self.folder.create_run(id)?)
+    }
+
+    /// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own,
+    /// and says so; gives the folder. No job may go on in it.
+    pub(super) fn clear_run_folder(&mut self, id: u32) -> Result<PathBuf, SessionError> {
+        let folder = self.run_folder(id)?;
+        let mut paths: Vec<PathBuf> = RUN_FILES.iter().chain(&MORE).map(|name| folder.join(name)).collect();
+        for job in self.jobs() {
+            paths.extend(["job", "started", "exit"].map(|kind| exec::job_file(&folder, &job, kind)));
+            paths.push(folder.join(format!("{job}.log")));
+        }
+        let mut moved = Vec::new();
+        for path in paths {
+            moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
+        }
+        if !moved.is_empty() {
+            self.say(Event::Notice { detail: format!("moved what replaced files of ar's to {}", list(&moved)) });
+        }
+        Ok(folder)
+    }
+
+    /// The jobs of an experiment, by name.
+    pub(super) fn jobs(&self) -> Vec<String> {
+        let guards = (1..=self.contract.guards.len()).map(guard_name);
+        [AGENT, RUN].into_iter().map(str::to_owned).chain(guards).collect()
+    }
+
+    pub(super) fn index_before(&self) -> PathBuf {
+        self.folder.state().join(INDEX_BEFORE)
+    }
+
+    /// Commits a change that is in the working tree, and keeps the commit under a saved ref; gives both.
+    pub(super) fn keep_change(
+        &mut self,
+        change: &Change,
+        base: &CommitId,
+        message: &str,
+    ) -> Result<(CommitId, String), SessionError> {
+        let commit = self.repo.commit(change, base, message)?;
+        let reference = self.repo.save_commit(&self.save_as(base), &commit)?;
+        crash::point("git.change_kept");
+        Ok((commit, reference))
+    }
+
+    /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.
+    pub(super) fn pack_records(&mut self) {
+        if self.history.next_id().is_multiple_of(PACK_EVERY)
+            && let Err(error) = self.repo.pack_refs(&self.contract.tag.ref_prefix())
+        {
+            self.say_trouble(format!("cannot pack the refs of the records: {}", with_causes(&error)));
+        }
+    }
+
+    /// Refuses an experiment that there may be no room for.
+    pub(super) fn check_room(&self) -> Result<(), SessionError> {
+        let last = self.history.records().last().and_then(|record| self.folder.run_log(record.id).metadata().ok());
+        refuse_full(&self.repo, &self.folder, last.map_or(0, |meta| meta.len()))
+    }
+
+    /// Refuses what a run or the agent left that ended on a full disk and for that reason says nothing about its idea.
+    pub(super) fn refuse_spoilt(&self, what: &str, failed: bool) -> Result<(), SessionError> {
+        refuse_spoilt(&self.repo, &self.folder, what, failed)
+    }
+
+    /// The subject of the commit that an agent left at the tip of the branch; nothing where it made none in this call, but
+    /// went back to an older one.
+    pub(super) fn subject_of_call(&self, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
+        let is_recorded =
+            |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
+        let is_old = self.history.records().iter().any(is_recorded) || self.repo.leads_to(tip, base)?;
+        Ok(if is_old { None } else { Some(self.repo.subject(tip)?) })
+    }
+
+    /// Counts a call that changed nothing.
+    pub(super) fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
+        self.journal.idle_calls += 1;
+        self.journal.stale_count += 1;
+        self.climb(Turn::Idle);
+        self.memory().log_iteration(&Iteration {
+            ts: self.now(),
+            iteration: self.journal.iteration,
+            experiment: None,
+            outcome: None::<Outcome>,
+            description: said,
+            stale_count: self.journal.stale_count,
+            stall: stall(false, Some(said)),
+        })?;
+        self.written.unsynced.add(self.folder.state().join(ITERATIONS));
+        Ok(())
+    }
+
+    /// Updates the memory files and the counters with an experiment that is over.
+    pub(super) fn remember(&mut self, record: &Record) -> Result<(), SessionError> {
+        if record.id == 0 {
+            return Ok(());
+        }
+        self.journal.idle_calls = 0;
+        // One that is measured once more has counted before.
+        let has_counted = self.journal.open.as_ref().is_some_and(|open| open.replaces.is_some());
+        if record.outcome == Outcome::Keep || !has_counted {
+            self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
+            if let Some(turn) = turn_of(record, self.history.best().map(|(_, number)| number.value)) {
+                self.climb(turn);
+            }
+        }
+        if let Some(direction) = &record.direction {
+            self.memory().add_direction(direction, record.id)?;
+        }
+        self.note_findings(record.id, &record.findings())?;
+        crash::point("settling.direction_noted");
+        let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
+        let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
+        self.memory().log_iteration(&Iteration { stall, ..of_record })?;
+        self.written.unsynced.add(self.folder.state().join(ITERATIONS));
+        Ok(())
+    }
+
+    /// Keeps what an experiment found, or a call of the agent that made none.
+    pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
+        if findings.is_empty() {
+            return Ok(());
+        }
+        self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
+        self.memory().add_findings(self.now(), id, findings)?;
+        self.written.unsynced.add(self.folder.state().join(FINDINGS));
+        Ok(())
+    }
+
+    /// What the next experiment is told.
+    pub(super) fn directive(&self) -> Directive {
+        self.journal.rung.directive
+    }
+
+    /// Takes one iteration into account, in the journal that is written when its experiment is closed.
+    pub(super) fn climb(&mut self, turn: Turn) {
+        let Rung { flags, directive, .. } = self.journal.rung;
+        self.journal.rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.research);
+        let now = self.journal.rung.directive;
+        if turn == Turn::Kept {
+            self.journal.told.clear();
+        } else if now != directive && now != Directive::Free {
+            self.journal.told.push(ToldStep { after: self.last_id(), directive: now });
+            let surplus = self.journal.told.len().saturating_sub(TOLD);
+            self.journal.told.drain(..surplus);
+        }
+        if self.journal.rung.flags > flags {
+            self.journal.flagged.push(self.last_id());
+            self.journal.stops_for_flag = self.contract.stop_when_flagged;
+        }
+    }
+
+    /// Says what is new since `before`: a flag, and another directive.
+    pub(super) fn say_directive(&mut self, before: Rung) {
+        let Rung { flags, directive, .. } = self.journal.rung;
+        let after = self.last_id();
+        if flags > before.flags {
+            self.say(Event::Flagged { after, times: flags });
+        }
+        if directive != before.directive && directive != Directive::Free {
+            self.say(Event::Directed { after, directive });
+        }
+    }
+
+    /// Why the loop stops now, if it was flagged and its terms say so. It does once for each flag: who starts it again has
+    /// seen that.
+    pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
+        let stops = std::mem::take(&mut self.journal.stops_for_flag);
+        stops.then(|| StopReason::Flagged {
+            after: self.last_id(),
+            tried: directions_tried(self.history.records()),
+            told: self.journal.told.clone(),
+        })
+    }
+
+    /// Whether a proposal names no direction although a new one was asked for, as those before it did not.
+    pub(super) fn names_no_direction(&self, proposal: &Proposal) -> bool {
+        proposal.direction.is_none()
+            && self.directive().wants_new_direction()
+            && unnamed_in_a_row(self.history.records()) >= UNNAMED_LIMIT
+    }
+
+    /// The direction that a proposal names although it was tried and a new one was asked for.
+    pub(super) fn repeated_direction(&self, proposal: &Proposal) -> Option<String> {
+        let named = proposal.direction.as_ref().filter(|_| self.directive().wants_new_direction())?;
+        let is_tried =
+            directions_tried(self.history.records()).iter().any(|known| same_direction(&known.direction, named));
+        is_tried.then(|| named.clone())
+    }
+
+    fn last_id(&self) -> u32 {
+        self.history.records().last().map_or(0, |record| record.id)
     }
 }

@@ -11,11 +11,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::error::SessionError;
-use super::open::{Session, remove_file};
+use super::open::remove_file;
 use crate::domain::{Environment, EnvironmentChange, Event, FORMAT_VERSION, shell_word};
 use crate::exec::{self, Job, lock_file_hash};
-use crate::rules::{Tool, environment_differences, tools_of};
+use crate::rules::{History, Tool, environment_differences, tools_of};
 use crate::state::{read_json, read_tail, write_json};
 
 /// What the job is called, its folder, and the file of what it found.
@@ -72,44 +71,45 @@ impl Tools {
     }
 }
 
-impl Session<'_> {
-    /// Says what is different here from where the incumbent ran, if its number does not compare with those to come.
-    pub(super) fn tell_changed_environment(&mut self) -> Result<(), SessionError> {
-        let Some(incumbent) = self.store.history.incumbent() else { return Ok(()) };
-        let mut changes = environment_differences(incumbent, self.store.history.next_id(), &self.place.environment);
+impl Place {
+    /// The machine and the tools that a working tree is on.
+    pub(super) fn of(root: &Path) -> Place {
+        Place { environment: Arc::new(exec::environment(root)), tools: None }
+    }
+
+    /// What is different here from where the incumbent ran, if its number does not compare with those to come.
+    pub(super) fn changed(&self, history: &History) -> Option<Event> {
+        let incumbent = history.incumbent()?;
+        let mut changes = environment_differences(incumbent, history.next_id(), &self.environment);
         changes.retain(EnvironmentChange::matters);
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let incumbent = incumbent.id;
-        self.emit(Event::EnvironmentChanged { incumbent, changes })
+        (!changes.is_empty()).then(|| Event::EnvironmentChanged { incumbent: incumbent.id, changes })
     }
 
     fn note_tools(&mut self, tools: &BTreeMap<String, String>) {
-        if self.place.environment.tools != *tools {
-            Arc::make_mut(&mut self.place.environment).tools.clone_from(tools);
+        if self.environment.tools != *tools {
+            Arc::make_mut(&mut self.environment).tools.clone_from(tools);
         }
     }
 
-    /// Notes the lock files and the tools as they are now that a run is over: a command such as `uv run` brings them up to
-    /// date itself. What cannot be found out keeps nobody from going on.
-    pub(super) async fn look_around(&mut self) {
-        let lockfile = lock_file_hash(self.store.repo.worktree());
+    /// Notes the lock files and the tools of `command` as they are now that a run in `root` is over: a command such as
+    /// `uv run` brings them up to date itself. What cannot be found out keeps nobody from going on. A `loop` asks once for
+    /// itself; `ar try` is a new process each time, and reads what the last one left below `folder`.
+    pub(super) async fn look_around(&mut self, root: &Path, folder: &Path, command: &str, is_loop: bool) {
+        let lockfile = lock_file_hash(root);
         // The records that are there go on sharing what did not change.
-        if self.place.environment.lockfile != lockfile {
-            Arc::make_mut(&mut self.place.environment).lockfile = lockfile;
+        if self.environment.lockfile != lockfile {
+            Arc::make_mut(&mut self.environment).lockfile = lockfile;
         }
-        let script = script(&tools_of(&self.store.contract.command), self.store.repo.worktree());
-        if script.is_empty() || self.heal().is_err() {
+        let script = script(&tools_of(command), root);
+        if script.is_empty() {
             return;
         }
-        let folder = self.store.folder.root().join(TOOLS);
-        // A loop asks once for itself; `ar try` is a new process each time.
-        let known = if self.times.is_none() { read_json(&folder.join(FOUND)).ok().flatten() } else { None };
-        let known: Option<Tools> = self.place.tools.take().or(known);
+        let folder = folder.join(TOOLS);
+        let known = if is_loop { None } else { read_json(&folder.join(FOUND)).ok().flatten() };
+        let known: Option<Tools> = self.tools.take().or(known);
         if let Some(known) = known.filter(|known| known.is_still_so(&script)) {
             self.note_tools(&known.tools);
-            self.place.tools = Some(known);
+            self.tools = Some(known);
             return;
         }
         let Some(printed) = ask(&folder, &script).await else { return };
@@ -125,7 +125,7 @@ impl Session<'_> {
         let found = Tools { version: FORMAT_VERSION, script, stamps, tools };
         // Without the file it is asked again.
         let _ = write_json(&folder.join(FOUND), &found);
-        self.place.tools = Some(found);
+        self.tools = Some(found);
     }
 }
 

@@ -34,13 +34,14 @@ impl Session<'_> {
         if !dirty.is_empty() {
             return Err(SessionError::DirtyBeforeRework(dirty));
         }
-        self.put_back(&record.commit, &record.base)?;
+        self.workspace.put_back(&mut self.store, &record.commit, &record.base)?;
         crash::point("rework.put_back");
-        self.move_branch(&record.base, &[&record.commit], "an experiment being reworked")?;
-        self.remember_untracked_beside(&record.base, &record.commit)?;
+        self.workspace.move_branch(&mut self.store, &record.base, &[&record.commit], "an experiment being reworked")?;
+        self.workspace.remember_untracked_beside(&mut self.store, &record.base, &record.commit)?;
         self.store.journal.rework = Some(record.commit.clone());
         self.store.journal.status = Status::Stopped;
-        self.write_journal()?;
+        self.store.write_journal()?;
+        self.tell()?;
         Ok(Tried::Reworking(record.id))
     }
 
@@ -77,7 +78,7 @@ impl Session<'_> {
         open.proposal_error = proposal.error.clone();
         open.replaces = self.store.repo.ref_object(&self.store.contract.tag.record_ref(record.id))?;
         open.versions.clone_from(&record.versions);
-        let known = self.known_untracked()?;
+        let known = self.workspace.known_untracked(&mut self.store)?;
         let tree = self.store.repo.propose(&open.base, &known)?.tree();
         for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
             if self.store.repo.tree_of(version)? == tree {
@@ -85,7 +86,8 @@ impl Session<'_> {
             }
         }
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let reference = self.store.repo.save_commit(&SaveAs { subject, ..self.save_as(&open.base) }, &record.commit)?;
+        let reference =
+            self.store.repo.save_commit(&SaveAs { subject, ..self.store.save_as(&open.base) }, &record.commit)?;
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));

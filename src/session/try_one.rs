@@ -66,7 +66,7 @@ impl Session<'_> {
             };
             self.finish_attempt(open, deadline).await?
         } else {
-            let first = match self.set_aside(proposal) {
+            let first = match self.workspace.set_aside(&mut self.store, proposal) {
                 Ok(()) => self.first_try(deadline).await,
                 Err(error) => Err(error),
             };
@@ -109,27 +109,27 @@ impl Session<'_> {
         if self.store.journal.refused_direction_of == next {
             return Ok(());
         }
-        let refusal = match self.repeated_direction(proposal) {
+        let refusal = match self.store.repeated_direction(proposal) {
             Some(direction) => {
                 let tried =
                     directions_tried(self.store.history.records()).into_iter().map(|tried| tried.direction).collect();
                 SessionError::RepeatedDirection { direction, tried }
             }
-            None if self.names_no_direction(proposal) => SessionError::UnnamedDirection,
+            None if self.store.names_no_direction(proposal) => SessionError::UnnamedDirection,
             None => return Ok(()),
         };
         self.store.journal.refused_direction_of = next;
-        self.write_journal()?;
+        self.store.write_journal()?;
         Err(refusal)
     }
 
     /// Commits the change in the working tree as the next experiment.
     fn commit_working_tree(&mut self, proposal: Proposal) -> Result<OpenExperiment, SessionError> {
-        let mut open = OpenExperiment::new(self.store.history.next_id(), self.tip(), self.now());
+        let mut open = OpenExperiment::new(self.store.history.next_id(), self.store.tip(), self.store.now());
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
-        let known = self.known_untracked()?;
+        let known = self.workspace.known_untracked(&mut self.store)?;
         self.store.journal.iteration += 1;
         self.store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: None };
@@ -144,10 +144,11 @@ impl Session<'_> {
             if self.store.taken_back {
                 return error;
             }
-            self.forget_unwritten();
+            let _ = self.tell();
+            self.store.forget_unwritten();
             self.store.journal.status = Status::Stopped;
             // The first error is the one that has to be mended.
-            let _ = self.write_journal();
+            let _ = self.store.write_journal();
             let is_open = self.store.journal.open.is_some() || self.store.journal.aside.is_some();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })
@@ -159,9 +160,10 @@ impl Session<'_> {
             self.store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
             // The answer says it.
             self.store.journal.stops_for_flag = false;
-            self.write_journal()?;
+            self.store.write_journal()?;
         }
         self.store.repo.outlast_gc(&self.place.environment.host)?;
+        self.tell()?;
         let last = self.store.history.records().last().map_or(0, |record| record.id);
         Ok(match attempted {
             Attempted::Recorded => Tried::Recorded(last),

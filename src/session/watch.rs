@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use super::error::{SessionError, list};
 use super::ignored::IgnoredFiles;
 use super::learning::HeldMemories;
-use super::open::Session;
 use super::others::{HeldSessions, Others, SESSIONS, is_odd_ref, other_records, tag_of};
 use super::own_folder::OwnFolder;
 use super::reading::readable_refs;
 use super::running::RUN_FILES;
+use super::store::Store;
 use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of, cut};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
@@ -51,7 +51,7 @@ pub(super) struct Watch {
     files: Held,
     /// Git's own files, which are put back only where they are no files any more.
     pub(super) git: Held,
-    own: OwnFolder,
+    pub(super) own: OwnFolder,
     /// The ignored files, where the agent is at work.
     ignored: Option<IgnoredFiles>,
     pub(super) memories: HeldMemories,
@@ -74,27 +74,31 @@ pub(super) struct Seen {
 /// Files that are there, with what the file system says of each.
 type Stamps = BTreeMap<PathBuf, FileStamp>;
 
-impl Session<'_> {
+/// Whether a log is gone because it was compressed or dropped.
+fn is_looked_after(log: &Path) -> bool {
+    !log.exists() && ["run.log.gz", "logs.dropped"].iter().any(|name| log.with_file_name(name).exists())
+}
+
+impl Store {
     /// Looks at all that `who` may not change; from here on this process tells what it writes itself from what others do.
     pub(super) fn begin_watch(&mut self, who: &'static str, id: u32) -> Result<(), SessionError> {
         self.heal()?;
         self.look_at_logs(id);
-        let (files, git) =
-            (std::mem::take(&mut self.store.expected.seen.files), std::mem::take(&mut self.store.expected.seen.git));
-        let state = STATE_FILES.iter().map(|name| self.store.folder.state().join(name));
-        let logs = EVENT_LOGS.iter().map(|name| self.store.folder.logs().join(name));
-        let hiding = HIDING.iter().map(|name| self.store.repo.common_dir().join(name));
+        let (files, git) = (std::mem::take(&mut self.expected.seen.files), std::mem::take(&mut self.expected.seen.git));
+        let state = STATE_FILES.iter().map(|name| self.folder.state().join(name));
+        let logs = EVENT_LOGS.iter().map(|name| self.folder.logs().join(name));
+        let hiding = HIDING.iter().map(|name| self.repo.common_dir().join(name));
         let newest = self.newest_log().filter(|log| fs::metadata(log).is_ok_and(|meta| meta.len() <= HELD_LOG));
-        self.store.expected.watch = Some(Watch {
+        self.expected.watch = Some(Watch {
             who,
             id,
             memories: self.hold_memories(),
-            git: git.take_on(self.store.repo.own_files()),
-            ignored: if who == THE_AGENT { Some(IgnoredFiles::look(&self.store.repo)?) } else { None },
-            own: OwnFolder::look(self.store.repo.main_worktree().join(SESSIONS_FOLDER)),
+            git: git.take_on(self.repo.own_files()),
+            ignored: if who == THE_AGENT { Some(IgnoredFiles::look(&self.repo)?) } else { None },
+            own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
-            rows: self.store.ledger.hold()?,
-            sessions: HeldSessions::look(&self.store.repo),
+            rows: self.ledger.hold()?,
+            sessions: HeldSessions::look(&self.repo),
             refs: self.watched_refs()?,
             stamps: self.stamps(id),
         });
@@ -107,35 +111,25 @@ impl Session<'_> {
         said.extend(self.undo_link()?);
         self.heal()?;
         for detail in said {
-            self.emit(Event::Notice { detail })?;
+            self.say(Event::Notice { detail });
         }
-        let Some(watch) = self.store.expected.watch.take() else { return Ok(0) };
+        let Some(watch) = self.expected.watch.take() else { return Ok(0) };
         self.put_memories_back(watch.who, &watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
         self.put_records_back(&refs)?;
         let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(&watch, rows))?;
-        self.name_changed(&watch)?;
+        self.name_changed(&watch);
         if let Some(ignored) = &watch.ignored {
-            self.store.journal.last_call.ignored = ignored.changed(&self.store.repo)?;
+            self.journal.last_call.ignored = ignored.changed(&self.repo)?;
         }
-        (self.store.expected.seen.files, self.store.expected.seen.git) = (watch.files, watch.git);
+        (self.expected.seen.files, self.expected.seen.git) = (watch.files, watch.git);
         Ok(rows)
-    }
-
-    /// Puts the folder of all sessions back where somebody put a link in its place; gives what is to be said about that.
-    fn undo_link(&mut self) -> Result<Option<String>, SessionError> {
-        let Some(watch) = &self.store.expected.watch else { return Ok(None) };
-        let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
-        let led = watch.own.put_back().map_err(failed)?;
-        Ok(led.map(|led| {
-            format!("restored {SESSIONS_FOLDER}, replaced while {} was active; see {}", watch.who, led.display())
-        }))
     }
 
     /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began; gives what is to be
     /// said about that.
     pub(super) fn put_files_right(&mut self, meant: impl Fn(&Path) -> bool) -> Result<Vec<String>, SessionError> {
-        let Some(watch) = &mut self.store.expected.watch else { return Ok(Vec::new()) };
+        let Some(watch) = &mut self.expected.watch else { return Ok(Vec::new()) };
         let (mut deleted, mut back, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for mended in watch.files.put_back(meant)? {
             match mended {
@@ -147,7 +141,7 @@ impl Session<'_> {
                 Mended::Left(path) => left.push(path),
             }
         }
-        if let Some(logs) = &mut self.store.expected.seen.logs {
+        if let Some(logs) = &mut self.expected.seen.logs {
             // A log that is as it was is not named a second time.
             for path in deleted.iter().chain(&back) {
                 if let (Some(seen), Some(now)) = (logs.get_mut(path), FileStamp::of(path)) {
@@ -175,7 +169,7 @@ impl Session<'_> {
 
     /// Takes what this process wrote itself, in the file or folder `path`, as what is there.
     pub(super) fn watch_again(&mut self, path: &Path) {
-        if let Some(watch) = &mut self.store.expected.watch {
+        if let Some(watch) = &mut self.expected.watch {
             watch.files.take_again(path);
         }
     }
@@ -186,41 +180,41 @@ impl Session<'_> {
         let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch, &there);
         let while_at_work = format!("while {} was active", watch.who);
         for (tag, name) in &of_others {
-            if is_odd_ref(&self.store.repo, tag, name)? {
+            if is_odd_ref(&self.repo, tag, name)? {
                 let detail = format!(
                     "left the ref {name}, which is not a record and was created or moved {while_at_work}: another \
                         process holds that session"
                 );
-                self.emit(Event::Notice { detail })?;
+                self.say(Event::Notice { detail });
             }
         }
         for (name, object) in &foreign {
             self.keep_target(name)?;
-            self.store.repo.drop_ref(name)?;
+            self.repo.drop_ref(name)?;
             there.retain(|(known, _)| known != name);
             let detail = format!("removed the ref {name}, created at {} {while_at_work}", &object[..8]);
-            self.emit(Event::Notice { detail })?;
+            self.say(Event::Notice { detail });
         }
         for (name, was, now) in &moved {
             self.keep_target(name)?;
-            if !self.store.repo.put_ref(name, was)? {
+            if !self.repo.put_ref(name, was)? {
                 // Its object is gone: a record is made anew.
-                self.store.repo.drop_ref(name)?;
+                self.repo.drop_ref(name)?;
                 there.retain(|(known, _)| known != name);
             }
             let detail = format!("restored the ref {name}, moved to {} {while_at_work}", &now[..8]);
-            self.emit(Event::Notice { detail })?;
+            self.say(Event::Notice { detail });
         }
         let mut back = Vec::new();
         for (name, was) in &gone {
-            if self.store.repo.put_ref(name, was)? {
+            if self.repo.put_ref(name, was)? {
                 there.push((name.clone(), was.clone()));
                 back.push(name.as_str());
             }
         }
         if !back.is_empty() {
             let detail = format!("restored ar's refs deleted {while_at_work}: {}", back.join(", "));
-            self.emit(Event::Notice { detail })?;
+            self.say(Event::Notice { detail });
             there.sort();
         }
         Ok(there)
@@ -232,9 +226,8 @@ impl Session<'_> {
         let RefChanges { mut foreign, mut moved, mut gone } = compare_refs(&watch.refs, now);
         let mut nobodys: BTreeMap<Tag, bool> = BTreeMap::new();
         let mut of_another = |name: &str| {
-            let tag = tag_of(name).filter(|tag| *tag != self.store.contract.tag)?;
-            let is_nobodys =
-                nobodys.entry(tag.clone()).or_insert_with(|| watch.sessions.was_nobodys(&self.store.repo, &tag));
+            let tag = tag_of(name).filter(|tag| *tag != self.contract.tag)?;
+            let is_nobodys = nobodys.entry(tag.clone()).or_insert_with(|| watch.sessions.was_nobodys(&self.repo, &tag));
             (!*is_nobodys).then_some(tag)
         };
         let names = foreign.iter().map(|(name, _)| name).chain(moved.iter().map(|(name, ..)| name));
@@ -253,11 +246,11 @@ impl Session<'_> {
 
     /// Keeps the commit that a ref leads to, which is no longer to lead there, if it leads to one.
     fn keep_target(&self, name: &str) -> Result<(), SessionError> {
-        if let Ok(Some(commit)) = self.store.repo.branch(name)
-            && self.store.repo.has_commit(&commit)
-            && self.store.history.records().iter().all(|record| record.commit != commit)
+        if let Ok(Some(commit)) = self.repo.branch(name)
+            && self.repo.has_commit(&commit)
+            && self.history.records().iter().all(|record| record.commit != commit)
         {
-            self.store.repo.save_commit(&self.save_as(&commit), &commit)?;
+            self.repo.save_commit(&self.save_as(&commit), &commit)?;
         }
         Ok(())
     }
@@ -265,12 +258,12 @@ impl Session<'_> {
     /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows.
     fn put_rows_right(&mut self, watch: &Watch, held: &HeldRows) -> Result<u32, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
-        let (open, branch) = (self.store.journal.open.as_ref(), self.store.contract.tag.branch_ref());
+        let (open, branch) = (self.journal.open.as_ref(), self.contract.tag.branch_ref());
         let mut commits: Vec<CommitId> = open.and_then(|open| open.commit.clone()).into_iter().collect();
-        commits.extend(self.store.repo.branch(&branch).ok().flatten());
-        commits.extend(self.store.repo.head()?.commit().cloned());
-        let (mut others, repo, contract) = (Ok(Others::default()), &self.store.repo, &self.store.contract);
-        let own = self.store.history.records();
+        commits.extend(self.repo.branch(&branch).ok().flatten());
+        commits.extend(self.repo.head()?.commit().cloned());
+        let (mut others, repo, contract) = (Ok(Others::default()), &self.repo, &self.contract);
+        let own = self.history.records();
         let records = || {
             others = other_records(repo, &contract.tag);
             let others = others.iter_mut().flat_map(|others| others.sessions.drain(..));
@@ -278,15 +271,9 @@ impl Session<'_> {
             records.retain(|record| record.metric.name == contract.metric.name);
             records
         };
-        let mended = self.store.ledger.mend_since(
-            held,
-            records,
-            &commits,
-            !self.is_agent_at_work(),
-            &self.store.folder.state(),
-        )?;
+        let mended = self.ledger.mend_since(held, records, &commits, !self.is_agent_at_work(), &self.folder.state())?;
         for trouble in others?.troubles {
-            self.tell_trouble(trouble)?;
+            self.say_trouble(trouble);
         }
         let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(0) };
         if kept.is_none() && !false_rows.is_empty() {
@@ -312,13 +299,13 @@ impl Session<'_> {
         }
         let kept = kept.map_or(String::new(), |kept| format!("; kept in {}", kept.display()));
         let detail = format!("results.tsv changed while {} was active: {}{kept}", watch.who, what.join(", "));
-        self.emit(Event::Notice { detail })?;
+        self.say(Event::Notice { detail });
         Ok(number(false_rows.len()))
     }
 
     /// Keeps rows that are taken out of results.tsv with the other files of experiment `id`; gives the file.
     fn keep_rows(&self, id: u32, rows: &[String]) -> Result<PathBuf, SessionError> {
-        let path = self.store.folder.run(id).join("rows.tsv");
+        let path = self.folder.run(id).join("rows.tsv");
         let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
         let write = || {
             move_odd_away(&path)?;
@@ -329,27 +316,27 @@ impl Session<'_> {
     }
 
     /// Says which of the files changed that are left as they are.
-    fn name_changed(&mut self, watch: &Watch) -> Result<(), SessionError> {
+    fn name_changed(&mut self, watch: &Watch) {
         let now = self.stamps(watch.id);
         let paths: BTreeSet<&PathBuf> = now.keys().chain(watch.stamps.keys()).collect();
         let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
-        let run = self.store.folder.run(watch.id);
+        let run = self.folder.run(watch.id);
         let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| path.starts_with(&run));
-        self.tell_changed("moved away files that already existed where the next run writes", watch.who, &coming)?;
-        self.name_changed_logs(watch.who, watch.id, LOGS)?;
-        self.tell_changed("git's own settings changed, left as they are", watch.who, &git)
+        self.say_changed("moved away files that already existed where the next run writes", watch.who, &coming);
+        self.name_changed_logs(watch.who, watch.id, LOGS);
+        self.say_changed("git's own settings changed, left as they are", watch.who, &git);
     }
 
-    fn tell_changed(&mut self, what: &str, who: &str, paths: &[PathBuf]) -> Result<(), SessionError> {
-        if paths.is_empty() {
-            return Ok(());
+    fn say_changed(&mut self, what: &str, who: &str, paths: &[PathBuf]) {
+        if !paths.is_empty() {
+            let detail = format!("{what}, while {who} was active: {}", list(paths));
+            self.say(Event::Notice { detail });
         }
-        self.emit(Event::Notice { detail: format!("{what}, while {who} was active: {}", list(paths)) })
     }
 
     /// Looks at those logs of earlier runs that were not looked at yet: all of them the first time, then the newest.
     fn look_at_logs(&mut self, id: u32) {
-        let (mut logs, count) = match self.store.expected.seen.logs.take() {
+        let (mut logs, count) = match self.expected.seen.logs.take() {
             Some(logs) => (logs, LOGS),
             None => (Stamps::new(), usize::MAX),
         };
@@ -358,27 +345,27 @@ impl Session<'_> {
                 logs.extend(paths.into_iter().filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))));
             }
         }
-        self.store.expected.seen.logs = Some(logs);
+        self.expected.seen.logs = Some(logs);
     }
 
     /// Forgets what logs of earlier runs looked like, as long as nobody is at work: a person may have changed them.
     pub(super) fn forget_logs(&mut self) {
-        self.store.expected.seen.logs = None;
+        self.expected.seen.logs = None;
     }
 
     /// Says of all logs of earlier runs which have changed, where they were looked at.
-    pub(super) fn name_all_changed_logs(&mut self) -> Result<(), SessionError> {
-        let next = self.store.history.next_id();
-        if self.store.expected.seen.logs.is_some() {
+    pub(super) fn name_all_changed_logs(&mut self) {
+        let next = self.history.next_id();
+        if self.expected.seen.logs.is_some() {
             // That of the last run was not there when somebody was at work.
             self.look_at_logs(next);
         }
-        self.name_changed_logs("ar", next, usize::MAX)
+        self.name_changed_logs("ar", next, usize::MAX);
     }
 
     /// Says which of the newest logs of runs before that of experiment `id` have changed since they were looked at.
-    fn name_changed_logs(&mut self, who: &str, id: u32, newest: usize) -> Result<(), SessionError> {
-        let Some(mut logs) = self.store.expected.seen.logs.take() else { return Ok(()) };
+    fn name_changed_logs(&mut self, who: &str, id: u32, newest: usize) {
+        let Some(mut logs) = self.expected.seen.logs.take() else { return };
         let mut changed = Vec::new();
         for [plain, compressed] in self.logs_of_earlier(id, newest) {
             let (was, now) = (logs.get(&plain).copied(), FileStamp::of(&plain));
@@ -401,41 +388,39 @@ impl Session<'_> {
                 };
             }
         }
-        self.store.expected.seen.logs = Some(logs);
+        self.expected.seen.logs = Some(logs);
         changed.sort();
-        self.tell_changed("logs of earlier runs were changed", who, &changed)
+        self.say_changed("logs of earlier runs were changed", who, &changed);
     }
 
     /// The logs of the newest runs that are over but that of experiment `id`, plain and compressed.
     fn logs_of_earlier(&self, id: u32, newest: usize) -> Vec<[PathBuf; 2]> {
-        let earlier = self.store.history.records().iter().rev().filter(|record| record.id != id).take(newest);
-        let logs =
-            earlier.map(|record| ["run.log", "run.log.gz"].map(|name| self.store.folder.run(record.id).join(name)));
+        let earlier = self.history.records().iter().rev().filter(|record| record.id != id).take(newest);
+        let logs = earlier.map(|record| ["run.log", "run.log.gz"].map(|name| self.folder.run(record.id).join(name)));
         logs.collect()
     }
 
     fn watched_refs(&self) -> Result<Vec<(String, String)>, SessionError> {
         let mut refs = Vec::new();
         for prefix in [SESSIONS, REPLACEMENTS] {
-            refs.extend(readable_refs(&self.store.repo, prefix)?);
+            refs.extend(readable_refs(&self.repo, prefix)?);
         }
         Ok(refs)
     }
 
     /// The log of the newest experiment that has one, of those whose logs are not dropped.
     fn newest_log(&self) -> Option<PathBuf> {
-        let logs =
-            self.store.history.records().iter().rev().map(|record| self.store.folder.run(record.id).join("run.log"));
+        let logs = self.history.records().iter().rev().map(|record| self.folder.run(record.id).join("run.log"));
         logs.take(NEWEST_KEPT).find(|log| log.is_file())
     }
 
     /// The files that are named when they change: git's settings and hooks, those apart that it never runs, and what the run
     /// of experiment `id` is to leave.
     fn stamps(&self, id: u32) -> Stamps {
-        let git = self.store.repo.common_dir();
+        let git = self.repo.common_dir();
         let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten().flatten().map(|entry| entry.path());
         let hooks = hooks.filter(|hook| hook.extension() != Some("sample".as_ref()));
-        let coming = RUN_FILES.iter().map(|name| self.store.folder.run(id).join(name));
+        let coming = RUN_FILES.iter().map(|name| self.folder.run(id).join(name));
         let all = ["config", "config.worktree"].iter().map(|name| git.join(name)).chain(hooks);
         let coming = coming.filter(|_| self.is_agent_at_work());
         all.chain(coming).filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))).collect()
@@ -443,11 +428,6 @@ impl Session<'_> {
 
     /// Whether an agent is at work, and the run of the open experiment is yet to come.
     fn is_agent_at_work(&self) -> bool {
-        self.store.journal.phase == Phase::Proposing
+        self.journal.phase == Phase::Proposing
     }
-}
-
-/// Whether a log is gone because it was compressed or dropped.
-fn is_looked_after(log: &Path) -> bool {
-    !log.exists() && ["run.log.gz", "logs.dropped"].iter().any(|name| log.with_file_name(name).exists())
 }

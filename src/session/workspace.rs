@@ -1,9 +1,19 @@
 //! One working tree, and all that is known of it.
 
+use std::fs;
+use std::io::ErrorKind;
+
+use super::error::{SessionError, list};
+use super::proposing::{Texts, describe};
 use super::protected::Protected;
-use crate::git::{Look, Untracked};
+use super::recover::commit_of;
+use super::store::Store;
+use crate::agent::Proposal;
+use crate::crash;
+use crate::domain::{CommitId, Event};
+use crate::git::{Head, HeadTarget, Look, PutBack, Untracked};
 use crate::rules::FileTerms;
-use crate::state::FileStamp;
+use crate::state::{Aside, OpenExperiment, UNTRACKED, read_regular, write_atomic};
 
 /// A working tree in which experiments are made and run.
 pub(super) struct Workspace {
@@ -20,8 +30,290 @@ pub(super) struct Workspace {
 pub(super) struct UntrackedFiles {
     /// Those that were there when the last experiment was settled, or the agent was called.
     pub(super) known: Option<Untracked>,
-    /// The file that says so, as this process wrote it.
-    pub(super) written: Option<FileStamp>,
     /// Whether they are still so, since nothing was done after they were listed.
     pub(super) is_current: bool,
+}
+
+impl Workspace {
+    /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; returns its tip.
+    pub(super) fn reclaim_branch(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
+        self.clear_operation(store)?;
+        let branch = store.contract.tag.branch_ref();
+        let tip = match store.repo.branch(&branch)? {
+            Some(tip) => tip,
+            None => {
+                store.repo.create_branch(&branch, base, "autoresearch: restore")?;
+                let detail = format!("recreated the missing branch {}", store.contract.tag.branch());
+                store.say(Event::Notice { detail });
+                base.clone()
+            }
+        };
+        match store.repo.head()? {
+            Head::Branch { name, .. } if name == branch => {}
+            _ => {
+                store.repo.point_head(&HeadTarget::Branch(branch))?;
+                let detail = format!("switched HEAD back to {}", store.contract.tag.branch());
+                store.say(Event::Notice { detail });
+            }
+        }
+        Ok(tip)
+    }
+
+    /// Ends what somebody left half done of a merge, a rebase or the like; the commits that only it names are kept.
+    fn clear_operation(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        let Some(operation) = store.repo.operation()? else { return Ok(()) };
+        for commit in &operation.commits {
+            store.repo.save_commit(&store.save_as(commit), commit)?;
+        }
+        store.repo.clear_operation()?;
+        let detail = format!("ended an unfinished {}; its commits are saved", operation.name);
+        store.say(Event::Notice { detail });
+        Ok(())
+    }
+
+    /// Moves the branch to `to`, whatever happened to it and to HEAD meanwhile. A commit at its tip that is none of
+    /// `known` is somebody's, and is kept under a saved ref.
+    pub(super) fn move_branch(
+        &mut self,
+        store: &mut Store,
+        to: &CommitId,
+        known: &[&CommitId],
+        why: &str,
+    ) -> Result<(), SessionError> {
+        let tip = self.reclaim_branch(store, to)?;
+        if tip == *to {
+            return Ok(());
+        }
+        if !known.contains(&&tip) {
+            let reference = store.repo.save_commit(&store.save_as(&tip), &tip)?;
+            let detail = format!("the branch had moved to {}; saved that commit as {reference}", tip.short(8));
+            store.say(Event::Notice { detail });
+        }
+        let branch = store.contract.tag.branch_ref();
+        Ok(store.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
+    }
+
+    /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
+    pub(super) fn put_back(
+        &mut self,
+        store: &mut Store,
+        target: &CommitId,
+        expected: &CommitId,
+    ) -> Result<(), SessionError> {
+        self.put_back_after(store, None, target, expected)
+    }
+
+    /// Does the same after a look at the working tree.
+    pub(super) fn put_back_after(
+        &mut self,
+        store: &mut Store,
+        look: Option<&Look>,
+        target: &CommitId,
+        expected: &CommitId,
+    ) -> Result<(), SessionError> {
+        let save = store.save_as(expected);
+        let known = self.untracked.known.clone().unwrap_or_default();
+        let restored = store.repo.restore_after(look, target, &save, &known)?;
+        store.say_saved(restored.saved);
+        Ok(())
+    }
+
+    /// Brings branch and working tree to the commit of the open experiment.
+    pub(super) fn check_out(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
+        let commit = commit_of(open)?;
+        self.move_branch(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
+        crash::point("checkout.branch_moved");
+        self.put_back(store, &commit, &open.base)
+    }
+
+    /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.
+    pub(super) fn reset_to(&mut self, store: &mut Store, base: &CommitId, id: u32) -> Result<(), SessionError> {
+        self.reclaim_branch(store, base)?;
+        let known = self.known_untracked(store)?;
+        let change = store.repo.propose(base, &known)?;
+        if !change.is_empty() {
+            let (commit, reference) = store.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
+            store.repo.adopt_index(change)?;
+            let detail = format!("saved the unfinished change of experiment {id} as {reference}");
+            store.say(Event::Notice { detail });
+            crash::point("reset.change_kept");
+            self.put_back(store, base, &commit)?;
+        } else {
+            self.put_back(store, base, base)?;
+        }
+        crash::point("reset.put_back");
+        self.move_branch(store, base, &[], "unfinished")
+    }
+
+    /// Keeps a commit of the open experiment under a saved ref, which a notice says of `what`, and puts branch and working
+    /// tree back to before it.
+    pub(super) fn take_back_commit(
+        &mut self,
+        store: &mut Store,
+        open: &OpenExperiment,
+        commit: &CommitId,
+        what: &str,
+    ) -> Result<(), SessionError> {
+        if *commit != open.base {
+            let reference = store.repo.save_commit(&store.save_as(&open.base), commit)?;
+            store.say(Event::Notice { detail: format!("{what} is in {reference}") });
+        }
+        crash::point("rollback.change_saved");
+        self.move_branch(store, &open.base, &[commit], "taken back")?;
+        crash::point("rollback.branch_moved");
+        self.put_back(store, &open.base, commit)?;
+        crash::point("rollback.put_back");
+        Ok(())
+    }
+
+    /// The untracked files that are no part of the change in the working tree: those that were there when the last
+    /// experiment was settled or the agent was called, or, in a session that has neither, all of them.
+    pub(super) fn known_untracked(&self, store: &Store) -> Result<Untracked, SessionError> {
+        match &self.untracked.known {
+            Some(known) => Ok(known.clone()),
+            None => Ok(store.repo.untracked(&Untracked::default())?),
+        }
+    }
+
+    /// Notes the untracked files of now as no part of the next change.
+    pub(super) fn remember_untracked(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        self.remember_untracked_of(store, None)
+    }
+
+    /// Does the same after a look at the working tree.
+    pub(super) fn remember_untracked_of(&mut self, store: &mut Store, look: Option<Look>) -> Result<(), SessionError> {
+        store.heal()?;
+        self.remember_beside_protected(store)?;
+        let before = self.untracked.known.take().unwrap_or_default();
+        let now = match look {
+            Some(look) => store.repo.untracked_seen(&before, &look)?,
+            None => store.repo.untracked(&before)?,
+        };
+        let is_written = now == before && store.has_file(UNTRACKED);
+        let now = self.untracked.known.insert(now);
+        if is_written { Ok(()) } else { store.write_file(UNTRACKED, now) }
+    }
+
+    /// Notes the untracked files of now as no part of what the agent makes of a change that is in the working tree: `commit`
+    /// on `base`. Those that were untracked before that change and are a part of it stay noted as they were.
+    pub(super) fn remember_untracked_beside(
+        &mut self,
+        store: &mut Store,
+        base: &CommitId,
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
+        store.heal()?;
+        self.remember_beside_protected(store)?;
+        let before = self.untracked.known.take().unwrap_or_default();
+        let mut now = store.repo.untracked(&before)?;
+        now.keep(&before, store.repo.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
+        store.write_file(UNTRACKED, self.untracked.known.insert(now))
+    }
+
+    /// Puts back the untracked files that were there when the agent was called and that it deleted, as far as their content
+    /// is kept, and names all of them.
+    pub(super) fn put_untracked_back(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        let Some(known) = &self.untracked.known else { return Ok(()) };
+        let PutBack { back, not_kept, copy_gone } = store.repo.put_missing_back(known)?;
+        for (paths, fate) in [
+            (back, "restored"),
+            (not_kept, "too large to restore"),
+            (copy_gone, "not restored, because git's copies were deleted too"),
+        ] {
+            if !paths.is_empty() {
+                let detail =
+                    format!("untracked files were deleted while the agent was active, {fate}: {}", list(&paths));
+                store.say(Event::Notice { detail });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes untracked files that were written after the agent's end no part of what it left.
+    pub(super) fn spare_newer(&mut self, store: &mut Store, id: u32) -> Result<(), SessionError> {
+        // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
+        let over = fs::metadata(store.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
+        if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
+            known.add_newer(store.repo.untracked(known)?, over);
+        }
+        let said = store.put_odd_files_right()?;
+        said.into_iter().for_each(|detail| store.say(Event::Notice { detail }));
+        Ok(())
+    }
+
+    /// Whether the working tree differs from the one that the agent was given.
+    pub(super) fn has_worked(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<bool, SessionError> {
+        self.reclaim_branch(store, &open.base)?;
+        let change = store.repo.propose(&open.base, &self.known_untracked(store)?)?;
+        let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
+        Ok(change.tree() != store.repo.tree_of(given)? || !change.too_large().is_empty())
+    }
+
+    /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
+    pub(super) fn unstage(&self, store: &Store, open: &OpenExperiment) -> Result<(), SessionError> {
+        match &self.untracked.known {
+            Some(known) => Ok(store.repo.unstage(&open.base, known)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the uncommitted change until the baseline is measured, which takes it out of the working tree; then it is the
+    /// first experiment.
+    pub(super) fn set_aside(&mut self, store: &mut Store, proposal: Proposal) -> Result<(), SessionError> {
+        if store.journal.aside.is_some() {
+            return Ok(());
+        }
+        let base = store.tip();
+        let known = self.known_untracked(store)?;
+        let change = store.repo.propose(&base, &known)?;
+        if let Some(file) = change.too_large().first() {
+            return Err(SessionError::TooLarge { path: file.path.clone(), size: file.size });
+        }
+        if change.is_empty() {
+            return Err(SessionError::NothingToTry);
+        }
+        let stat = store.repo.proposal_stat(&base, &change)?;
+        let (direction, more) = (proposal.direction.clone(), proposal.more());
+        let texts = Texts { own: proposal.description, fallback: None, before: None };
+        let description = texts.choose(None, || describe(&change, stat));
+        write_atomic(&store.index_before(), &store.repo.index_bytes()?)?;
+        crash::point("aside.index_kept");
+        let (commit, reference) = store.keep_change(&change, &base, &description)?;
+        crash::point("aside.change_kept");
+        store.journal.aside = Some(Aside { commit, description, direction, proposal: more, reference });
+        store.write_journal()?;
+        crash::point("aside.noted");
+        // What was staged is known from the index as it was.
+        Ok(store.repo.adopt_index(change)?)
+    }
+
+    /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it.
+    pub(super) fn take_out(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        let Some(aside) = store.journal.aside.clone() else { return Ok(()) };
+        let start = store.contract.start.clone();
+        self.put_back(store, &aside.commit, &start)?;
+        crash::point("aside.change_taken_out");
+        if let Some(kept) = store.repo.branch(&aside.reference)? {
+            store.repo.delete_branch(&aside.reference, &kept)?;
+        }
+        crash::point("aside.ref_deleted");
+        let path = store.index_before();
+        match read_regular(&path) {
+            Ok(index) => store.repo.put_index_back(&index)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(source) => return Err(SessionError::Io { action: "read", path, source }),
+        }
+        crash::point("aside.index_put_back");
+        Ok(())
+    }
+
+    /// Takes the change that was set aside, if there is one, out of the working tree.
+    pub(super) fn clear_aside(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        if let Some(aside) = store.journal.aside.clone() {
+            let start = store.contract.start.clone();
+            self.put_back(store, &start, &aside.commit)?;
+            crash::point("aside.put_back");
+        }
+        Ok(())
+    }
 }

@@ -281,16 +281,16 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StateError>
 
 /// Does what [`write_json`] does with a file that nothing rests on after a power cut.
 pub fn write_json_unsynced(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
-    write_unsynced(path, &to_json(path, value)?)
+    write_unsynced(path, &json_text(path, value)?)
 }
 
 /// Does what [`write_json`] does, with all that is in `unsynced` on the disk before the file is replaced.
 pub fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
-    write_after(unsynced, path, &to_json(path, value)?)
+    write_after(unsynced, path, &json_text(path, value)?)
 }
 
 /// What the JSON file at `path` is to hold, unless a newer program wrote the one that is there.
-fn to_json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateError> {
+pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateError> {
     refuse_newer(path)?;
     let mut text =
         serde_json::to_vec_pretty(value).map_err(|source| StateError::Json { path: path.to_owned(), source })?;

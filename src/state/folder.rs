@@ -30,7 +30,10 @@ pub const SESSIONS_FOLDER: &str = ".autoresearch";
 
 /// The files of the state folder.
 pub const STATE_FILES: [&str; 8] =
-    ["contract.json", "task_spec.md", PROGRESS, "untracked.json", PROTECTED, FINDINGS, ITERATIONS, DIRECTIONS];
+    ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, FINDINGS, ITERATIONS, DIRECTIONS];
+
+/// The file of the state folder that says which untracked files are no part of the next change.
+pub const UNTRACKED: &str = "untracked.json";
 
 /// The file of the state folder that says what is protected beside what git has.
 pub const PROTECTED: &str = "protected.json";

@@ -15,6 +15,7 @@ mod lessons;
 mod lock;
 mod logs;
 mod memory;
+mod outage;
 mod run_logs;
 mod standing;
 mod stop_request;
@@ -22,13 +23,15 @@ mod unsynced;
 
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use durable::{
-    append_line, copy_beside, free_beside, free_name, in_writable_folder, is_odd, make_writable, move_away,
+    append_line, copy_beside, free_beside, free_name, in_writable_folder, is_odd, json_text, make_writable, move_away,
     move_command, move_no_folder_away, move_odd_away, move_to, open_regular, read_at_most, read_json, read_regular,
     read_tail, remove_left_over, replace_through, write_atomic, write_json, write_json_after, write_json_unsynced,
     write_unsynced,
 };
 pub use error::{SEE_DOCTOR, StateError, is_disk_full};
-pub use folder::{Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, lock_all, refuse_held};
+pub use folder::{
+    Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
+};
 pub use held::{FileStamp, Held, Mended};
 pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Aside, Journal, OpenExperiment, OpenOutage, PROGRESS, Status};
