@@ -3,6 +3,7 @@
 use super::error::SessionError;
 use super::store::Store;
 use super::workspace::Workspace;
+use crate::agent::{AskedAgain, Proposal};
 use crate::domain::{CommitId, Event, count_of};
 use crate::git::{Repo, SaveAs};
 use crate::state::OpenExperiment;
@@ -60,6 +61,20 @@ impl Workspace {
             store.say(Event::Notice { detail });
         }
         Ok(AgentCommits { made, reset: back.is_some() })
+    }
+
+    /// Why the agent is asked once more for the open experiment: a new direction was asked for, and its proposal names one
+    /// that was tried, or none as those before it. A call that changed nothing is not asked again for want of a name.
+    pub(super) fn asked_again(
+        &mut self,
+        store: &mut Store,
+        proposal: &Proposal,
+        open: &OpenExperiment,
+    ) -> Result<Option<AskedAgain>, SessionError> {
+        if store.names_no_direction(proposal) {
+            return Ok(self.has_worked(store, open)?.then_some(AskedAgain::Unnamed));
+        }
+        Ok(store.repeated_direction(proposal).map(AskedAgain::Repeated))
     }
 
     /// Brings the last of the commits on the base back, where nothing else is left of the call; gives it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 
 use super::error::{SessionError, list};
+use super::ignored::ignored_inputs;
 use super::open::Session;
 use super::recover::commit_of;
 use super::running::{Deadline, Ended, Measured};
@@ -146,7 +147,7 @@ impl Session<'_> {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
             more.insert(CHANGED_WHILE_RUNNING.into(), json!(measured.changed));
         }
-        let inputs = self.ignored_inputs()?;
+        let inputs = ignored_inputs(&self.store.repo, &self.store.contract.command)?;
         if measured.run.is_some() && !inputs.is_empty() {
             more.insert(IGNORED_INPUTS.into(), json!(inputs));
         }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
-use super::reading::SessionView;
+use super::view::SessionView;
 use super::watchdog::watch_programs;
 use crate::domain::{CommitId, Outcome, Record, Tag};
 use crate::git::{Head, HeadTarget};

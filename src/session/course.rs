@@ -6,63 +6,12 @@ use jiff::Timestamp;
 use memchr::memmem;
 use serde_json::Value;
 
-use super::reading::{SessionView, parse_record, session_tags};
-use crate::domain::{Outcome, Record};
-use crate::rules::{Course, Elsewhere, Waits};
-use crate::state::{EVENT_LOGS, read_regular};
-
-impl SessionView {
-    /// What is known of the session beside its records.
-    pub fn course(&self) -> Course {
-        let journal = self.journal();
-        let is_idle = journal.as_ref().is_some_and(|journal| journal.open.is_none());
-        let tip = || self.repo.branch(&self.tag.branch_ref()).ok().flatten();
-        Course {
-            repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
-            flagged: self.flagged(),
-            ended: self.ended(),
-            waits: waits(&self.folder.logs().join(EVENT_LOGS[0]), self.history.records()),
-            elsewhere: self.elsewhere(),
-            tip: if is_idle { tip() } else { None },
-            spent: journal.map(|journal| journal.spent).unwrap_or_default(),
-            saved: self.saved().unwrap_or_default(),
-        }
-    }
-
-    /// What other sessions measured of the commits of this one, by the same command.
-    pub(super) fn elsewhere(&self) -> Vec<Elsewhere> {
-        let others = session_tags(&self.repo).unwrap_or_default();
-        let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
-            let object = self.repo.record(&tag.record_ref(0)).ok()??;
-            parse_record(&object.name, &object.message).ok()
-        });
-        let kept = |record: &&Record| record.outcome == Outcome::Keep;
-        let is_same = |one: &Record, other: &Record| {
-            one.commit == other.commit && one.metric.name == other.metric.name && command(one) == command(other)
-        };
-        baselines
-            .filter(|baseline| self.history.records().iter().filter(kept).any(|record| is_same(record, baseline)))
-            .filter_map(|baseline| {
-                Some(Elsewhere {
-                    number: baseline.metric.number()?,
-                    tag: baseline.tag.to_string(),
-                    commit: baseline.commit,
-                    environment: baseline.environment,
-                })
-            })
-            .collect()
-    }
-
-    /// How often work was put away. Versions of an experiment that was worked on again are in its record.
-    fn saved(&self) -> Option<usize> {
-        let saved = self.repo.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
-        let versions = self.history.records().iter().map(|record| record.versions.len()).sum();
-        Some(saved.len().saturating_sub(versions))
-    }
-}
+use crate::domain::Record;
+use crate::rules::Waits;
+use crate::state::read_regular;
 
 /// The command that measured an experiment.
-fn command(record: &Record) -> Option<&str> {
+pub(super) fn command(record: &Record) -> Option<&str> {
     record.runs.last().map(|run| run.command.as_str())
 }
 
@@ -76,7 +25,7 @@ const EVENTS: [&str; 4] = [
 ];
 
 /// Sums up what an event log tells of the time from the start of the first record to the end of the last.
-fn waits(log: &Path, records: &[Record]) -> Waits {
+pub(super) fn waits(log: &Path, records: &[Record]) -> Waits {
     let mut waits = Waits::default();
     let Some((first, last)) = records.first().zip(records.last()) else { return waits };
     let bytes = read_regular(log).unwrap_or_default();

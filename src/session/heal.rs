@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::directing::climbed;
 use super::error::{SessionError, list};
 use super::others::{Others, other_records};
 use super::plan::OWN_FILES;
+use super::reading::climbed;
 use super::store::Store;
 use crate::agent::task_spec;
 use crate::crash;

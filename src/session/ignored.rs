@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::SessionError;
-use super::open::Session;
 use super::plan::OWN_FILES;
 use super::running::stamp;
 use crate::git::Repo;
@@ -52,23 +51,21 @@ impl IgnoredFiles {
     }
 }
 
-impl Session<'_> {
-    /// The ignored files of the working tree that the command names, with their stamps.
-    pub(super) fn ignored_inputs(&self) -> Result<BTreeMap<String, String>, SessionError> {
-        let root = self.store.repo.worktree();
-        let mut inputs = BTreeMap::new();
-        for path in files_named(&self.store.contract.command) {
-            // Git ignores nothing outside its repository.
-            if path.components().all(|part| matches!(part, Component::Normal(_)))
-                && root.join(&path).is_file()
-                && self.store.repo.is_ignored(&path)?
-                && let Some(stamp) = stamp(&root.join(&path))
-            {
-                inputs.insert(path.display().to_string(), stamp);
-            }
+/// The ignored files of the working tree that a command line names, with their stamps.
+pub(super) fn ignored_inputs(repo: &Repo, line: &str) -> Result<BTreeMap<String, String>, SessionError> {
+    let root = repo.worktree();
+    let mut inputs = BTreeMap::new();
+    for path in files_named(line) {
+        // Git ignores nothing outside its repository.
+        if path.components().all(|part| matches!(part, Component::Normal(_)))
+            && root.join(&path).is_file()
+            && repo.is_ignored(&path)?
+            && let Some(stamp) = stamp(&root.join(&path))
+        {
+            inputs.insert(path.display().to_string(), stamp);
         }
-        Ok(inputs)
     }
+    Ok(inputs)
 }
 
 #[cfg(test)]

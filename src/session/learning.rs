@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::error::SessionError;
 use super::plan::OWN_FILES;
-use super::reading::{SessionView, session_tags};
+use super::reading::session_tags;
 use super::store::Store;
 use crate::agent::Memories;
 use crate::crash;
@@ -16,9 +16,7 @@ use crate::rules::{
     History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
     summary_lesson, summed_up,
 };
-use crate::state::{
-    IdeaFile, Journal, LESSONS, LessonFile, LessonsError, Memory, OpenExperiment, SessionFolder, StateError,
-};
+use crate::state::{IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError};
 
 /// What the files held before an agent or a run began.
 #[derive(Debug)]
@@ -34,28 +32,17 @@ pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
     }
 }
 
-impl SessionView {
-    /// What is remembered beside the experiments of this session, as far as it can be read.
-    pub(super) fn memories(&self, new_direction: bool, now: Timestamp) -> Memories {
-        let root = self.repo.main_worktree();
-        let lessons = LessonFile::new(&root).read().unwrap_or_default();
-        let ideas = IdeaFile::new(&root).read().unwrap_or_default().ideas;
-        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
-        memories(&self.tag, &self.history, new_direction, Files { lessons, ideas: &ideas, noted: &noted }, now)
-    }
-}
-
 /// What the files hold that outlive a call.
-struct Files<'a> {
-    lessons: Vec<Lesson>,
-    ideas: &'a [Idea],
+pub(super) struct Files<'a> {
+    pub(super) lessons: Vec<Lesson>,
+    pub(super) ideas: &'a [Idea],
     /// The findings of the session, with the experiments of their calls.
-    noted: &'a [(u32, String)],
+    pub(super) noted: &'a [(u32, String)],
 }
 
 /// What is told of the lessons, the findings and the ideas that there are. The idea is the same one when the agent of an experiment is
 /// called again, and none that it had itself in a call that was cut short.
-fn memories(
+pub(super) fn memories(
     tag: &Tag,
     history: &History,
     new_direction: bool,

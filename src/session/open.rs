@@ -19,7 +19,7 @@ use super::reading::read_history;
 use super::store::{Expected, Said, Store, Written};
 use super::surroundings::Place;
 use super::times::Times;
-use super::try_again::is_being_replaced;
+use super::try_one::is_being_replaced;
 use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};

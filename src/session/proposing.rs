@@ -47,7 +47,7 @@ impl Session<'_> {
             Left::Work(work) => *work,
             Left::Nothing(proposed) => return Ok(proposed),
         };
-        if let Some(why) = self.asked_again(&work.proposal, &open)? {
+        if let Some(why) = self.workspace.asked_again(&mut self.store, &work.proposal, &open)? {
             self.emit(Event::Notice { detail: format!("{why}; asking the agent once more") })?;
             self.workspace.reset_to(&mut self.store, &base, id)?;
             crash::point("proposing.repeat_put_back");

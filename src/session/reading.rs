@@ -1,140 +1,14 @@
 //! Finding sessions and reading what they hold, without moving anything.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
-
 use serde_json::Value;
 
-use crate::domain::{Contract, Drift, ExperimentName, FORMAT_VERSION, Imported, Record, Tag, Which, cut};
+use crate::domain::{Contract, Drift, FORMAT_VERSION, Record, Rung, Tag};
 use crate::git::{Head, Repo};
-use crate::measure::{PlainText, plain_text};
-use crate::rules::{History, Unfound, find_experiment};
-use crate::state::{SessionFolder, open_regular, plain_log, read_log_tail};
+use crate::rules::{History, climb_all};
+use crate::state::SessionFolder;
 
-use super::choosing::{Choice, Chosen, choose_session};
 use super::error::SessionError;
 use super::others::SESSIONS;
-
-/// A session as a reader sees it.
-#[derive(Debug)]
-pub struct SessionView {
-    /// The repository.
-    pub repo: Repo,
-    /// Its tag.
-    pub tag: Tag,
-    /// Its folder.
-    pub folder: SessionFolder,
-    /// Its terms, where they are stored.
-    pub contract: Option<Contract>,
-    /// Its experiments.
-    pub history: History,
-    /// Why it is the one that is read.
-    pub choice: Choice,
-}
-
-impl SessionView {
-    /// Reads the session that `tag` names, else the one that a command without a name is about.
-    pub fn open(dir: &Path, tag: Option<Tag>) -> Result<Self, SessionError> {
-        let repo = Repo::discover(dir)?;
-        let Chosen { tag, choice } = choose_session(&repo, tag)?;
-        let history = read_history(&repo, &tag)?;
-        let contract = stored_contract(&repo, &tag)?;
-        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
-        Ok(SessionView { repo, tag, folder, contract, history, choice })
-    }
-
-    /// The change of an experiment as a unified diff; empty for the baseline, and where the commit is not known.
-    pub fn diff(&self, record: &Record) -> Result<Vec<u8>, SessionError> {
-        if record.base == record.commit || !record.commit.is_known() {
-            return Ok(Vec::new());
-        }
-        Ok(self.repo.diff_text(&record.base, &record.commit)?)
-    }
-
-    /// Where the log of an experiment's newest run is, compressed or not.
-    pub fn run_log(&self, id: u32) -> PathBuf {
-        self.folder.run_log(id)
-    }
-
-    /// The logs of an experiment's runs that are there, in order: those of versions that were reworked, with their number,
-    /// and the newest. Compressed or not.
-    pub fn run_logs(&self, record: &Record) -> Vec<(Option<usize>, PathBuf)> {
-        let versions = (1..=record.versions.len()).map(|version| {
-            let log = self.folder.log(record.id, &format!("run.{version}.log"));
-            (Some(version), log)
-        });
-        versions.chain([(None, self.run_log(record.id))]).filter(|(_, log)| log.exists()).collect()
-    }
-
-    /// Gives a log piece by piece as plain text: not compressed, without escapes and control characters.
-    pub fn stream_log(&self, log: &Path, mut give: impl FnMut(&[u8])) -> Result<(), SessionError> {
-        let failed = |source| SessionError::Io { action: "read", path: log.to_owned(), source };
-        let mut input = open_regular(log).and_then(plain_log).map_err(failed)?;
-        let (mut plain, mut buffer) = (PlainText::default(), vec![0; 256 * 1024]);
-        loop {
-            match input.read(&mut buffer).map_err(failed)? {
-                0 => break,
-                count => give(&plain.push(&buffer[..count])),
-            }
-        }
-        give(&plain.finish());
-        Ok(())
-    }
-
-    /// The last lines of the newest log, without escape sequences; empty where there is no log.
-    pub fn log_tail(&self, id: u32) -> Result<String, SessionError> {
-        const LINES: usize = 20;
-        let text = plain_text(&read_log_tail(&self.run_log(id))?);
-        let lines: Vec<_> = text.lines().collect();
-        Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("{line}\n")).collect())
-    }
-
-    /// Reads the session of an experiment, and which one it is. Where its name has no session, that is `tag`, as for
-    /// [`SessionView::open`].
-    pub fn open_at(dir: &Path, name: &ExperimentName, tag: Option<Tag>) -> Result<(Self, Record), SessionError> {
-        if let (Some(tag), Some(other)) = (&tag, &name.tag)
-            && tag != other
-        {
-            return Err(SessionError::OtherSession { tag: tag.to_string(), name: name.to_string() });
-        }
-        let view = SessionView::open(dir, name.tag.clone().or(tag))?;
-        let record = view.find(&name.which)?.clone();
-        Ok((view, record))
-    }
-
-    /// Refuses an experiment whose code nobody knows: another tool's, whose ledger names no commit of this repository.
-    pub fn require_commit(record: &Record) -> Result<(), SessionError> {
-        if record.commit.is_known() {
-            return Ok(());
-        }
-        let why = match &record.imported {
-            Some(Imported { file, line, commit_text: Some(text), .. }) if !text.trim().is_empty() => {
-                format!("line {line} of {file} names `{}`, a commit that does not exist here", cut(text.trim(), 40))
-            }
-            Some(Imported { file, line, .. }) => format!("line {line} of {file} names none"),
-            None => "its record names none".to_owned(),
-        };
-        Err(SessionError::UnknownCommit { tag: record.tag.to_string(), id: record.id, why })
-    }
-
-    /// The session and why it is the one that is read.
-    pub fn chosen(&self) -> Chosen {
-        Chosen { tag: self.tag.clone(), choice: self.choice }
-    }
-
-    /// The experiment that is meant.
-    pub fn find(&self, which: &Which) -> Result<&Record, SessionError> {
-        let (tag, name) = (self.tag.to_string(), which.to_string());
-        find_experiment(&self.history, which).map_err(|unfound| match unfound {
-            Unfound::Missing => no_experiment(&self.history, &self.tag, name),
-            Unfound::NothingKept => SessionError::NothingKept(tag),
-            Unfound::Ambiguous(found) => {
-                let candidate = |record: &&Record| format!("{} ({})", record.id, record.commit.short(12));
-                SessionError::AmbiguousExperiment { tag, name, candidates: found.iter().map(candidate).collect() }
-            }
-        })
-    }
-}
 
 /// Says that there is no session of that name, and which ones there are as far as that can be read.
 pub fn no_session(repo: &Repo, tag: &Tag) -> SessionError {
@@ -274,4 +148,11 @@ fn version_of(document: &str) -> Option<u64> {
 
 fn newer(reference: &str, found: u64) -> SessionError {
     SessionError::NewerRecord { reference: reference.to_owned(), found }
+}
+
+/// How far the records alone bring a session, and after which experiments it was flagged; by the default ladder where its
+/// terms are not known.
+pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<u32>) {
+    let (ladder, research) = contract.map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
+    climb_all(ladder, history, research)
 }

@@ -1,0 +1,268 @@
+//! A session as a reader sees it: what `ar log`, `show`, `report` and the like are made of.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::choosing::{Choice, Chosen, choose_session};
+use super::course::{command, waits};
+use super::error::SessionError;
+use super::failed_log::last_failed_log;
+use super::learning::{Files, memories};
+use super::reading::{
+    climbed, no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
+};
+use crate::agent::{self, Briefing, Memories};
+use crate::domain::{Clock, Contract, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut};
+use crate::git::Repo;
+use crate::measure::{PlainText, plain_text};
+use crate::rules::{Course, Elsewhere, History, Unfound, find_experiment};
+use crate::state::{
+    EVENT_LOGS, IdeaFile, Journal, LessonFile, Memory, SessionFolder, open_regular, plain_log, read_log_tail,
+};
+
+/// A session as a reader sees it.
+#[derive(Debug)]
+pub struct SessionView {
+    /// The repository.
+    pub repo: Repo,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its folder.
+    pub folder: SessionFolder,
+    /// Its terms, where they are stored.
+    pub contract: Option<Contract>,
+    /// Its experiments.
+    pub history: History,
+    /// Why it is the one that is read.
+    pub choice: Choice,
+}
+
+impl SessionView {
+    /// Reads the session that `tag` names, else the one that a command without a name is about.
+    pub fn open(dir: &Path, tag: Option<Tag>) -> Result<Self, SessionError> {
+        let repo = Repo::discover(dir)?;
+        let Chosen { tag, choice } = choose_session(&repo, tag)?;
+        let history = read_history(&repo, &tag)?;
+        let contract = stored_contract(&repo, &tag)?;
+        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+        Ok(SessionView { repo, tag, folder, contract, history, choice })
+    }
+
+    /// The change of an experiment as a unified diff; empty for the baseline, and where the commit is not known.
+    pub fn diff(&self, record: &Record) -> Result<Vec<u8>, SessionError> {
+        if record.base == record.commit || !record.commit.is_known() {
+            return Ok(Vec::new());
+        }
+        Ok(self.repo.diff_text(&record.base, &record.commit)?)
+    }
+
+    /// Where the log of an experiment's newest run is, compressed or not.
+    pub fn run_log(&self, id: u32) -> PathBuf {
+        self.folder.run_log(id)
+    }
+
+    /// The logs of an experiment's runs that are there, in order: those of versions that were reworked, with their number,
+    /// and the newest. Compressed or not.
+    pub fn run_logs(&self, record: &Record) -> Vec<(Option<usize>, PathBuf)> {
+        let versions = (1..=record.versions.len()).map(|version| {
+            let log = self.folder.log(record.id, &format!("run.{version}.log"));
+            (Some(version), log)
+        });
+        versions.chain([(None, self.run_log(record.id))]).filter(|(_, log)| log.exists()).collect()
+    }
+
+    /// Gives a log piece by piece as plain text: not compressed, without escapes and control characters.
+    pub fn stream_log(&self, log: &Path, mut give: impl FnMut(&[u8])) -> Result<(), SessionError> {
+        let failed = |source| SessionError::Io { action: "read", path: log.to_owned(), source };
+        let mut input = open_regular(log).and_then(plain_log).map_err(failed)?;
+        let (mut plain, mut buffer) = (PlainText::default(), vec![0; 256 * 1024]);
+        loop {
+            match input.read(&mut buffer).map_err(failed)? {
+                0 => break,
+                count => give(&plain.push(&buffer[..count])),
+            }
+        }
+        give(&plain.finish());
+        Ok(())
+    }
+
+    /// The last lines of the newest log, without escape sequences; empty where there is no log.
+    pub fn log_tail(&self, id: u32) -> Result<String, SessionError> {
+        const LINES: usize = 20;
+        let text = plain_text(&read_log_tail(&self.run_log(id))?);
+        let lines: Vec<_> = text.lines().collect();
+        Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("{line}\n")).collect())
+    }
+
+    /// Reads the session of an experiment, and which one it is. Where its name has no session, that is `tag`, as for
+    /// [`SessionView::open`].
+    pub fn open_at(dir: &Path, name: &ExperimentName, tag: Option<Tag>) -> Result<(Self, Record), SessionError> {
+        if let (Some(tag), Some(other)) = (&tag, &name.tag)
+            && tag != other
+        {
+            return Err(SessionError::OtherSession { tag: tag.to_string(), name: name.to_string() });
+        }
+        let view = SessionView::open(dir, name.tag.clone().or(tag))?;
+        let record = view.find(&name.which)?.clone();
+        Ok((view, record))
+    }
+
+    /// Refuses an experiment whose code nobody knows: another tool's, whose ledger names no commit of this repository.
+    pub fn require_commit(record: &Record) -> Result<(), SessionError> {
+        if record.commit.is_known() {
+            return Ok(());
+        }
+        let why = match &record.imported {
+            Some(Imported { file, line, commit_text: Some(text), .. }) if !text.trim().is_empty() => {
+                format!("line {line} of {file} names `{}`, a commit that does not exist here", cut(text.trim(), 40))
+            }
+            Some(Imported { file, line, .. }) => format!("line {line} of {file} names none"),
+            None => "its record names none".to_owned(),
+        };
+        Err(SessionError::UnknownCommit { tag: record.tag.to_string(), id: record.id, why })
+    }
+
+    /// The session and why it is the one that is read.
+    pub fn chosen(&self) -> Chosen {
+        Chosen { tag: self.tag.clone(), choice: self.choice }
+    }
+
+    /// The experiment that is meant.
+    pub fn find(&self, which: &Which) -> Result<&Record, SessionError> {
+        let (tag, name) = (self.tag.to_string(), which.to_string());
+        find_experiment(&self.history, which).map_err(|unfound| match unfound {
+            Unfound::Missing => no_experiment(&self.history, &self.tag, name),
+            Unfound::NothingKept => SessionError::NothingKept(tag),
+            Unfound::Ambiguous(found) => {
+                let candidate = |record: &&Record| format!("{} ({})", record.id, record.commit.short(12));
+                SessionError::AmbiguousExperiment { tag, name, candidates: found.iter().map(candidate).collect() }
+            }
+        })
+    }
+
+    /// What an agent has to know for the next experiment; below 8 KB. `is_called` says that the loop has called it for that.
+    ///
+    /// # Errors
+    ///
+    /// The terms were changed after they were approved.
+    pub fn brief(&self, now: Timestamp, is_called: bool) -> Result<String, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| no_session(&self.repo, &self.tag))?;
+        if contract.imported {
+            return Err(SessionError::ImportedSession(self.tag.to_string()));
+        }
+        refuse_changed(&self.repo, &self.tag, contract)?;
+        let journal = self.journal();
+        let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
+        let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
+        let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
+        let briefing = Briefing {
+            contract,
+            history: &self.history,
+            experiment: self.history.next_id(),
+            idle_calls,
+            last_call: &last_call,
+            memories: &self.memories(rung.directive.wants_new_direction(), now),
+            directive: rung.directive,
+            asked_again: None,
+            reworked: None,
+            failed_log: &last_failed_log(&self.folder, &self.history),
+        };
+        Ok(agent::brief(&briefing, is_called))
+    }
+
+    /// Why the last loop ended, as it was told; absent while one is at work, and where none was.
+    pub fn ended(&self) -> Option<String> {
+        self.journal()?.ended
+    }
+
+    /// The experiments after which the session was flagged for review.
+    pub fn flagged(&self) -> Vec<u32> {
+        self.journal().map_or_else(|| climbed(self.contract.as_ref(), &self.history).1, |journal| journal.flagged)
+    }
+
+    /// The journal, as far as it can be read.
+    pub(super) fn journal(&self) -> Option<Journal> {
+        Journal::read(&self.folder.state()).ok().flatten()
+    }
+
+    /// What is remembered beside the experiments of this session, as far as it can be read.
+    pub(super) fn memories(&self, new_direction: bool, now: Timestamp) -> Memories {
+        let root = self.repo.main_worktree();
+        let lessons = LessonFile::new(&root).read().unwrap_or_default();
+        let ideas = IdeaFile::new(&root).read().unwrap_or_default().ideas;
+        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
+        memories(&self.tag, &self.history, new_direction, Files { lessons, ideas: &ideas, noted: &noted }, now)
+    }
+
+    /// The notes on these experiments, by number; those without one are left out.
+    pub fn notes<'a>(
+        &self,
+        records: impl IntoIterator<Item = &'a Record> + Clone,
+    ) -> Result<BTreeMap<u32, Vec<Note>>, SessionError> {
+        let texts = self.repo.notes(records.clone().into_iter().map(|record| &record.commit))?;
+        let read = |record: &Record| {
+            let text = texts.get(&record.commit)?;
+            Some((record.id, Note::read_all(text, &self.tag, record.id)))
+        };
+        Ok(records.into_iter().filter_map(read).filter(|(_, notes)| !notes.is_empty()).collect())
+    }
+
+    /// Adds a note to an experiment, also while a loop is at work on the session.
+    pub fn add_note(&self, record: &Record, text: &str, clock: Clock) -> Result<(), SessionError> {
+        SessionView::require_commit(record)?;
+        let by = self.repo.committer_name()?;
+        let line = Note::line(clock.now(), &self.tag, record.id, &by, text);
+        Ok(self.repo.add_to_note(&record.commit, &line)?)
+    }
+
+    /// What is known of the session beside its records.
+    pub fn course(&self) -> Course {
+        let journal = self.journal();
+        let is_idle = journal.as_ref().is_some_and(|journal| journal.open.is_none());
+        let tip = || self.repo.branch(&self.tag.branch_ref()).ok().flatten();
+        Course {
+            repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
+            flagged: self.flagged(),
+            ended: self.ended(),
+            waits: waits(&self.folder.logs().join(EVENT_LOGS[0]), self.history.records()),
+            elsewhere: self.elsewhere(),
+            tip: if is_idle { tip() } else { None },
+            spent: journal.map(|journal| journal.spent).unwrap_or_default(),
+            saved: self.saved().unwrap_or_default(),
+        }
+    }
+
+    /// What other sessions measured of the commits of this one, by the same command.
+    pub(super) fn elsewhere(&self) -> Vec<Elsewhere> {
+        let others = session_tags(&self.repo).unwrap_or_default();
+        let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
+            let object = self.repo.record(&tag.record_ref(0)).ok()??;
+            parse_record(&object.name, &object.message).ok()
+        });
+        let kept = |record: &&Record| record.outcome == Outcome::Keep;
+        let is_same = |one: &Record, other: &Record| {
+            one.commit == other.commit && one.metric.name == other.metric.name && command(one) == command(other)
+        };
+        baselines
+            .filter(|baseline| self.history.records().iter().filter(kept).any(|record| is_same(record, baseline)))
+            .filter_map(|baseline| {
+                Some(Elsewhere {
+                    number: baseline.metric.number()?,
+                    tag: baseline.tag.to_string(),
+                    commit: baseline.commit,
+                    environment: baseline.environment,
+                })
+            })
+            .collect()
+    }
+
+    /// How often work was put away. Versions of an experiment that was worked on again are in its record.
+    fn saved(&self) -> Option<usize> {
+        let saved = self.repo.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
+        let versions = self.history.records().iter().map(|record| record.versions.len()).sum();
+        Some(saved.len().saturating_sub(versions))
+    }
+}
