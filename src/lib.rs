@@ -12,6 +12,7 @@
 //! | [`ledger`] | results.tsv and its dialects |
 //! | [`state`] | state files, journal, locks, event logs |
 //! | [`measure`] | log bytes to metrics and a failure class |
+//! | [`fs`] | durable writes, locks, bounded reads |
 //! | [`rules`] | pure decisions: keep or discard, stop, budgets |
 //! | [`domain`] | the types all of them speak in |
 //! | [`crash`] | moments at which the tests kill the program |
@@ -20,6 +21,7 @@ pub mod agent;
 pub mod crash;
 pub mod domain;
 pub mod exec;
+pub mod fs;
 pub mod git;
 pub mod ledger;
 pub mod measure;

@@ -7,8 +7,8 @@ use std::slice;
 use serde_json::{Map, Value, json};
 
 use crate::domain::{NewIdea, one_line};
+use crate::fs::{read_at_most, read_tail};
 use crate::measure::plain_text;
-use crate::state::{read_at_most, read_tail};
 
 /// How many characters of a description are kept: the longest one in public ledgers has 661.
 const MAX_DESCRIPTION: usize = 1000;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::domain::{json_text, shell_word};
+use autoresearch::fs;
 use autoresearch::report::{exported_grid, record_json};
 use autoresearch::session::{SessionError, SessionView};
-use autoresearch::state;
 
 use super::args::{ExportArgs, ExportFormat};
 use super::error::CliError;
@@ -34,7 +34,7 @@ pub(super) fn run(args: ExportArgs) -> Result<ExitCode, CliError> {
     match args.output {
         Some(file) => {
             // The folder of a bare name is the current one.
-            state::write_atomic(&dir.join(&file), text.as_bytes()).map_err(SessionError::from)?;
+            fs::write_atomic(&dir.join(&file), text.as_bytes()).map_err(SessionError::from)?;
             output::note(&format!("session {} is in {}", view.tag, file.display()));
         }
         None => output::bytes(text.as_bytes()),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use autoresearch::domain::{Note, with_causes};
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
 use autoresearch::session::{SessionError, SessionView, no_session};
-use autoresearch::state;
+use autoresearch::{fs, state};
 
 use super::args::{ReportArgs, ReportFormat};
 use super::error::CliError;
@@ -109,6 +109,6 @@ fn write_chart(report: &Report, file: &ChartFile) -> Result<(), CliError> {
         svg.into_bytes()
     };
     // The folder of a bare name is the current one.
-    state::write_atomic(&current_dir()?.join(&file.path), &content).map_err(SessionError::from)?;
+    fs::write_atomic(&current_dir()?.join(&file.path), &content).map_err(SessionError::from)?;
     Ok(())
 }

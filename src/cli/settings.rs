@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use autoresearch::domain::{Clock, Prices, Tag, nearest, shell_word};
+use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
 use autoresearch::session::{Asked, Drive, Plan, SessionError, Wanted};
-use autoresearch::state::read_regular;
 use clap::{Arg, ArgAction, Args, Command, FromArgMatches};
 
 use super::error::CliError;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{gpu, unix};
 use crate::domain::{Environment, LOCK_FILES, Space};
-use crate::state::read_at_most;
+use crate::fs::read_at_most;
 
 /// How large a lock file may be, in bytes: those of large projects have a tenth of it.
 const LARGEST_LOCK_FILE: u64 = 64 << 20;

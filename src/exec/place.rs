@@ -11,10 +11,8 @@ use serde::Serialize;
 
 use super::job::{Files, lock_path};
 use super::{ExecError, Job, Started};
-use crate::state::{
-    free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular, standing, write_json,
-    write_json_unsynced,
-};
+use crate::fs::{free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular, standing};
+use crate::state::{write_json, write_json_unsynced};
 
 /// The files by which a job is found, and the lock that says that it goes on.
 pub(super) struct Place<'a> {

@@ -24,7 +24,8 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::state::{Unsynced, is_disk_full, is_odd, move_odd_away, write_json_after, write_json_unsynced};
+use crate::fs::{Unsynced, is_disk_full, is_odd, move_odd_away};
+use crate::state::{write_json_after, write_json_unsynced};
 
 /// What a shim is handed.
 #[derive(Debug)]

@@ -13,9 +13,8 @@ use super::line::{Line, Word};
 use super::unix::{self, Signal};
 use super::{ExecError, Exit, ForkServer, Job, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
-use crate::state::{
-    GLANCE, StateError, lock_within, move_odd_away, open_regular, read_json, standing, write_json_unsynced,
-};
+use crate::fs::{FileError, GLANCE, lock_within, move_odd_away, open_regular, standing};
+use crate::state::{StateError, read_json, write_json_unsynced};
 
 /// How often the lock of a job that another process started is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
@@ -193,7 +192,7 @@ impl Running {
         let exit = match read_json::<Exit>(&self.files.exit) {
             // Whoever put it there, it does not tell how the command ended.
             Err(StateError::Json { .. }) => None,
-            Err(StateError::Io { source, .. })
+            Err(StateError::File(FileError { source, .. }))
                 if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory) =>
             {
                 None

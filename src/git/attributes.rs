@@ -10,7 +10,7 @@ use gix::worktree::stack::state::ignore::Source;
 use super::error::{At, During};
 use super::index_cache::has_skipped;
 use super::{GitError, Repo, Result, path};
-use crate::state::read_regular;
+use crate::fs::read_regular;
 
 impl Repo {
     /// Refuses a repository whose attribute files ask for a working tree in UTF-16 or UTF-32: gix 0.90 writes such

@@ -14,7 +14,7 @@ use super::path::parse_id;
 use super::ref_guard::RefGuard;
 use super::{GitError, Repo, Result, lock, open};
 use crate::domain::CommitId;
-use crate::state::{free_name, read_regular};
+use crate::fs::{free_name, read_regular};
 
 /// Whose a lock file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::programs::Program;
 use super::{GitError, Proposal, Repo, Result, Untracked, refs, sync};
 use crate::crash;
 use crate::domain::CommitId;
-use crate::state::Unsynced;
+use crate::fs::Unsynced;
 
 impl Repo {
     /// Commits a proposal on `parent`; refs and index are as before. The message is taken as it is, with a line break

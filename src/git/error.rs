@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::programs::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
-use crate::state::{is_disk_full, move_command};
+use crate::fs::{is_disk_full, move_command};
 
 /// The cause of an error, where it is another library's.
 pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;

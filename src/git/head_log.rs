@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Repo;
 use crate::domain::CommitId;
-use crate::state::read_at_most;
+use crate::fs::read_at_most;
 
 /// How large the log may be, in bytes; of a larger one nothing is read.
 const LARGEST: u64 = 64 << 20;

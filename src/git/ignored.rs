@@ -9,7 +9,7 @@ use gix::index::entry::Mode;
 use super::error::During;
 use super::path::to_git;
 use super::{Repo, Result};
-use crate::state::SESSIONS_FOLDER;
+use crate::fs::OWN_FOLDER;
 
 const WHAT: &str = "looking for ignored files";
 
@@ -33,7 +33,7 @@ impl Repo {
             for entry in entries {
                 let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
                 let Ok(kind) = entry.file_type() else { continue };
-                let is_own = folder.as_os_str().is_empty() && name == SESSIONS_FOLDER;
+                let is_own = folder.as_os_str().is_empty() && name == OWN_FOLDER;
                 if is_own || name == ".git" || name == "__pycache__" {
                     continue;
                 }

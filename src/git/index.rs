@@ -15,7 +15,7 @@ use super::error::{At, During};
 use super::lock::IndexLock;
 use super::{GitError, Repo, Result, cache_tree, worktree};
 use crate::crash;
-use crate::state::{Unsynced, read_regular};
+use crate::fs::{Unsynced, read_regular};
 
 /// How the names of this program's temporary files in the repository's folder start.
 pub(super) const TEMPORARY: &str = "ar-tmp-";

@@ -11,7 +11,7 @@ use gix::index::entry::Flags;
 use super::error::{At, During};
 use super::index::with_cache_tree;
 use super::{Repo, Result, worktree};
-use crate::state::FileStamp;
+use crate::fs::FileStamp;
 
 /// An index, and what its file looks like.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use gix::bstr::ByteSlice;
 use super::error::{At, During};
 use super::refs::{PAUSE, TRIES};
 use super::{Repo, Result};
-use crate::state::{FileStamp, read_regular};
+use crate::fs::{FileStamp, read_regular};
 
 /// The packed refs as they were read last, sorted by name, with what the file system said of them then. Git itself tells by
 /// the same stamp whether what it read of them is old.

@@ -14,7 +14,7 @@ use super::index::TEMPORARY;
 use super::{GitError, LockOwner, Result, open};
 
 use crate::crash;
-use crate::state::open_regular;
+use crate::fs::open_regular;
 
 /// What the lock file of this program holds.
 const MARKER: &[u8] = b"ar holds the index\n";

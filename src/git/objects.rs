@@ -21,7 +21,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::error::{At, During};
 use super::{Repo, Result};
-use crate::state::read_regular;
+use crate::fs::read_regular;
 
 /// The size in bytes up to which an object is held in memory; of a larger one the file is held open.
 const SMALL: usize = 1 << 20;

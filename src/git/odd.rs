@@ -12,7 +12,7 @@ use super::path::to_path;
 use super::ref_guard::NAME as REF_LOCKS;
 use super::{GitError, Repo, Result};
 use crate::domain::CommitId;
-use crate::state::{FileStamp, SESSIONS_FOLDER, is_odd, read_at_most};
+use crate::fs::{FileStamp, OWN_FOLDER, is_odd, read_at_most};
 
 /// Git's own files, without which there is no repository, or none with this history.
 const OWN: [&str; 4] = ["HEAD", "config", "index", "packed-refs"];
@@ -56,7 +56,7 @@ impl Repo {
     fn odd_files_below(&self, top: &Path, base: Option<&CommitId>) -> Vec<PathBuf> {
         let mut odd = Vec::new();
         let (before, mut quiet) = (self.quiet_folders.take(), QuietFolders::new());
-        let (mut folders, own) = (vec![top.to_owned()], self.worktree().join(SESSIONS_FOLDER));
+        let (mut folders, own) = (vec![top.to_owned()], self.worktree().join(OWN_FOLDER));
         while let Some(folder) = folders.pop() {
             let stamp = FileStamp::of(&folder);
             if let Some(stamp) = stamp
@@ -80,7 +80,7 @@ impl Repo {
                     if fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
                         odd.push(entry.path());
                     }
-                } else if entry.file_name() == SESSIONS_FOLDER && folder == self.worktree() {
+                } else if entry.file_name() == OWN_FOLDER && folder == self.worktree() {
                     (is_quiet, has_own) = (false, true);
                 } else if entry.file_name() != ".git" {
                     folders.push(entry.path());
@@ -111,12 +111,12 @@ impl Repo {
 
     /// The same of `ar`'s own folder alone, for who walks into it where it is not ignored.
     pub(super) fn refuse_odd_own_files(&self) -> Result<()> {
-        let own = self.worktree().join(SESSIONS_FOLDER);
+        let own = self.worktree().join(OWN_FOLDER);
         if !own.is_dir() || self.ignores_own()? { Ok(()) } else { refuse(self.odd_files_below(&own, None)) }
     }
 
     fn passes_over_own(&self, base: Option<&CommitId>) -> Result<bool> {
-        let own = Path::new(SESSIONS_FOLDER);
+        let own = Path::new(OWN_FOLDER);
         let is_in_base = || base.map_or(Ok(false), |base| self.is_in(base, own));
         Ok(self.ignores_own()? && !self.is_tracked(own)? && !is_in_base()?)
     }
@@ -125,7 +125,7 @@ impl Repo {
         const WHAT: &str = "looking for ignored files";
         let index = self.index()?;
         let mut excludes = self.ignores(&index)?;
-        Ok(excludes.at_path(SESSIONS_FOLDER, Some(Mode::DIR)).during(WHAT)?.is_excluded())
+        Ok(excludes.at_path(OWN_FOLDER, Some(Mode::DIR)).during(WHAT)?.is_excluded())
     }
 }
 

@@ -21,7 +21,7 @@ use super::sync::Synced;
 use super::tree_diff::LastTreeDiff;
 use super::whole_folders::WholeFolders;
 use super::{GitError, Head, LeftLocks, Result, lock, sync};
-use crate::state::read_regular;
+use crate::fs::read_regular;
 
 /// An open repository with a working tree.
 ///

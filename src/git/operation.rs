@@ -13,7 +13,7 @@ use super::error::{At, During};
 use super::path::{commit_id, object_id};
 use super::{Head, Repo, Result, refs, sync, worktree};
 use crate::domain::CommitId;
-use crate::state::read_regular;
+use crate::fs::read_regular;
 
 /// An operation of git's that is half done.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::ref_guard::RefGuard;
 use super::refs::LOCK_WAIT;
 use super::{Repo, Result, sync};
 use crate::domain::CommitId;
-use crate::state::read_regular;
+use crate::fs::read_regular;
 
 /// The first line of packed refs in which each annotated tag is followed by the object that it is on, as git writes it.
 const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";

@@ -16,7 +16,7 @@ use super::tree_diff::TreeChange;
 use super::untracked::Since;
 use super::worktree::{self, Files, Large, OnDisk, lstat};
 use super::{GitError, Look, Repo, Result, Untracked};
-use crate::state::in_writable_folder;
+use crate::fs::in_writable_folder;
 
 /// All that is to be done to get from what is there to a tree.
 #[derive(Debug, Default)]

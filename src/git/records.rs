@@ -10,7 +10,7 @@ use super::path::{object_id, parse_id};
 use super::{GitError, Repo, Result, refs, sync};
 use crate::crash;
 use crate::domain::CommitId;
-use crate::state::Unsynced;
+use crate::fs::Unsynced;
 
 /// An annotated tag with the ref that it stands under.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::error::At;
 use super::{GitError, LockOwner, Result};
-use crate::state::{lock_within, open_regular};
+use crate::fs::{lock_within, open_regular};
 
 /// The file that names the locks, in the git folder of the working tree.
 pub(super) const NAME: &str = "autoresearch-refs";

@@ -10,7 +10,7 @@ use gix::ObjectId;
 
 use super::error::At;
 use super::{Repo, Result};
-use crate::state::Unsynced;
+use crate::fs::Unsynced;
 
 /// Syncs one folder, so that the names in it last.
 pub(super) fn folder(path: &Path) -> Result<()> {

@@ -25,7 +25,7 @@ use super::path::to_path;
 use super::scan::Scan;
 use super::whole_folders::{Tracked, Whole, WholeFolders};
 use super::{Repo, Result};
-use crate::state::{FileStamp, SESSIONS_FOLDER};
+use crate::fs::{FileStamp, OWN_FOLDER};
 
 /// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
 const WORTH_A_THREAD: usize = 2000;
@@ -140,7 +140,7 @@ impl Repo {
             return Ok(Ok(Vec::new()));
         }
         // Of one folder after the other, so that its ignore file is read once.
-        unknown.retain(|(path, _)| path != SESSIONS_FOLDER);
+        unknown.retain(|(path, _)| path != OWN_FOLDER);
         unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
         unknown.reverse();
         let mut excludes = self.ignores(index)?;

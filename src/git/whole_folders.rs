@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 
 use gix::bstr::{BStr, BString};
 
-use crate::state::FileStamp;
+use crate::fs::FileStamp;
 
 /// The file systems that are trusted, by the numbers that `statfs(2)` gives them: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs,
 /// overlayfs, ZFS and bcachefs.

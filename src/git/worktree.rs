@@ -21,7 +21,7 @@ use super::filters::Filters;
 use super::index::{TEMPORARY, Version, stat_of};
 use super::programs::{Call, Program};
 use super::{Repo, Result, path};
-use crate::state::in_writable_folder;
+use crate::fs::in_writable_folder;
 
 /// The size in bytes up to which a file is read into memory and becomes part of a commit: 100 MiB, what GitHub accepts
 /// in a push.

@@ -9,7 +9,7 @@ use super::columns::Columns;
 use super::layout::{Entry, Layout};
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::state::{APPEND_WAIT, StateError, move_command, open_locked, open_regular, read_at_most, replace_through};
+use crate::fs::{APPEND_WAIT, move_command, open_locked, open_regular, read_at_most, replace_through};
 
 /// How large a ledger may be, in bytes: some hundred thousand rows.
 pub(super) const LARGEST: u64 = 64 << 20;
@@ -240,10 +240,7 @@ impl LedgerFile {
                     let text = [&bytes[..start], layout.row(entry).as_bytes(), &bytes[end..]].concat();
                     // A link stays one, and the file that it leads to is written.
                     let path = self.path.canonicalize().map_err(|error| self.io("find", error))?;
-                    return replace_through(folder, &path, &text).map_err(|error| match error {
-                        StateError::Io { source, .. } => self.io("write", source),
-                        other => self.io("write", io::Error::other(other)),
-                    });
+                    return replace_through(folder, &path, &text).map_err(|error| self.io("write", error.source));
                 }
                 end = start;
             }

@@ -11,7 +11,7 @@ use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
 use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
-use crate::state::{FileStamp, StateError, copy_beside, free_name, read_at_most, replace_through};
+use crate::fs::{FileError, FileStamp, copy_beside, free_name, read_at_most, replace_through};
 
 /// What was done to a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,10 +91,7 @@ impl LedgerFile {
         if found.is_whole() {
             return Ok(None);
         }
-        let failed = |action, error| match error {
-            StateError::Io { source, .. } => ledger.io(action, source),
-            other => ledger.io(action, io::Error::other(other)),
-        };
+        let failed = |action, error: FileError| ledger.io(action, error.source);
         let copy = match existed || !bytes.is_empty() {
             true => Some(copy_beside(path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?),
             false => None,

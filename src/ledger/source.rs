@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::read::{Ledger, Said, Segment, read};
 use crate::domain::{bytes_text, count_of, shell_word};
-use crate::state::read_at_most;
+use crate::fs::read_at_most;
 
 /// How large a ledger that is only read may be, in bytes: some ten million rows.
 const LARGEST: u64 = 1 << 30;

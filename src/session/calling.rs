@@ -16,8 +16,9 @@ use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
 use crate::domain::{CommitId, Event, LastCall, Usage};
 use crate::exec::{self, ExecError, Job};
+use crate::fs::write_unsynced;
 use crate::rules::{described, idle_limits, priced, question};
-use crate::state::{OpenExperiment, write_unsynced};
+use crate::state::OpenExperiment;
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::plan::check_command;
 use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
 use crate::domain::LedgerDialect;
+use crate::fs::read_at_most;
 use crate::rules::{Columns, Suggested, columns_of, own_loop, suggested};
-use crate::state::read_at_most;
 
 /// The file in which a repository tells an agent what to do.
 pub const PROGRAM: &str = "program.md";

@@ -7,8 +7,8 @@ use memchr::memmem;
 use serde_json::Value;
 
 use crate::domain::Record;
+use crate::fs::read_regular;
 use crate::rules::Waits;
-use crate::state::read_regular;
 
 /// The command that measured an experiment.
 pub(super) fn command(record: &Record) -> Option<&str> {

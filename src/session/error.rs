@@ -8,11 +8,12 @@ use crate::domain::{
     shell_word,
 };
 use crate::exec::ExecError;
+use crate::fs::{FileError, is_disk_full, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
 use crate::rules::GlobError;
-use crate::state::{SEE_DOCTOR, StateError, is_disk_full, move_command};
+use crate::state::{SEE_DOCTOR, StateError};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,6 +249,12 @@ fn cut(names: &[String]) -> Vec<String> {
         shown.push(format!("and {} more", names.len() - SHOWN));
     }
     shown
+}
+
+impl From<FileError> for SessionError {
+    fn from(error: FileError) -> Self {
+        StateError::from(error).into()
+    }
 }
 
 impl SessionError {

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use super::error::SessionError;
 use crate::domain::MetricSpec;
+use crate::fs::{open_regular, standing};
 use crate::measure::{PatternError, Scanner};
-use crate::state::{open_regular, standing};
 
 /// Reads a log as it grows.
 pub(super) struct LogFollower {

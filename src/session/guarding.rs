@@ -13,9 +13,10 @@ use super::running::{Deadline, run_variables};
 use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
 use crate::exec::{self, ExecError, Exit, Job};
+use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound};
-use crate::state::{OpenExperiment, read_tail};
+use crate::state::OpenExperiment;
 
 /// How the waiting for the guards ended.
 pub(super) enum Guarded {

@@ -16,9 +16,10 @@ use super::store::Store;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{CommitId, Contract, Event, Outcome, Phase, Record, count_of};
+use crate::fs::{is_odd, move_away};
 use crate::ledger::LedgerFile;
 use crate::rules::History;
-use crate::state::{Journal, Mended, OpenExperiment, SESSIONS_FOLDER, SessionFolder, Status, is_odd, move_away};
+use crate::state::{Journal, Mended, OpenExperiment, SESSIONS_FOLDER, SessionFolder, Status};
 
 /// What became of a session's folder that somebody deleted.
 pub(super) const REBUILT: &str = "restored it from the records, without the logs of earlier runs";

@@ -16,8 +16,9 @@ use super::interrupts::Listener;
 use super::store::Store;
 use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, exact_time, with_causes};
 use crate::exec::{self, Exit, Job};
+use crate::fs::{move_odd_away, write_atomic};
 use crate::rules::alerts;
-use crate::state::{EventLog, Level, move_odd_away, write_atomic};
+use crate::state::{EventLog, Level};
 
 /// What the job is called.
 const HOOK: &str = "hook";

@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use super::error::SessionError;
 use super::plan::OWN_FILES;
 use super::running::stamp;
+use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::rules::files_named;
-use crate::state::FileStamp;
 
 /// How many ignored files are looked at.
 const MOST: usize = 10_000;

@@ -10,10 +10,11 @@ use std::time::{Duration, SystemTime};
 use super::error::SessionError;
 use super::reading::{parse_record, refuse_changed};
 use crate::domain::{Contract, Tag, with_causes};
+use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::plain_text;
 use crate::rules::History;
-use crate::state::{FileStamp, SessionFolder, read_log_tail};
+use crate::state::{SessionFolder, read_log_tail};
 
 /// The records of a session, each read once.
 pub(super) struct Records {

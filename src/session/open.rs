@@ -25,12 +25,10 @@ use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Contract, Directive, Event, Phase, StopReason};
+use crate::fs::{Unsynced, move_away, remove_left_over};
 use crate::git::{Head, HeadTarget, Look};
 use crate::rules::{History, folders_of};
-use crate::state::{
-    EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, Unsynced, move_away, read_json,
-    remove_left_over,
-};
+use crate::state::{EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
 
 /// An open session.
 pub struct Session<'a> {

@@ -7,8 +7,9 @@ use super::error::SessionError;
 use super::reading::{parse_record, read_records, readable_refs, session_tags};
 use crate::domain::{Record, Tag, with_causes};
 use crate::exec;
+use crate::fs::FileStamp;
 use crate::git::Repo;
-use crate::state::{FileStamp, SESSIONS_FOLDER, SessionFolder};
+use crate::state::{SESSIONS_FOLDER, SessionFolder};
 
 /// The refs of all sessions.
 pub(super) const SESSIONS: &str = "refs/autoresearch";

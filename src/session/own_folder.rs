@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use crate::state::{free_beside, free_name, move_to};
+use crate::fs::{free_beside, free_name, move_to};
 
 /// What stood at the folder's place, and what was in it.
 #[derive(Debug)]

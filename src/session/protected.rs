@@ -11,11 +11,11 @@ use super::open::remove_file;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{CommitId, Event, Failure, FailureClass, Phase};
+use crate::fs::{FileStamp, free_name, make_writable, move_to};
 use crate::git::{Proposal, Repo, WhyLeftOut};
 use crate::rules::{FileTerms, Forbidden, folders_of, is_bytecode, is_compiled, modules_behind, takes_the_place};
 use crate::state::{
-    COPIED_BYTES, COPIED_FILES, Copies, FileStamp, OpenExperiment, PROTECTED, SessionFolder, files_below, free_name,
-    make_writable, move_to, read_json, write_json,
+    COPIED_BYTES, COPIED_FILES, Copies, OpenExperiment, PROTECTED, SessionFolder, files_below, read_json, write_json,
 };
 
 /// The protected files of a session, and what is known of them.

@@ -12,9 +12,9 @@ use super::running::{RUN, judge_run, metric_file_stamp, run_variables};
 use super::view::SessionView;
 use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, ended_text};
 use crate::exec::{self, Exit, Job};
+use crate::fs::{open_locked, open_regular};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
-use crate::state::{open_locked, open_regular};
 
 /// The folder of the run, in the working tree's own git folder: it goes with the working tree, and is no part of it.
 const FOLDER: &str = "autoresearch-repro";

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::error::SessionError;
 use crate::crash;
-use crate::state::{SessionFolder, free_name, standing};
+use crate::fs::{free_name, standing};
+use crate::state::SessionFolder;
 
 /// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved to `run.log.before`, which is said in the
 /// returned sentence, or left alone when git tracks it.

@@ -20,9 +20,10 @@ use super::run_log::point_run_log;
 use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, MetricSource, Metrics, Number, Phase, Run, Tag, ended_text};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
+use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{Ending, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{RunFound, outside_cause};
-use crate::state::{OpenExperiment, read_at_most, read_json, remove_left_over};
+use crate::state::{OpenExperiment, read_json};
 
 /// How often the log of a run is looked at, each second: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_millis(1024);

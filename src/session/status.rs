@@ -17,10 +17,11 @@ use super::recover::job_found;
 use super::running::RUN;
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag};
 use crate::exec::{self, Started};
+use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::rules::{Activity, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, activity};
-use crate::state::{Journal, OpenExperiment, SessionFolder, read_json, read_tail};
+use crate::state::{Journal, OpenExperiment, SessionFolder, read_json};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
 ///

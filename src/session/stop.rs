@@ -12,9 +12,10 @@ use super::recover::job_found;
 use super::running::RUN;
 use crate::domain::{Clock, DEFAULT_GRACE, Phase, StopWhen, Tag, experiment_name};
 use crate::exec::{self, ExecError};
+use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{Journal, Owner, SessionFolder, is_disk_full};
+use crate::state::{Journal, Owner, SessionFolder};
 
 /// How long an active loop has to hear a request. It looks each second, but not while it is busy with git, whose filters and
 /// signing programs have [`WAY_BACK`] before they are ended.

@@ -21,14 +21,14 @@ use crate::domain::{
     Clock, CommitId, Contract, Directive, Event, Outcome, Phase, Record, Rung, Stall, StopReason, ToldStep, with_causes,
 };
 use crate::exec;
+use crate::fs::{FileStamp, Unsynced, move_odd_away, read_regular, write_atomic};
 use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
 use crate::rules::{
     History, Turn, UNNAMED_LIMIT, climb, directions_tried, same_direction, stall, turn_of, unnamed_in_a_row,
 };
 use crate::state::{
-    FINDINGS, FileStamp, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder,
-    Unsynced, json_text, move_odd_away, read_regular, write_atomic,
+    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
 };
 
 /// What the folder of a run holds beside the files of the run and of the jobs.

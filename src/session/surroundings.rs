@@ -14,8 +14,9 @@ use tokio::time::timeout;
 use super::open::remove_file;
 use crate::domain::{Environment, EnvironmentChange, Event, FORMAT_VERSION, shell_word};
 use crate::exec::{self, Job, lock_file_hash};
+use crate::fs::read_tail;
 use crate::rules::{History, Tool, environment_differences, tools_of};
-use crate::state::{read_json, read_tail, write_json};
+use crate::state::{read_json, write_json};
 
 /// What the job is called, its folder, and the file of what it found.
 const TOOLS: &str = "tools";

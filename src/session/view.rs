@@ -16,12 +16,11 @@ use super::reading::{
 };
 use crate::agent::{self, Briefing, Memories};
 use crate::domain::{Clock, Contract, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut};
+use crate::fs::open_regular;
 use crate::git::Repo;
 use crate::measure::{PlainText, plain_text};
 use crate::rules::{Course, Elsewhere, History, Unfound, find_experiment};
-use crate::state::{
-    EVENT_LOGS, IdeaFile, Journal, LessonFile, Memory, SessionFolder, open_regular, plain_log, read_log_tail,
-};
+use crate::state::{EVENT_LOGS, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
 /// A session as a reader sees it.
 #[derive(Debug)]

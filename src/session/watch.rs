@@ -17,9 +17,10 @@ use super::reading::readable_refs;
 use super::running::RUN_FILES;
 use super::store::Store;
 use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of, cut};
+use crate::fs::{FileStamp, move_odd_away};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
-use crate::state::{EVENT_LOGS, FileStamp, Held, Mended, SESSIONS_FOLDER, STATE_FILES, move_odd_away};
+use crate::state::{EVENT_LOGS, Held, Mended, SESSIONS_FOLDER, STATE_FILES};
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];

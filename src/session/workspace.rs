@@ -11,9 +11,10 @@ use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, Event};
+use crate::fs::{read_regular, write_atomic};
 use crate::git::{Head, HeadTarget, Look, PutBack, Untracked};
 use crate::rules::FileTerms;
-use crate::state::{Aside, OpenExperiment, UNTRACKED, read_regular, write_atomic};
+use crate::state::{Aside, OpenExperiment, UNTRACKED};
 
 /// A working tree in which experiments are made and run.
 pub(super) struct Workspace {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{FileStamp, SESSIONS_FOLDER, StateError};
-use crate::state::durable::{create_folder, failed, in_writable_folder, make_writable};
+use super::{SESSIONS_FOLDER, StateError};
+use crate::fs::{FileStamp, create_folder, failed, in_writable_folder, make_writable};
 
 /// How many bytes are copied in all.
 pub const COPIED_BYTES: u64 = 1 << 30;

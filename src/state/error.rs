@@ -4,30 +4,17 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::domain::{FORMAT_VERSION, shell_word};
+use crate::fs::{FileError, is_disk_full};
 
 /// The hint where something is damaged.
 pub const SEE_DOCTOR: &str = "run `ar doctor` to see the damage and the fix";
-
-/// Whether a full disk is at the bottom of an error. Some libraries hide the type of a cause, but not its text.
-pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    let full = [libc::ENOSPC, libc::EDQUOT].map(|code| io::Error::from_raw_os_error(code).to_string());
-    std::iter::successors(Some(error), |error| error.source())
-        .any(|error| full.iter().any(|full| error.to_string().starts_with(full)))
-}
 
 /// A state file that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// The file system said no.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The file does not hold what it should.
     #[error("cannot parse {}", path.display())]
     Json {
@@ -60,21 +47,21 @@ impl StateError {
             StateError::Held { .. } => {
                 Some("wait until it ends, or start a second session in `git worktree add --detach ../second`".into())
             }
-            StateError::Io { .. } if is_disk_full(self) => Some("free disk space; nothing was lost".into()),
+            StateError::File(_) if is_disk_full(self) => Some("free disk space; nothing was lost".into()),
             StateError::Json { .. } => Some(SEE_DOCTOR.into()),
-            StateError::Io { source, path, .. } if source.kind() == io::ErrorKind::TimedOut => {
+            StateError::File(FileError { source, path, .. }) if source.kind() == io::ErrorKind::TimedOut => {
                 Some(format!("run `fuser {}` to find the process that holds it", shell_word(path)))
             }
-            StateError::Io { source, path, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+            StateError::File(FileError { source, path, .. }) if source.kind() == io::ErrorKind::InvalidInput => {
                 Some(format!("run `ls -l {}` to see what it is", shell_word(path)))
             }
             // A file or a link that leads nowhere stands where a folder should be.
-            StateError::Io { source, .. }
+            StateError::File(FileError { source, .. })
                 if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) =>
             {
                 Some(SEE_DOCTOR.into())
             }
-            StateError::Io { .. } => None,
+            StateError::File(_) => None,
         }
     }
 }

@@ -10,15 +10,16 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::durable::{
-    create_folder, failed, is_odd, move_away, move_no_folder_away, open_regular, read_json, read_regular, write_json,
-};
+use super::StateError;
 use super::journal::PROGRESS;
-use super::lock::{GLANCE, lock_within, share_within};
+use super::json::{read_json, write_json};
 use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
-use super::{StateError, standing};
 use crate::domain::{Contract, Tag};
+use crate::fs::{
+    GLANCE, OWN_FOLDER, create_folder, failed, is_odd, lock_within, move_away, move_no_folder_away, open_regular,
+    read_regular, share_within, standing, write_atomic,
+};
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
 const WORKTREE_LOCK: &str = "autoresearch-owner";
@@ -26,7 +27,7 @@ const WORKTREE_LOCK: &str = "autoresearch-owner";
 /// The field of contract.json that holds the hash of the others.
 const HASH: &str = "hash";
 /// The folder of all sessions in the root of the main worktree.
-pub const SESSIONS_FOLDER: &str = ".autoresearch";
+pub const SESSIONS_FOLDER: &str = OWN_FOLDER;
 
 /// The files of the state folder.
 pub const STATE_FILES: [&str; 8] =
@@ -63,7 +64,7 @@ impl SessionFolder {
             if !folder.is_dir() {
                 move_no_folder_away(folder).map_err(failed("move", folder))?;
             }
-            create_folder(folder)
+            Ok(create_folder(folder)?)
         })
     }
 
@@ -162,7 +163,7 @@ impl SessionFolder {
         let path = self.state().join("task_spec.md");
         match read_regular(&path) {
             Ok(stored) if stored == task.as_bytes() => Ok(()),
-            _ => super::write_atomic(&path, task.as_bytes()),
+            _ => Ok(write_atomic(&path, task.as_bytes())?),
         }
     }
 
@@ -250,12 +251,12 @@ fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError>
     let mut file = match open_regular(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(error) => return Err(failed("open", path)(error)),
+        Err(error) => return Err(failed("open", path)(error).into()),
     };
     match share_within(&file, patience) {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(Owner::of(&mut file))),
-        Err(error) => Err(failed("lock", path)(error)),
+        Err(error) => Err(failed("lock", path)(error).into()),
     }
 }
 
@@ -268,7 +269,7 @@ fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
     match lock_within(&file, GLANCE) {
         Ok(true) => {}
         Ok(false) => return Err(StateError::Held { holder: Owner::of(&mut file).said }),
-        Err(error) => return Err(failed("lock", path)(error)),
+        Err(error) => return Err(failed("lock", path)(error).into()),
     }
     let write = |file: &mut File| {
         file.set_len(0)?;

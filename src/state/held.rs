@@ -1,73 +1,20 @@
 //! Files as they were at one moment, so that what somebody changed since can be found and put back.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use serde::{Deserialize, Serialize};
 
 use super::StateError;
-use super::durable::{create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
+use crate::fs::{FileStamp, create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
 
 /// The size in bytes up to which a file's content is held: 4 MiB, what the event logs of some thousand experiments take.
 const HELD_SIZE: u64 = 4 * 1024 * 1024;
-
-/// What the file system says of a file, which changes whenever somebody writes to it or puts another one in its place. The
-/// time of the last change cannot be set by who owns the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileStamp {
-    device: u64,
-    inode: u64,
-    mode: u32,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl FileStamp {
-    /// Whether another change of the file would change this, made by now or later: a file system stamps files with a clock that
-    /// ticks some times a second, at 100 Hz or more on Linux, or keeps whole seconds alone, some of them even ones.
-    pub fn is_settled(&self) -> bool {
-        let keeps_parts = self.changed.1 != 0;
-        self.is_older_than(if keeps_parts { Duration::from_millis(100) } else { Duration::from_secs(3) })
-    }
-
-    fn is_older_than(&self, age: Duration) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (seconds, nanoseconds) = self.changed;
-        let then = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
-        let since = then.and_then(|(seconds, nanoseconds)| now.checked_sub(Duration::new(seconds, nanoseconds)));
-        since.is_some_and(|since| since >= age)
-    }
-
-    /// Whether this is the file of the other stamp, and longer than it was.
-    fn is_longer(&self, before: &FileStamp) -> bool {
-        (self.device, self.inode, self.mode) == (before.device, before.inode, before.mode) && self.size > before.size
-    }
-
-    /// Looks at what stands at `path`, a link itself and not what it leads to; absent when nothing does.
-    pub fn of(path: &Path) -> Option<Self> {
-        fs::symlink_metadata(path).ok().as_ref().map(FileStamp::from_metadata)
-    }
-
-    /// The stamp of a file of which that was said.
-    pub fn from_metadata(meta: &Metadata) -> Self {
-        FileStamp {
-            device: meta.dev(),
-            inode: meta.ino(),
-            mode: meta.mode(),
-            size: meta.size(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-        }
-    }
-}
 
 #[derive(Debug)]
 struct HeldFile {
@@ -136,7 +83,7 @@ fn is_log(path: &Path) -> bool {
 impl HeldFile {
     fn take(path: PathBuf) -> Self {
         let stamp = FileStamp::of(&path);
-        let is_small = stamp.is_some_and(|stamp| stamp.size <= HELD_SIZE);
+        let is_small = stamp.is_some_and(|stamp| stamp.size() <= HELD_SIZE);
         let bytes = if is_small { read_at_most(&path, HELD_SIZE).ok() } else { None };
         let content = bytes.map(|bytes| Content::new(&path, bytes));
         HeldFile { path, stamp, content }
@@ -152,8 +99,8 @@ impl HeldFile {
         if let (Some(before), Some(now), Some(content)) = (self.stamp, stamp, &mut self.content)
             && is_log(&self.path)
             && now.is_longer(&before)
-            && now.size <= HELD_SIZE
-            && let Some(added) = read_between(&self.path, before.size, now.size)
+            && now.size() <= HELD_SIZE
+            && let Some(added) = read_between(&self.path, before.size(), now.size())
         {
             content.append(&added);
             self.stamp = stamp;

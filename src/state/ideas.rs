@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::StateError;
-use super::durable::{append_line, copy_beside, create_folder, failed, read_at_most, write_atomic};
 use super::folder::SESSIONS_FOLDER;
-use super::lock::open_locked;
 use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
+use crate::fs::{append_line, copy_beside, create_folder, failed, open_locked, read_at_most, write_atomic};
 use crate::rules::same_idea;
 
 /// How large the file may be, in bytes: some hundred thousand ideas.
@@ -157,7 +156,7 @@ impl IdeaFile {
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
         match read_at_most(&self.path, LARGEST) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            read => read.map_err(failed("read", &self.path)),
+            read => Ok(read.map_err(failed("read", &self.path))?),
         }
     }
 
@@ -286,7 +285,7 @@ impl IdeaFile {
             create_folder(folder)?;
         }
         let Some((_file, _)) = open_locked(&self.path).map_err(failed("write", &self.path))? else {
-            return Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into()));
+            return Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into()).into());
         };
         act(&self.read()?)
     }
@@ -297,7 +296,7 @@ impl IdeaFile {
         append_line(&self.path, &text)?;
         // The name of a new file has to survive as well.
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", &self.path))
+        Ok(fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", &self.path))?)
     }
 }
 

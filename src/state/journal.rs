@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::durable::{read_json, write_json_after};
-use super::{StateError, Unsynced};
+use super::StateError;
+use super::json::{read_json, write_json_after};
 use crate::domain::{
     AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep,
     Version,
 };
+use crate::fs::Unsynced;
 
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";

@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::StateError;
-use super::durable::{failed, free_name, open_regular, replace_through};
 use super::lesson_text::{LessonDamage, LessonText};
-use super::lock::open_locked;
 use crate::crash;
 use crate::domain::Lesson;
+use crate::fs::{FileError, failed, free_name, open_locked, open_regular, replace_through};
 use crate::rules::fold;
 
 /// The file's name, in the repository's root.
@@ -35,6 +34,12 @@ pub enum LessonsError {
         /// What is wrong with it.
         source: LessonDamage,
     },
+}
+
+impl From<FileError> for LessonsError {
+    fn from(error: FileError) -> Self {
+        StateError::from(error).into()
+    }
 }
 
 /// The file.
@@ -67,7 +72,8 @@ impl LessonFile {
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
         match self.refuse_odd()? {
             true => {
-                open_regular(&self.path).and_then(|mut file| bytes_of(&mut file)).map_err(failed("read", &self.path))
+                let read = open_regular(&self.path).and_then(|mut file| bytes_of(&mut file));
+                Ok(read.map_err(failed("read", &self.path))?)
             }
             false => Ok(Vec::new()),
         }
@@ -160,16 +166,16 @@ impl LessonFile {
         self.refuse_odd()?;
         match open_locked(&self.path).map_err(failed("write", &self.path))? {
             Some((file, _)) => Ok(file),
-            None => Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into())),
+            None => Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into()).into()),
         }
     }
 
     /// Refuses what is no plain file that can be written; whether there is one. A link could lead anywhere.
     fn refuse_odd(&self) -> Result<bool, StateError> {
-        let refuse = |why: &str| Err(failed("use", &self.path)(io::Error::other(why)));
+        let refuse = |why: &str| Err(failed("use", &self.path)(io::Error::other(why)).into());
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("read", &self.path)(error)),
+            Err(error) => Err(failed("read", &self.path)(error).into()),
             Ok(meta) if !meta.is_file() => refuse("it is not a regular file"),
             Ok(meta) if meta.len() > LARGEST => refuse("it is larger than 1 MiB"),
             Ok(meta) if meta.permissions().readonly() => refuse("it is read-only"),

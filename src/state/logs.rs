@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::StateError;
-use super::durable::append;
 use crate::domain::{cut, one_line};
+use crate::fs::append;
 
 /// The files of the event logs.
 pub const EVENT_LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
@@ -76,7 +76,8 @@ impl EventLog {
         let path = self.folder.join(file);
         let text = serde_json::to_string(&line).map_err(|source| StateError::Json { path: path.clone(), source })?;
         // Nothing rests on a line here: the system writes it to the disk when it likes.
-        append(&path, &text).map(drop)
+        append(&path, &text)?;
+        Ok(())
     }
 }
 

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::StateError;
-use super::durable::{append, read_json, read_tail, write_json};
+use super::json::{read_json, write_json};
 use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall, exact_time};
+use crate::fs::{append, read_tail, write_atomic};
 use crate::rules::same_direction;
 
 /// What was found.
@@ -107,7 +108,7 @@ impl Memory {
     pub fn create(&self, records: &[Record]) -> Result<(), StateError> {
         let lines = |path: &Path, lines: Vec<Value>| {
             let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
-            super::write_atomic(path, text.as_bytes())
+            write_atomic(path, text.as_bytes())
         };
         let experiments = || records.iter().filter(|record| record.id != 0);
         let path = self.folder.join(FINDINGS);
@@ -204,7 +205,8 @@ impl Memory {
     }
 
     fn append(&self, name: &str, line: &Value) -> Result<(), StateError> {
-        append(&self.folder.join(name), &line.to_string()).map(drop)
+        append(&self.folder.join(name), &line.to_string())?;
+        Ok(())
     }
 }
 

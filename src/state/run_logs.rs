@@ -8,8 +8,8 @@ use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::durable::{TAIL, failed};
-use super::{SessionFolder, StateError, is_disk_full, move_odd_away, open_regular, read_tail, write_atomic};
+use super::{SessionFolder, StateError};
+use crate::fs::{TAIL, failed, is_disk_full, move_odd_away, open_regular, read_tail, write_atomic};
 
 /// A log larger than this is compressed, in bytes.
 const COMPRESSED_OVER: u64 = 1024 * 1024;
@@ -76,11 +76,11 @@ impl SessionFolder {
         };
         for log in self.all_logs(id) {
             match fs::remove_file(&log) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &log)(error)),
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &log)(error).into()),
                 _ => {}
             }
         }
-        if noted { Ok(()) } else { note() }
+        if noted { Ok(()) } else { Ok(note()?) }
     }
 
     /// Why an experiment's logs were dropped; `None` when they were not.
@@ -154,7 +154,7 @@ pub fn plain_log<R: Read + 'static>(mut log: R) -> io::Result<Box<dyn Read>> {
 /// The last bytes of a log, compressed or not, at most 64 KiB; nothing when there is no file.
 pub fn read_log_tail(path: &Path) -> Result<Vec<u8>, StateError> {
     if path.extension().is_none_or(|extension| extension != "gz") {
-        return read_tail(path, 0);
+        return Ok(read_tail(path, 0)?);
     }
     let tail = TAIL as usize;
     let read = || -> io::Result<Vec<u8>> {
@@ -165,7 +165,7 @@ pub fn read_log_tail(path: &Path) -> Result<Vec<u8>, StateError> {
         }
         Ok(last)
     };
-    read().map_err(failed("read", path))
+    Ok(read().map_err(failed("read", path))?)
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::durable::{failed, read_json, write_json};
+use super::json::{read_json, write_json};
 use super::{Owner, OwnerLock, SessionFolder, StateError};
 use crate::domain::{FORMAT_VERSION, StopWhen};
+use crate::fs::failed;
 
 /// How large a request is that can be understood, in bytes: ten times one with the longest tag.
 const LARGEST: u64 = 4096;
@@ -100,7 +101,7 @@ fn request_in(path: &Path) -> Option<StopWhen> {
         return Some(StopWhen::Experiment);
     }
     match read_json::<StopRequest>(path) {
-        Ok(None) | Err(StateError::Io { .. }) => None,
+        Ok(None) | Err(StateError::File(_)) => None,
         Ok(Some(request)) => Some(request.when),
         Err(_) => Some(StopWhen::Experiment),
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use autoresearch::domain::{CommitId, LedgerDialect, Outcome};
 use autoresearch::exec::{ExecError, Job, is_held, start_with};
+use autoresearch::fs::append_line;
 use autoresearch::ledger::{Entry, LedgerFile};
-use autoresearch::state::append_line;
 use serde_json::Value;
 
 use crate::exec::{SHIMS, block_on};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::{aider, claude, codex, gemini, opencode};
 use crate::domain::{Refusal, Usage};
+use crate::fs::open_regular;
 use crate::measure::plain_text;
-use crate::state::open_regular;
 
 /// The longest line, and the longest JSON document over several lines, that is understood, in bytes.
 const LONGEST: usize = 4 << 20;

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, RecordRef};
 use crate::domain::{CommitId, Contract, DiffStat, Environment, FORMAT_VERSION, MetricValue, Outcome, Record};
+use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
 use crate::session::reading::record_message;
-use crate::state::read_at_most;
 
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;

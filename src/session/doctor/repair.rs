@@ -16,6 +16,7 @@ use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
 use crate::domain::{Clock, Contract, Drift, Phase, Record, Tag, count_of};
 use crate::exec;
+use crate::fs::{copy_beside, free_name, read_regular, write_atomic};
 use crate::git::{LockOwner, Repo};
 use crate::rules::Tip;
 use crate::session::calling::AGENT;
@@ -23,10 +24,7 @@ use crate::session::error::SessionError;
 use crate::session::heal::rebuilt_journal;
 use crate::session::plan::OWN_FILES;
 use crate::session::terms::Asked;
-use crate::state::{
-    ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, copy_beside, free_name, lock_all, read_regular,
-    refuse_held, write_atomic,
-};
+use crate::state::{ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, lock_all, refuse_held};
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
 ///

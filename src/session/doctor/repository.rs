@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::examine::{REPAIR, finding_of};
 use super::facts::Facts;
 use crate::domain::{Area, Finding, shell_word, with_causes};
+use crate::fs::move_command;
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
 use crate::session::error::SessionError;
 use crate::session::repro::left_worktrees;
-use crate::state::{SESSIONS_FOLDER, move_command};
+use crate::state::SESSIONS_FOLDER;
 
 /// The age from which on a lock of another program is taken for one that was left behind.
 const OLD: Duration = Duration::from_secs(60);

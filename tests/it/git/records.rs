@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use autoresearch::fs::FileStamp;
 use autoresearch::git::{GitError, TagObject};
-use autoresearch::state::FileStamp;
 
 use super::{head, open, save_as};
 use crate::support::{TestRepo, until};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use autoresearch::fs::FileStamp;
 use autoresearch::git::Repo;
-use autoresearch::state::FileStamp;
 
 use super::open;
 use crate::support::{TestRepo, until};

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::durable::only_regular;
+use super::read::only_regular;
 
 /// How often a lock that somebody holds is tried again. The system can wait for a lock, but not for a limited time.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -53,7 +53,7 @@ pub fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
 }
 
 /// Locks a file for readers; `false` when somebody else has had it for himself for all of `patience`.
-pub(super) fn share_within(file: &File, patience: Duration) -> io::Result<bool> {
+pub fn share_within(file: &File, patience: Duration) -> io::Result<bool> {
     within(patience, || file.try_lock_shared())
 }
 

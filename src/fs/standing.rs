@@ -6,7 +6,8 @@ use std::path::{Component, Path};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::SESSIONS_FOLDER;
+/// The folder of this program in the root of a working tree.
+pub const OWN_FOLDER: &str = ".autoresearch";
 
 /// Pauses before each retry. A loaded machine needs more than a second for one `rm -rf`.
 const PAUSES: [u64; 12] = [0, 1, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
@@ -30,7 +31,7 @@ pub fn standing<T>(path: &Path, mut write: impl FnMut() -> io::Result<T>) -> io:
 
 fn is_below_sessions(path: &Path) -> bool {
     let folders = path.parent().into_iter().flat_map(Path::components);
-    folders.filter(|part| matches!(part, Component::Normal(_))).any(|part| part.as_os_str() == SESSIONS_FOLDER)
+    folders.filter(|part| matches!(part, Component::Normal(_))).any(|part| part.as_os_str() == OWN_FOLDER)
 }
 
 #[cfg(test)]
@@ -43,7 +44,7 @@ mod tests {
     #[test]
     fn a_folder_that_goes_while_it_is_written_to_is_made_again_below_the_sessions_only() {
         let root = tempfile::tempdir().unwrap();
-        let sessions = root.path().join(SESSIONS_FOLDER);
+        let sessions = root.path().join(OWN_FOLDER);
         let path = sessions.join("t/logs/work.jsonl");
         let mut deletions = 3;
         let written = standing(&path, || {

@@ -1,0 +1,34 @@
+//! What can go wrong with a file.
+
+use std::io::{self, ErrorKind};
+use std::iter::successors;
+use std::path::{Path, PathBuf};
+
+/// A file that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}", path.display())]
+pub struct FileError {
+    /// What was tried.
+    pub action: &'static str,
+    /// On what.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+/// Attaches the action and the file to an error of the system.
+pub fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FileError + 'a {
+    move |source| FileError { action, path: path.to_owned(), source }
+}
+
+/// Whether an error says that there is no such file.
+pub fn absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Whether a full disk is at the bottom of an error. Some libraries hide the type of a cause, but not its text.
+pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let full = [libc::ENOSPC, libc::EDQUOT].map(|code| io::Error::from_raw_os_error(code).to_string());
+    successors(Some(error), |error| error.source())
+        .any(|error| full.iter().any(|full| error.to_string().starts_with(full)))
+}

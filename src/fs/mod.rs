@@ -1,0 +1,26 @@
+//! Files as git, exec, ledger and state share them: durable writes, locks, bounded reads, stamps.
+//!
+//! Nothing here knows what a file is for.
+
+mod error;
+mod lock;
+mod names;
+mod read;
+mod stamp;
+mod standing;
+mod unsynced;
+mod write;
+
+pub use error::{FileError, absent, failed, is_disk_full};
+pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked, share_within};
+pub use names::{
+    copy_beside, free_beside, free_name, in_writable_folder, make_writable, move_away, move_command,
+    move_no_folder_away, move_odd_away, move_to,
+};
+pub use read::{TAIL, is_odd, open_regular, read_at_most, read_regular, read_tail};
+pub use stamp::FileStamp;
+pub use standing::{OWN_FOLDER, standing};
+pub use unsynced::Unsynced;
+pub use write::{
+    append, append_line, create_folder, remove_left_over, replace_through, write_after, write_atomic, write_unsynced,
+};

@@ -1,0 +1,64 @@
+//! What the file system says of a file, by which a change of it is seen without reading it.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// What the file system says of a file, which changes whenever somebody writes to it or puts another one in its place. The
+/// time of the last change cannot be set by who owns the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    device: u64,
+    inode: u64,
+    mode: u32,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    /// Whether another change of the file would change this, made by now or later: a file system stamps files with a clock that
+    /// ticks some times a second, at 100 Hz or more on Linux, or keeps whole seconds alone, some of them even ones.
+    pub fn is_settled(&self) -> bool {
+        let keeps_parts = self.changed.1 != 0;
+        self.is_older_than(if keeps_parts { Duration::from_millis(100) } else { Duration::from_secs(3) })
+    }
+
+    fn is_older_than(&self, age: Duration) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (seconds, nanoseconds) = self.changed;
+        let then = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        let since = then.and_then(|(seconds, nanoseconds)| now.checked_sub(Duration::new(seconds, nanoseconds)));
+        since.is_some_and(|since| since >= age)
+    }
+
+    /// Whether this is the file of the other stamp, and longer than it was.
+    pub fn is_longer(&self, before: &FileStamp) -> bool {
+        (self.device, self.inode, self.mode) == (before.device, before.inode, before.mode) && self.size > before.size
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Looks at what stands at `path`, a link itself and not what it leads to; absent when nothing does.
+    pub fn of(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().as_ref().map(FileStamp::from_metadata)
+    }
+
+    /// The stamp of a file of which that was said.
+    pub fn from_metadata(meta: &Metadata) -> Self {
+        FileStamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            mode: meta.mode(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! JSON files of the state folder, which no older program overwrites.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::StateError;
+use crate::domain::FORMAT_VERSION;
+use crate::fs::{FileError, Unsynced, failed, read_at_most, write_after, write_unsynced};
+
+/// How large a JSON file may be, in bytes: the untracked files of a working tree that has a million of them.
+const LARGEST: u64 = 256 << 20;
+
+/// Replaces a JSON file, indented, unless a newer program wrote the one that is there.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    write_json_after(Unsynced::default(), path, value)
+}
+
+/// Does what [`write_json`] does with a file that nothing rests on after a power cut.
+pub fn write_json_unsynced(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    Ok(write_unsynced(path, &json_text(path, value)?)?)
+}
+
+/// Does what [`write_json`] does, with all that is in `unsynced` on the disk before the file is replaced.
+pub fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    Ok(write_after(unsynced, path, &json_text(path, value)?)?)
+}
+
+/// What the JSON file at `path` is to hold, unless a newer program wrote the one that is there.
+pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateError> {
+    refuse_newer(path)?;
+    let mut text =
+        serde_json::to_vec_pretty(value).map_err(|source| StateError::Json { path: path.to_owned(), source })?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Reads a JSON file; `None` when there is none.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
+    let Some(value) = read_value(path)? else { return Ok(None) };
+    check_version(path, &value)?;
+    serde_json::from_value(value).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
+}
+
+/// Refuses to go on when a newer program wrote the file.
+fn refuse_newer(path: &Path) -> Result<(), StateError> {
+    match read_value(path) {
+        Ok(Some(value)) => check_version(path, &value),
+        // A torn or foreign file is replaced, and so is what is no file.
+        Ok(None) | Err(StateError::Json { .. }) => Ok(()),
+        Err(StateError::File(FileError { source, .. }))
+            if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
+    match value.get("version").and_then(Value::as_u64) {
+        Some(found) if found > u64::from(FORMAT_VERSION) => Err(StateError::Newer { path: path.to_owned(), found }),
+        _ => Ok(()),
+    }
+}
+
+fn read_value(path: &Path) -> Result<Option<Value>, StateError> {
+    let bytes = match read_at_most(path, LARGEST) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("read", path)(error).into()),
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_newer_format_is_read_by_nobody_and_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("contract.json");
+        fs::write(&path, r#"{"version": 2, "tag": "x"}"#).unwrap();
+        let error = write_json(&path, &json!({"version": 1})).unwrap_err();
+        assert!(matches!(error, StateError::Newer { found: 2, .. }), "{error}");
+        assert!(read_json::<Value>(&path).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), r#"{"version": 2, "tag": "x"}"#);
+    }
+}
