@@ -2,15 +2,13 @@
 
 use super::attempt::Attempted;
 use super::error::SessionError;
-use super::open::{Session, remove_file};
+use super::open::Session;
+use super::own_files::remove_file;
 use super::running::Deadline;
 use crate::crash;
 use crate::domain::Phase;
 use crate::rules::Forbidden;
 use crate::state::{Aside, OpenExperiment};
-
-/// The index as it was when a change was set aside.
-pub(super) const INDEX_BEFORE: &str = "index.before";
 
 impl Session<'_> {
     /// Makes the change that was set aside, if there is one, the next experiment.

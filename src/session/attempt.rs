@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use super::error::{SessionError, list};
 use super::ignored::ignored_inputs;
 use super::open::Session;
-use super::recover::commit_of;
+use super::opened::commit_of;
 use super::running::{Deadline, Ended, Measured};
 use crate::crash;
 use crate::domain::{

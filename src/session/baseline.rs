@@ -4,10 +4,11 @@ use serde_json::json;
 
 use super::attempt::Attempted;
 use super::error::SessionError;
-use super::guarding::{Guarded, guard_name};
+use super::guarding::Guarded;
+use super::jobs::{RUN, guard_name, job_found};
 use super::open::Session;
-use super::recover::{draft_of, job_found};
-use super::running::{Deadline, Ended, Measured, RUN};
+use super::opened::draft_of;
+use super::running::{Deadline, Ended, Measured};
 use crate::domain::{Event, FailureClass, Outcome, Phase};
 use crate::rules::{LOST_RETRIES, RunFound};
 use crate::state::OpenExperiment;

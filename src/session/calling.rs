@@ -7,7 +7,9 @@ use super::conventions::{PROGRAM, read_program};
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
 use super::interrupts::Interrupt;
-use super::open::{Session, remove_file};
+use super::jobs::AGENT;
+use super::open::Session;
+use super::own_files::remove_file;
 use super::proposing::Proposed;
 use super::rework::Task;
 use super::running::DELETIONS;
@@ -19,9 +21,6 @@ use crate::exec::{self, ExecError, Job};
 use crate::fs::write_unsynced;
 use crate::rules::{described, idle_limits, priced, question};
 use crate::state::OpenExperiment;
-
-/// What the job of the agent is called.
-pub(super) const AGENT: &str = "agent";
 
 /// What a call of the agent left in the working tree.
 pub(super) enum Left {

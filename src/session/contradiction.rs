@@ -1,6 +1,6 @@
 //! A journal that says something else than the records and the commits.
 
-use super::try_one::is_being_replaced;
+use super::opened::is_being_replaced;
 use crate::domain::CommitId;
 use crate::git::Repo;
 use crate::rules::{History, OpenFound, OpenTrouble, judge_open};

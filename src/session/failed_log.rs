@@ -1,6 +1,6 @@
 //! The end of the log that shows why an experiment failed.
 
-use super::guarding::guard_name;
+use super::jobs::guard_name;
 use crate::agent::LOG_LINES;
 use crate::domain::{FailureClass, Record};
 use crate::measure::last_lines;

@@ -5,7 +5,7 @@ use crate::git::Repo;
 use crate::state::SessionFolder;
 
 use super::error::SessionError;
-use super::plan::OWN_FILES;
+use super::own_files::OWN_FILES;
 
 /// Whether a session was only fetched: its folder is missing, and nothing tells that it was ever opened in this repository.
 /// Where its branch exists, an `ar` that made the folder would have excluded its files from git.

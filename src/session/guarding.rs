@@ -7,9 +7,11 @@ use tokio::time::sleep_until;
 use super::attempt::{Attempted, Stage};
 use super::error::SessionError;
 use super::interrupts::Interrupt;
-use super::open::{Session, remove_file};
-use super::recover::{commit_of, draft_of, job_found};
-use super::running::{Deadline, run_variables};
+use super::jobs::{guard_name, job_found, run_variables};
+use super::open::Session;
+use super::opened::{commit_of, draft_of};
+use super::own_files::remove_file;
+use super::running::Deadline;
 use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
 use crate::exec::{self, ExecError, Exit, Job};
@@ -35,11 +37,6 @@ enum Waited {
     Interrupted,
     /// The machine, or the shim, died under it.
     Lost,
-}
-
-/// What the job of a guard is called; the first one has number 1.
-pub(super) fn guard_name(number: usize) -> String {
-    format!("guard-{number}")
 }
 
 /// What is recorded of a change whose guard failed.

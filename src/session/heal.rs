@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::error::{SessionError, list};
 use super::others::{Others, other_records};
-use super::plan::OWN_FILES;
+use super::own_files::OWN_FILES;
 use super::reading::climbed;
 use super::store::Store;
 use crate::agent::task_spec;

@@ -1,11 +1,12 @@
 //! Ignored files that may feed a number: which of them changed is noted, since no commit has them.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::SessionError;
-use super::plan::OWN_FILES;
-use super::running::stamp;
+use super::own_files::OWN_FILES;
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::rules::files_named;
@@ -68,10 +69,15 @@ pub(super) fn ignored_inputs(repo: &Repo, line: &str) -> Result<BTreeMap<String,
     Ok(inputs)
 }
 
+/// What the file system says of a file: changes whenever the file is written.
+pub(super) fn stamp(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+    Some(format!("{}:{}:{}:{times:?}", meta.dev(), meta.ino(), meta.len()))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, json};
 
 use super::error::SessionError;
-use super::plan::OWN_FILES;
+use super::own_files::OWN_FILES;
 use super::reading::record_message;
 use super::terms::{free_tag, is_taken};
 use crate::domain::{

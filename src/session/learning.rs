@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::error::SessionError;
-use super::plan::OWN_FILES;
+use super::own_files::OWN_FILES;
 use super::reading::session_tags;
 use super::store::Store;
 use crate::agent::Memories;

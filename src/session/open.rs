@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::aside::INDEX_BEFORE;
 use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
 use super::events::{Events, Observer};
@@ -13,19 +12,20 @@ use super::fetched::is_fetched;
 use super::heal::rebuilt_journal;
 use super::interrupts::{Interrupt, Interrupts};
 use super::keep_logs::LogKeeper;
-use super::plan::{Drive, OWN_FILES, Plan, expected_tip};
+use super::opened::is_being_replaced;
+use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
+use super::plan::{Drive, Plan};
 use super::protected::{Protected, forget_copies};
-use super::reading::read_history;
+use super::reading::{expected_tip, read_history};
 use super::store::{Expected, Said, Store, Written};
 use super::surroundings::Place;
 use super::times::Times;
-use super::try_one::is_being_replaced;
 use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Contract, Directive, Event, Phase, StopReason};
-use crate::fs::{Unsynced, move_away, remove_left_over};
+use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget, Look};
 use crate::rules::{History, folders_of};
 use crate::state::{EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
@@ -397,26 +397,4 @@ fn forget(state: &Path) -> Result<(), SessionError> {
         crash::point("abandon.file_removed");
     }
     Ok(())
-}
-
-/// The pattern by which git ignores a file of the working tree at `root`; nothing for one that is elsewhere.
-pub fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
-    let path = file.strip_prefix(root.canonicalize().ok()?).ok()?.to_str()?;
-    let is_special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ' ');
-    let escaped = path.chars().map(|c| if is_special(c) { format!("\\{c}") } else { c.to_string() });
-    (!path.contains(['\n', '\r'])).then(|| format!("/{}", escaped.collect::<String>()))
-}
-
-/// Removes one of `ar`'s own files, if it is there. A folder in its place is moved away.
-pub(super) fn remove_file(path: &Path) -> Result<(), SessionError> {
-    if fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
-        let failed = |source| SessionError::Io { action: "move", path: path.to_owned(), source };
-        return move_away(path).map(drop).map_err(failed);
-    }
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(SessionError::Io { action: "remove", path: path.to_owned(), source: error })
-        }
-        _ => Ok(()),
-    }
 }

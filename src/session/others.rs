@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::error::SessionError;
-use super::reading::{parse_record, read_records, readable_refs, session_tags};
+use super::reading::{SESSIONS, parse_record, read_records, readable_refs, session_tags};
 use crate::domain::{Record, Tag, with_causes};
 use crate::exec;
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::state::{SESSIONS_FOLDER, SessionFolder};
-
-/// The refs of all sessions.
-pub(super) const SESSIONS: &str = "refs/autoresearch";
 
 /// The sessions as they were at one moment.
 #[derive(Debug)]

@@ -9,30 +9,18 @@ use super::choosing::find_session;
 use super::conventions::Conventions;
 use super::error::{SessionError, list};
 use super::others::has_job;
+use super::own_files::OWN_FILES;
 use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
+use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
 use super::watchdog::watch_programs;
 use crate::agent::reports;
-use crate::domain::{Clock, CommitId, Contract, Tag, with_causes};
+use crate::domain::{Clock, Contract, Tag, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{FileTerms, gaps, idle_limits};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, refuse_held};
-
-/// The files that `ar` and its agents keep in the repository's root and out of git.
-pub(super) const OWN_FILES: &[&str] = &[
-    "/.autoresearch/",
-    "/results.tsv",
-    "/results.tsv.before-repair*",
-    "/run.log",
-    "/run.log.before*",
-    "/autoresearch-lessons.md",
-    "/autoresearch-lessons.md.damaged*",
-    "/.aider.chat.history.md",
-    "/.aider.input.history",
-    "/.aider.tags.cache.v*/",
-];
 
 /// Who makes the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +178,7 @@ impl Plan {
         let plan =
             Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out: Vec::new() };
         if drive != Drive::Ending {
-            plan.check_room()?;
+            refuse_full(&plan.repo, &plan.folder, 0)?;
         }
         Ok(plan)
     }
@@ -335,9 +323,4 @@ fn is_program(word: &str, root: &Path) -> bool {
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| may_run(root.join(folder).join(word)))
-}
-
-/// The commit that a session's branch should be at: its incumbent's, or where it started.
-pub(super) fn expected_tip(contract: &Contract, incumbent: Option<&CommitId>) -> CommitId {
-    incumbent.unwrap_or(&contract.start).clone()
 }

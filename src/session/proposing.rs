@@ -4,11 +4,11 @@ use super::calling::{Left, Work};
 use super::error::SessionError;
 use super::learning::note_offer;
 use super::open::Session;
+use super::opened::{Texts, describe};
 use crate::agent::Call;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, DiffStat, Event, Phase, one_line};
-use crate::git::{Proposal as Change, Untracked};
-use crate::rules::has_words;
+use crate::domain::{AgentCall, CommitId, Event, Phase};
+use crate::git::Untracked;
 use crate::state::OpenExperiment;
 
 /// What a call of the agent came to.
@@ -141,35 +141,4 @@ impl Session<'_> {
         self.store.repo.adopt_index(change)?;
         Ok(Some(commit))
     }
-}
-
-/// Where the description of a change may come from.
-pub(super) struct Texts {
-    /// What the proposal file or the user says.
-    pub(super) own: Option<String>,
-    /// The last line of the agent's output that can describe the change.
-    pub(super) fallback: Option<String>,
-    /// How the version before it was described, where it is a further one.
-    pub(super) before: Option<String>,
-}
-
-impl Texts {
-    /// The proposal's words, else the subject of a commit that the agent made, else a line of its output, else the words for
-    /// the version before it, else the size of the change.
-    pub(super) fn choose(self, subject: Option<String>, describe: impl FnOnce() -> String) -> String {
-        let given = [self.own, subject, self.fallback, self.before].into_iter().flatten();
-        given.map(|text| one_line(&text)).find(|text| has_words(text)).unwrap_or_else(describe)
-    }
-}
-
-/// The change where nobody has words for it: its files, and how much of them.
-pub(super) fn describe(change: &Change, stat: DiffStat) -> String {
-    const SHOWN: usize = 3;
-    let paths = change.paths();
-    let mut text =
-        paths.iter().take(SHOWN).map(|changed| changed.path.display().to_string()).collect::<Vec<_>>().join(", ");
-    if paths.len() > SHOWN {
-        text += &format!(" and {} more", paths.len() - SHOWN);
-    }
-    one_line(&format!("{text}: {stat}"))
 }

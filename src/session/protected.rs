@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::{SessionError, list};
-use super::open::remove_file;
+use super::own_files::remove_file;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{CommitId, Event, Failure, FailureClass, Phase};

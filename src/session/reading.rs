@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
-use crate::domain::{Contract, Drift, FORMAT_VERSION, Record, Rung, Tag};
+use crate::domain::{CommitId, Contract, Drift, FORMAT_VERSION, Record, Rung, Tag};
 use crate::git::{Head, Repo};
 use crate::rules::{History, climb_all};
 use crate::state::SessionFolder;
 
 use super::error::SessionError;
-use super::others::SESSIONS;
+
+/// The refs of all sessions.
+pub(super) const SESSIONS: &str = "refs/autoresearch";
 
 /// Says that there is no session of that name, and which ones there are as far as that can be read.
 pub fn no_session(repo: &Repo, tag: &Tag) -> SessionError {
@@ -155,4 +157,9 @@ fn newer(reference: &str, found: u64) -> SessionError {
 pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<u32>) {
     let (ladder, research) = contract.map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
     climb_all(ladder, history, research)
+}
+
+/// The commit that a session's branch should be at: its incumbent's, or where it started.
+pub(super) fn expected_tip(contract: &Contract, incumbent: Option<&CommitId>) -> CommitId {
+    incumbent.unwrap_or(&contract.start).clone()
 }

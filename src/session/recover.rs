@@ -1,21 +1,20 @@
 //! Finishing what somebody left open: carrying out the steps that [`rules::recover`](crate::rules::recover) lists.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
 use super::attempt::Attempted;
-use super::calling::AGENT;
 use super::error::SessionError;
-use super::guarding::guard_name;
+use super::jobs::{AGENT, RUN, guard_name, job_found};
 use super::open::Session;
+use super::opened::draft_of;
 use super::reading::no_experiment;
-use super::running::{Deadline, Measured, RUN};
+use super::running::{Deadline, Measured};
 use crate::crash;
-use crate::domain::{CommitId, Phase, Record};
+use crate::domain::Phase;
 use crate::exec;
-use crate::rules::{Found, RunFound, Step, recover};
+use crate::rules::{Found, Step, recover};
 use crate::state::OpenExperiment;
 
 /// How long a shim has to put back the files of its job: it looks each second.
@@ -139,29 +138,5 @@ impl Session<'_> {
             }
         }
         self.remove_left_locks(id, AGENT).await
-    }
-}
-
-/// The commit of an open experiment that must have one.
-pub(super) fn commit_of(open: &OpenExperiment) -> Result<CommitId, SessionError> {
-    open.commit.clone().ok_or(SessionError::NoCommit(open.id))
-}
-
-/// The draft of an open experiment that must have one.
-pub(super) fn draft_of(open: &OpenExperiment) -> Result<Record, SessionError> {
-    open.draft.as_deref().cloned().ok_or(SessionError::NoDraft(open.id))
-}
-
-/// What there is of a job in a folder.
-pub(super) fn job_found(folder: &Path, name: &str) -> RunFound {
-    let is_there = |kind| exec::job_file(folder, name, kind).is_file();
-    if exec::is_held(folder) {
-        RunFound::Going
-    } else if is_there("exit") && is_there("job") {
-        RunFound::Over
-    } else if is_there("started") {
-        RunFound::Gone
-    } else {
-        RunFound::Unstarted
     }
 }

@@ -1,16 +1,14 @@
 //! Calling the agent again for the experiment that it is at: its guard failed, or its code does not run.
 
-use serde_json::{Map, Value};
-
 use super::attempt::{Attempted, Stage};
 use super::calling::{Left, Work};
 use super::error::SessionError;
 use super::failed_log::end_of_log;
 use super::interrupts::Interrupt;
 use super::open::Session;
+use super::opened::{Texts, add_said, draft_of};
 use super::outage::Waited;
-use super::proposing::{Proposed, Texts};
-use super::recover::draft_of;
+use super::proposing::Proposed;
 use crate::agent::{Call, Reworked};
 use crate::crash;
 use crate::domain::{Event, Phase, Record, Version};
@@ -175,24 +173,5 @@ impl Session<'_> {
         open.commit = Some(draft.commit.clone());
         self.record_and_settle(open, draft)?;
         Ok(Stage::Over(Attempted::Recorded))
-    }
-}
-
-/// Adds what the agent said with a later version to what it said with the first: lists grow by what is new, and of the rest
-/// the last word counts.
-pub(super) fn add_said(said: &mut Map<String, Value>, more: Map<String, Value>) {
-    for (name, value) in more {
-        match (said.get_mut(&name), value) {
-            (Some(Value::Array(known)), Value::Array(new)) => {
-                for value in new {
-                    if !known.contains(&value) {
-                        known.push(value);
-                    }
-                }
-            }
-            (_, value) => {
-                said.insert(name, value);
-            }
-        }
     }
 }

@@ -1,19 +1,11 @@
 //! Whether there is room on the disk.
 
 use super::error::SessionError;
-use super::plan::Plan;
 use crate::domain::Space;
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{spoilt_by_full_disk, too_little_room};
 use crate::state::SessionFolder;
-
-impl Plan {
-    /// Refuses to start on a disk that is full.
-    pub(super) fn check_room(&self) -> Result<(), SessionError> {
-        refuse_full(&self.repo, &self.folder, 0)
-    }
-}
 
 /// Refuses an experiment that there may be no room for, where the log of the last one has so many bytes.
 pub(super) fn refuse_full(repo: &Repo, folder: &SessionFolder, last_log: u64) -> Result<(), SessionError> {

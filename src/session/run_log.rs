@@ -39,7 +39,7 @@ pub(super) fn point_run_log(
     let target = log.strip_prefix(root).unwrap_or(log);
     let fresh = folder.root().join("run.log.link");
     let point = |fresh: &Path| {
-        super::open::remove_file(fresh).map_err(std::io::Error::other)?;
+        super::own_files::remove_file(fresh).map_err(std::io::Error::other)?;
         crash::point("running.log_unlinked");
         symlink(target, fresh)?;
         fs::rename(fresh, &link)

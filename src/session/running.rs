@@ -1,8 +1,6 @@
 //! One execution of the measuring command: started, watched, measured.
 
-use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,13 +10,15 @@ use tokio::time::{Instant, sleep_until};
 
 use super::error::SessionError;
 use super::follow::LogFollower;
-use super::guarding::guard_name;
+use super::ignored::stamp;
 use super::interrupts::Interrupt;
-use super::open::{Session, remove_file};
-use super::recover::{commit_of, job_found};
+use super::jobs::{RUN, RUN_FILES, guard_name, job_found, run_variables};
+use super::open::Session;
+use super::opened::commit_of;
+use super::own_files::remove_file;
 use super::run_log::point_run_log;
 use crate::crash;
-use crate::domain::{Event, Failure, FailureClass, MetricSource, Metrics, Number, Phase, Run, Tag, ended_text};
+use crate::domain::{Event, Failure, FailureClass, MetricSource, Metrics, Number, Phase, Run, ended_text};
 use crate::exec::{self, ExecError, Exit, Job, Running, Started};
 use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{Ending, Found, LogSummary, Verdict, judge, metric_file};
@@ -27,13 +27,6 @@ use crate::state::{OpenExperiment, read_json};
 
 /// How often the log of a run is looked at, each second: often enough for the live line, seldom enough to cost nothing.
 const TICK: Duration = Duration::from_millis(1024);
-
-/// What the job of the measuring command is called.
-pub(super) const RUN: &str = "run";
-
-/// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
-pub(super) const RUN_FILES: [&str; 7] =
-    ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];
 
 /// How large the file may be that a metric is read from, in bytes: that of a run which lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;
@@ -393,27 +386,10 @@ pub(super) fn metric_file_stamp(source: &MetricSource, root: &Path) -> Option<St
     }
 }
 
-/// The variables that the measuring command and the guards get.
-pub(super) fn run_variables(tag: &Tag, id: u32, state: &Path, folder: &Path) -> Vec<(String, String)> {
-    vec![
-        ("AR_TAG".into(), tag.to_string()),
-        ("AR_EXPERIMENT".into(), id.to_string()),
-        ("AR_STATE_DIR".into(), state.to_string_lossy().into_owned()),
-        ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
-    ]
-}
-
 /// Bytes as GiB, rounded to the MiB; `None` for none.
 fn gibibytes(bytes: u64) -> Option<f64> {
     const MIB: f64 = 1024.0 * 1024.0;
     (bytes > 0).then(|| ((bytes as f64 / MIB).round() / 1024.0 * 1e6).round() / 1e6)
-}
-
-/// What the file system says of a file: changes whenever the file is written.
-pub(super) fn stamp(path: &Path) -> Option<String> {
-    let meta = fs::metadata(path).ok()?;
-    let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
-    Some(format!("{}:{}:{}:{times:?}", meta.dev(), meta.ino(), meta.len()))
 }
 
 /// The number in a JSON file, if this run wrote the file: one that looks as it did before the run is of an earlier one.

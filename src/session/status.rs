@@ -6,15 +6,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::calling::AGENT;
 use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
 use super::fetched::is_fetched;
-use super::guarding::guard_name;
+use super::jobs::{AGENT, RUN, guard_name, job_found};
 use super::known::{Damage, LogTail, Records, Terms};
 use super::reading::{is_session, recorded_terms, session_tags};
-use super::recover::job_found;
-use super::running::RUN;
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag};
 use crate::exec::{self, Started};
 use crate::fs::read_tail;

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::error::SessionError;
+use super::jobs::{RUN, job_found};
 use super::reading::read_history;
-use super::recover::job_found;
-use super::running::RUN;
 use crate::domain::{Clock, DEFAULT_GRACE, Phase, StopWhen, Tag, experiment_name};
 use crate::exec::{self, ExecError};
 use crate::fs::is_disk_full;

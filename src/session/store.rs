@@ -6,14 +6,11 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::aside::INDEX_BEFORE;
-use super::calling::AGENT;
 use super::error::{SessionError, list};
-use super::guarding::guard_name;
-use super::plan::expected_tip;
-use super::reading::record_message;
+use super::jobs::{AGENT, RUN, RUN_FILES, guard_name};
+use super::own_files::INDEX_BEFORE;
+use super::reading::{expected_tip, record_message};
 use super::room::{refuse_full, refuse_spoilt};
-use super::running::{RUN, RUN_FILES};
 use super::watch::{Seen, Watch};
 use crate::agent::Proposal;
 use crate::crash;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::open::remove_file;
+use super::own_files::remove_file;
 use crate::domain::{Environment, EnvironmentChange, Event, FORMAT_VERSION, shell_word};
 use crate::exec::{self, Job, lock_file_hash};
 use crate::fs::read_tail;

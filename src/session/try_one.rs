@@ -8,14 +8,13 @@ use tokio::time::Instant;
 use super::attempt::Attempted;
 use super::error::SessionError;
 use super::open::Session;
-use super::proposing::Texts;
+use super::opened::{Texts, add_said, is_being_replaced};
 use super::reading::read_records;
-use super::rework::add_said;
 use super::running::Deadline;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{FailureClass, LastCall, Outcome, Record, Tag, Unparsed, Version};
-use crate::git::{Repo, SaveAs};
+use crate::domain::{FailureClass, LastCall, Outcome, Record, Unparsed, Version};
+use crate::git::SaveAs;
 use crate::rules::{Again, REWORKS, again, directions_tried};
 use crate::state::{OpenExperiment, Status};
 
@@ -274,12 +273,6 @@ impl Session<'_> {
         self.store.history.push(record);
         Ok(true)
     }
-}
-
-/// Whether the open experiment is a further version of one whose record still stands.
-pub(super) fn is_being_replaced(repo: &Repo, tag: &Tag, open: &OpenExperiment) -> Result<bool, SessionError> {
-    let Some(old) = &open.replaces else { return Ok(false) };
-    Ok(repo.ref_object(&tag.record_ref(open.id))?.as_ref() == Some(old))
 }
 
 /// What an agent said with a proposal that is recorded.

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::{SessionError, list};
 use super::ignored::IgnoredFiles;
+use super::jobs::RUN_FILES;
 use super::learning::HeldMemories;
-use super::others::{HeldSessions, Others, SESSIONS, is_odd_ref, other_records, tag_of};
+use super::others::{HeldSessions, Others, is_odd_ref, other_records, tag_of};
 use super::own_folder::OwnFolder;
-use super::reading::readable_refs;
-use super::running::RUN_FILES;
+use super::reading::{SESSIONS, readable_refs};
 use super::store::Store;
 use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of, cut};
 use crate::fs::{FileStamp, move_odd_away};

@@ -4,9 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 
 use super::error::{SessionError, list};
-use super::proposing::{Texts, describe};
+use super::opened::{Texts, commit_of, describe};
 use super::protected::Protected;
-use super::recover::commit_of;
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::facts::{Facts, known_tags};
+use super::facts::{Facts, REPAIR, known_tags};
 use super::{host, ledger, records, refs, repository, shared, state};
 use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
@@ -11,9 +11,6 @@ use crate::session::error::{ErrorKind, SessionError};
 use crate::session::reading::{no_session, session_of_head};
 use crate::session::terms::Asked;
 use crate::state::SEE_DOCTOR;
-
-/// What `ar doctor --repair` is called, as a hint.
-pub(super) const REPAIR: &str = "ar doctor --repair";
 
 /// What shows damage to the repository that has no name.
 const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";

@@ -3,15 +3,16 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use super::examine::REPAIR;
 use crate::domain::{CommitId, Contract, Record, Tag, with_causes};
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip};
 use crate::session::error::SessionError;
 use crate::session::fetched::is_fetched;
-use crate::session::plan::expected_tip;
-use crate::session::reading::{parse_record, record_id, recorded_terms};
+use crate::session::reading::{expected_tip, parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
+
+/// What `ar doctor --repair` is called, as a hint.
+pub(super) const REPAIR: &str = "ar doctor --repair";
 
 /// What is to be done where something can be mended only when a person has decided what else is to be.
 pub(super) const DECIDE_FIRST: &str = "decide about the damage first, then run `ar doctor --repair`";

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::examine::{REPAIR, finding_of};
-use super::facts::{Facts, RecordRef};
+use super::examine::finding_of;
+use super::facts::{Facts, REPAIR, RecordRef};
 use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
 use crate::git::{BrokenRef, Head, NOTES, Repo};
 use crate::rules::{Tip, gaps};

@@ -19,10 +19,10 @@ use crate::exec;
 use crate::fs::{copy_beside, free_name, read_regular, write_atomic};
 use crate::git::{LockOwner, Repo};
 use crate::rules::Tip;
-use crate::session::calling::AGENT;
 use crate::session::error::SessionError;
 use crate::session::heal::rebuilt_journal;
-use crate::session::plan::OWN_FILES;
+use crate::session::jobs::AGENT;
+use crate::session::own_files::OWN_FILES;
 use crate::session::terms::Asked;
 use crate::state::{ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, lock_all, refuse_held};
 

@@ -1,6 +1,6 @@
 //! What all sessions of a repository share beside results.tsv: lessons and the backlog of ideas.
 
-use super::examine::REPAIR;
+use super::facts::REPAIR;
 use crate::domain::{Area, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::session::error::SessionError;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::examine::{REPAIR, finding_of};
-use super::facts::{DECIDE_FIRST, Facts};
+use super::examine::finding_of;
+use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use crate::domain::{Area, Finding, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::fs::{move_command, read_regular};
@@ -14,7 +14,7 @@ use crate::git::{Repo, Untracked};
 use crate::rules::Tip;
 use crate::session::contradiction::{contradiction, trouble_text};
 use crate::session::error::SessionError;
-use crate::session::running::RUN;
+use crate::session::jobs::RUN;
 use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
 
 /// The state files that are there from the beginning and can be made anew from the records.

@@ -1,0 +1,46 @@
+//! The jobs of an experiment: their names, their files, and what there is of them.
+
+use std::path::Path;
+
+use crate::domain::Tag;
+use crate::exec;
+use crate::rules::RunFound;
+
+/// What the job of the agent is called.
+pub(super) const AGENT: &str = "agent";
+
+/// What the job of the measuring command is called.
+pub(super) const RUN: &str = "run";
+
+/// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
+pub(super) const RUN_FILES: [&str; 7] =
+    ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];
+
+/// What the job of a guard is called; the first one has number 1.
+pub(super) fn guard_name(number: usize) -> String {
+    format!("guard-{number}")
+}
+
+/// What there is of a job in a folder.
+pub(super) fn job_found(folder: &Path, name: &str) -> RunFound {
+    let is_there = |kind| exec::job_file(folder, name, kind).is_file();
+    if exec::is_held(folder) {
+        RunFound::Going
+    } else if is_there("exit") && is_there("job") {
+        RunFound::Over
+    } else if is_there("started") {
+        RunFound::Gone
+    } else {
+        RunFound::Unstarted
+    }
+}
+
+/// The variables that the measuring command and the guards get.
+pub(super) fn run_variables(tag: &Tag, id: u32, state: &Path, folder: &Path) -> Vec<(String, String)> {
+    vec![
+        ("AR_TAG".into(), tag.to_string()),
+        ("AR_EXPERIMENT".into(), id.to_string()),
+        ("AR_STATE_DIR".into(), state.to_string_lossy().into_owned()),
+        ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
+    ]
+}

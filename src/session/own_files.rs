@@ -1,0 +1,46 @@
+//! The files that `ar` keeps in a repository, and how they are kept out of git.
+
+use std::fs;
+use std::path::Path;
+
+use super::error::SessionError;
+use crate::fs::move_away;
+
+/// The files that `ar` and its agents keep in the repository's root and out of git.
+pub(super) const OWN_FILES: &[&str] = &[
+    "/.autoresearch/",
+    "/results.tsv",
+    "/results.tsv.before-repair*",
+    "/run.log",
+    "/run.log.before*",
+    "/autoresearch-lessons.md",
+    "/autoresearch-lessons.md.damaged*",
+    "/.aider.chat.history.md",
+    "/.aider.input.history",
+    "/.aider.tags.cache.v*/",
+];
+
+/// The index as it was when a change was set aside.
+pub(super) const INDEX_BEFORE: &str = "index.before";
+
+/// The pattern by which git ignores a file of the working tree at `root`; nothing for one that is elsewhere.
+pub fn exclude_pattern(file: &Path, root: &Path) -> Option<String> {
+    let path = file.strip_prefix(root.canonicalize().ok()?).ok()?.to_str()?;
+    let is_special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ' ');
+    let escaped = path.chars().map(|c| if is_special(c) { format!("\\{c}") } else { c.to_string() });
+    (!path.contains(['\n', '\r'])).then(|| format!("/{}", escaped.collect::<String>()))
+}
+
+/// Removes one of `ar`'s own files, if it is there. A folder in its place is moved away.
+pub(super) fn remove_file(path: &Path) -> Result<(), SessionError> {
+    if fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
+        let failed = |source| SessionError::Io { action: "move", path: path.to_owned(), source };
+        return move_away(path).map(drop).map_err(failed);
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(SessionError::Io { action: "remove", path: path.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
