@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Clock, StopWhen, Tag, experiment_name};
 use autoresearch::git::Repo;
-use autoresearch::session::{Asked, Drive, Interrupt, Plan, Session, Stopped, Tried, ask_to_stop, end_run_only};
+use autoresearch::session::{
+    Asked, Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only,
+};
 
 use super::args::StopArgs;
 use super::error::CliError;
@@ -22,10 +24,16 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     let stopped = ask_to_stop(&repo, &tag, when, clock)?;
     output::line(&match stopped {
         Stopped::NobodyThere => format!("session {tag} is idle; nothing to stop"),
-        Stopped::RunsAlone(id) if args.now => end_run(repo, &tag, id, clock)?,
+        Stopped::RunsAlone(id) if args.now => end_open(repo, &tag, id, false, clock)?,
         Stopped::RunsAlone(id) => format!(
             "no loop is active in session {tag}, but the run of {} is still going\n`ar stop {tag} --now` terminates \
                 it; `ar resume {tag}` waits for it and continues",
+            experiment_name(id)
+        ),
+        Stopped::Left(id) if args.now => end_open(repo, &tag, id, true, clock)?,
+        Stopped::Left(id) => format!(
+            "session {tag} is idle, but {} is still open\n`ar stop {tag} --now` saves its change and closes it; \
+                `ar resume {tag}` continues",
             experiment_name(id)
         ),
         Stopped::RunsUnknown(id) if args.now => {
@@ -45,8 +53,8 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the session and ends the run that goes on in it, as the second Ctrl-C does.
-fn end_run(repo: Repo, tag: &Tag, id: u32, clock: Clock) -> Result<String, CliError> {
+/// Takes over the session, and ends and closes the experiment that is open in it, as the second Ctrl-C does.
+fn end_open(repo: Repo, tag: &Tag, id: u32, was_left: bool, clock: Clock) -> Result<String, CliError> {
     let main_worktree = repo.main_worktree();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
@@ -61,12 +69,16 @@ fn end_run(repo: Repo, tag: &Tag, id: u32, clock: Clock) -> Result<String, CliEr
                 end_run_only(&main_worktree, tag, id).await?;
                 None
             }
+            // It had no commit yet: closing it was all there was to do.
+            Err(SessionError::NothingOpen) => Some(Tried::RolledBack),
             tried => Some(tried?),
         })
     });
     printer.finish();
     let name = experiment_name(id);
     Ok(match tried? {
+        Some(Tried::RolledBack) if was_left => format!("closed {name} and rolled its change back"),
+        Some(Tried::Recorded(_)) if was_left => format!("{name} had been measured; it is recorded"),
         Some(Tried::RolledBack) => format!("terminated the run of {name} and rolled its change back"),
         Some(Tried::Recorded(_)) => format!("the run of {name} had already finished; it is recorded"),
         // No run is brought back here.

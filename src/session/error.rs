@@ -439,8 +439,14 @@ impl SessionError {
                 "nothing was recorded; run `ar try` again with --direction NAME, or as it is to try it without a name"
                     .into()
             }
-            SessionError::StillOpen(_) => "ar try --continue".into(),
-            SessionError::OtherOpen { tag, .. } => format!("ar resume {tag}"),
+            SessionError::StillOpen(_) => {
+                "run `ar try --continue` to finish it, or `ar stop --now` to save its change and close it".into()
+            }
+            SessionError::OtherOpen { tag, .. } => {
+                format!(
+                    "run `ar resume {tag}` to continue it, or `ar stop {tag} --now` to save its change and close it"
+                )
+            }
             SessionError::TooLarge { path, .. } => {
                 format!("keep it out of the change: git stash push -- {}", shell_word(path))
             }

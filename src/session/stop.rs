@@ -35,6 +35,8 @@ pub enum Stopped {
     RunsAlone(u32),
     /// Nobody is at work, and a run of this experiment goes on that no journal knows any more.
     RunsUnknown(u32),
+    /// No process is active, and this experiment is open somewhere in between.
+    Left(u32),
     /// It is heard; the loop stops after this experiment, or at once when none is open.
     After(Option<u32>),
     /// Whoever was at work has ended.
@@ -56,6 +58,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         let next = read_history(repo, tag).ok().map(|history| history.next_id());
         return Ok(match (open, next) {
             (Some((phase, id)), _) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
+            (Some((_, id)), _) => Stopped::Left(id),
             (None, Some(next)) if exec::is_going_on(&folder.run(next), RUN) => Stopped::RunsUnknown(next),
             _ => Stopped::NobodyThere,
         });

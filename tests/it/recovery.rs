@@ -72,7 +72,12 @@ fn another_session_does_not_touch_the_files_under_a_run_that_goes_on() {
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "other"];
     let called = ar(&repo, args).exits(1);
     assert!(called.stderr.contains("experiment 1 of session t is still open"), "{called:?}");
-    assert!(called.stderr.contains("hint: ar resume t"), "{called:?}");
+    assert!(
+        called
+            .stderr
+            .contains("hint: run `ar resume t` to continue it, or `ar stop t --now` to save its change and close it"),
+        "{called:?}"
+    );
     go(&repo);
     ar(&repo, ["resume", "t"]).ok();
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/t");

@@ -179,6 +179,28 @@ fn a_run_whose_files_were_deleted_is_ended_too() {
 }
 
 #[test]
+fn an_experiment_that_was_left_while_its_agent_worked_is_closed_and_another_session_can_start() {
+    let repo = training_repo();
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag"];
+    let agent = "echo '# half done' >> train.sh; touch ../begun; sleep 60";
+    let child = ar_command(&repo, &repo.path(), args).args(["t", "--agent", agent]).stderr(Stdio::null()).spawn();
+    until("the agent", || repo.outside().join("begun").exists().then_some(()));
+    kill(child.unwrap());
+    let refused = ar(&repo, args.into_iter().chain(["other"])).exits(1).stderr;
+    assert!(refused.contains("or `ar stop t --now` to save its change and close it"), "{refused}");
+    let said = ar(&repo, ["stop"]).ok().stdout;
+    assert!(said.starts_with("session t is idle, but experiment 1 is still open\n`ar stop t --now` saves"), "{said}");
+    let called = ar(&repo, ["stop", "t", "--now"]).ok();
+    assert_eq!(called.stdout, "closed experiment 1 and rolled its change back\n");
+    assert!(called.stderr.contains("saved the unfinished change of experiment 1 as refs/"), "{called:?}");
+    assert!(repo.git(["show", "refs/autoresearch/t/saved/00000:train.sh"]).ends_with("# half done"));
+    assert_eq!((repo.status().as_str(), repo.read("results.tsv").lines().count()), ("", 2));
+    assert_eq!(ar(&repo, ["stop", "--now"]).ok().stdout, "session t is idle; nothing to stop\n");
+    repo.git(["switch", "--quiet", "main"]);
+    ar(&repo, args.into_iter().chain(["other"])).ok();
+}
+
+#[test]
 fn a_baseline_without_a_loop_is_ended_and_its_session_taken_back() {
     let repo = training_repo();
     repo.write("train.sh", "echo run >> ../runs; sleep 60\n");
