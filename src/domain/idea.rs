@@ -13,6 +13,8 @@ pub enum IdeaState {
     Open,
     /// An agent was offered it, and made an experiment.
     Drawn,
+    /// An agent made an experiment of it, which was kept.
+    Kept,
     /// Somebody does not want it any more.
     Dropped,
 }
@@ -22,6 +24,7 @@ impl fmt::Display for IdeaState {
         f.pad(match self {
             IdeaState::Open => "open",
             IdeaState::Drawn => "drawn",
+            IdeaState::Kept => "kept",
             IdeaState::Dropped => "dropped",
         })
     }

@@ -136,14 +136,15 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the ideas of an experiment to the backlog, and says there that the one is drawn that it was offered.
+    /// Adds the ideas of an experiment to the backlog, and notes there what came of the idea that its agent was offered.
     fn note_ideas(&mut self, record: &Record) -> Result<(), SessionError> {
         self.add_ideas(record.id, &record.ideas())?;
         if let Some(text) = record.offered_idea() {
             let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
             let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
             let file = IdeaFile::new(&self.repo.main_worktree());
-            let marked = file.mark_drawn(offered, |idea| is_used(record, idea), &by, self.now());
+            let is_kept = record.outcome == Outcome::Keep;
+            let marked = file.mark_drawn(offered, |idea| is_used(record, idea), is_kept, &by, self.now());
             self.or_told(marked)?;
         }
         Ok(())

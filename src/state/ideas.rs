@@ -30,6 +30,9 @@ struct Line {
     state: IdeaState,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unused: bool,
+    /// Whether a drawn idea was kept: an earlier `ar` knows no state of that name, and ignores this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    kept: bool,
     #[serde(flatten)]
     idea: Option<NewIdea>,
 }
@@ -43,6 +46,19 @@ pub struct Backlog {
     pub damaged: usize,
 }
 
+impl Line {
+    /// What became of the idea with this number, or that it is new.
+    fn new(id: u32, (state, unused): (IdeaState, bool), idea: Option<NewIdea>, by: &str, ts: Timestamp) -> Line {
+        let kept = state == IdeaState::Kept;
+        let state = if kept { IdeaState::Drawn } else { state };
+        Line { version: FORMAT_VERSION, id, ts, by: by.into(), state, unused, kept, idea }
+    }
+
+    fn state(&self) -> IdeaState {
+        if self.kept && self.state == IdeaState::Drawn { IdeaState::Kept } else { self.state }
+    }
+}
+
 impl Backlog {
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, StateError> {
         let mut backlog = Backlog::default();
@@ -51,14 +67,15 @@ impl Backlog {
                 backlog.damaged += 1;
                 continue;
             };
+            let state = line.state();
             match (backlog.ideas.iter_mut().find(|idea| idea.id == line.id), line.idea) {
-                (Some(known), _) => (known.state, known.unused) = (line.state, line.unused),
+                (Some(known), _) => (known.state, known.unused) = (state, line.unused),
                 (None, Some(idea)) => backlog.ideas.push(Idea {
                     id: line.id,
                     idea,
                     by: line.by,
                     time: line.ts,
-                    state: line.state,
+                    state,
                     unused: line.unused,
                 }),
                 (None, None) => backlog.damaged += 1,
@@ -171,15 +188,7 @@ impl IdeaFile {
                 return Ok(Added::Known(known.clone()));
             }
             let id = backlog.ideas.last().map_or(1, |last| last.id.saturating_add(1));
-            self.append(Line {
-                version: FORMAT_VERSION,
-                id,
-                ts: now,
-                by: by.into(),
-                state: IdeaState::Open,
-                unused: false,
-                idea: Some(idea.clone()),
-            })?;
+            self.append(Line::new(id, (IdeaState::Open, false), Some(idea.clone()), by, now))?;
             Ok(Added::New(id))
         })
     }
@@ -199,7 +208,8 @@ impl IdeaFile {
         self.note(meant, |_| (state, false), by, now)
     }
 
-    /// Notes that the first idea that is `meant` was drawn, and whether it was used; one that was stays used.
+    /// Notes that the first idea that is `meant` was drawn, whether it was used, and whether the experiment was kept. An idea
+    /// that was used or kept stays so.
     ///
     /// # Errors
     ///
@@ -208,11 +218,16 @@ impl IdeaFile {
         &self,
         meant: impl Fn(&Idea) -> bool,
         is_used: impl Fn(&Idea) -> bool,
+        is_kept: bool,
         by: &str,
         now: Timestamp,
     ) -> Result<Option<Idea>, StateError> {
-        let was_used = |idea: &Idea| idea.state == IdeaState::Drawn && !idea.unused;
-        self.note(meant, |idea| (IdeaState::Drawn, !was_used(idea) && !is_used(idea)), by, now)
+        let becomes = |idea: &Idea| match (idea.state, is_used(idea)) {
+            (IdeaState::Kept, _) => (IdeaState::Kept, false),
+            (_, true) if is_kept => (IdeaState::Kept, false),
+            (state, is_used) => (IdeaState::Drawn, !is_used && (state != IdeaState::Drawn || idea.unused)),
+        };
+        self.note(meant, becomes, by, now)
     }
 
     fn note(
@@ -227,15 +242,7 @@ impl IdeaFile {
             let (state, unused) = becomes(idea);
             // What somebody dropped stays dropped, although it was offered before.
             if (idea.state, idea.unused) != (state, unused) && idea.state != IdeaState::Dropped {
-                self.append(Line {
-                    version: FORMAT_VERSION,
-                    id: idea.id,
-                    ts: now,
-                    by: by.into(),
-                    state,
-                    unused,
-                    idea: None,
-                })?;
+                self.append(Line::new(idea.id, (state, unused), None, by, now))?;
             }
             Ok(Some(idea.clone()))
         })
@@ -330,11 +337,23 @@ mod tests {
         );
         file.mark(|idea| idea.id == 1, IdeaState::Drawn, "t/1", now).unwrap();
         assert_eq!(file.mark(|idea| idea.id == 9, IdeaState::Dropped, "user", now).unwrap(), None);
+        for (is_used, is_kept, expected) in [
+            (false, true, (IdeaState::Drawn, true)),
+            (true, false, (IdeaState::Drawn, false)),
+            (false, false, (IdeaState::Drawn, false)),
+            (true, true, (IdeaState::Kept, false)),
+            (false, false, (IdeaState::Kept, false)),
+        ] {
+            file.mark_drawn(|idea| idea.id == 2, |_| is_used, is_kept, "t/2", now).unwrap();
+            let depth = &file.read().unwrap().ideas[1];
+            assert_eq!((depth.state, depth.unused), expected);
+        }
+        assert!(!fs::read_to_string(file.path()).unwrap().contains("\"state\":\"kept\""), "an earlier ar reads it");
         let backlog = file.read().unwrap();
         assert_eq!((backlog.ideas.len(), backlog.damaged), (2, 1));
         assert_eq!(
             backlog.ideas.iter().map(|idea| idea.state).collect::<Vec<_>>(),
-            [IdeaState::Dropped, IdeaState::Open]
+            [IdeaState::Dropped, IdeaState::Kept]
         );
         assert_eq!(backlog.ideas[1].idea.score, Some(0.5));
         let copy = file.drop_damaged().unwrap();

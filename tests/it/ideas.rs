@@ -151,8 +151,20 @@ fn ideas_of_many_processes_have_a_number_each_and_survive_an_agent_that_deletes_
     let numbers: Vec<_> = ideas(&repo).iter().map(|idea| idea["id"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=10).collect::<Vec<_>>(), "{called:#?}");
 
+    // A keep that was made of an idea says so there.
+    ar(&repo, ["idea", "drop", "9"]).ok();
+    ar(&repo, ["idea", "add", "warm up longer"]).ok();
+    let kept = "sed -i 's/2[.]0/1.0/' train.sh; echo '{\"idea\": 11}' > \"$AR_PROPOSAL\"";
+    for id in 1..=8 {
+        ar(&repo, ["idea", "drop", &id.to_string()]).ok();
+    }
+    run(&repo, kept, 2, &[]).ok();
+    assert_eq!(states(&repo)[10], "warm up longer kept");
+    let listed = ar(&repo, ["idea", "list"]).ok().stdout;
+    assert!(listed.lines().any(|line| line.trim_start().starts_with("11  kept ")), "{listed}");
+
     // Without the process that held them, the records have those of the agents.
     repo.rm(IDEAS);
-    run(&repo, ":", 2, &[]).ok();
+    run(&repo, ":", 3, &[]).ok();
     assert_eq!(states(&repo), ["of its own drawn"]);
 }
