@@ -3,19 +3,20 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The middle one of some finite numbers, of two middle ones the larger; nothing where there are none.
+/// The middle one of some finite numbers, or the mean of the two middle ones; `None` where there are none.
 pub(super) fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut numbers: Vec<f64> = numbers.into_iter().collect();
     numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied()
+    let upper = *numbers.get(numbers.len() / 2)?;
+    Some(if numbers.len().is_multiple_of(2) { f64::midpoint(numbers[numbers.len() / 2 - 1], upper) } else { upper })
 }
 
 /// The median of numbers that come one after the other, at any time.
 #[derive(Debug, Default)]
 pub(super) struct RunningMedian {
-    /// The bits of those below the median, the largest first.
+    /// The bits of the lower half, the largest first.
     low: BinaryHeap<u64>,
-    /// The bits of the median and those above, the smallest first.
+    /// The bits of the upper half, which holds the middle one too, the smallest first.
     high: BinaryHeap<Reverse<u64>>,
 }
 
@@ -42,7 +43,9 @@ impl RunningMedian {
 
     /// Their [`median`].
     pub(super) fn get(&self) -> Option<f64> {
-        self.high.peek().map(|Reverse(bits)| f64::from_bits(*bits))
+        let upper = self.high.peek().map(|Reverse(bits)| f64::from_bits(*bits))?;
+        let lower = self.low.peek().filter(|_| self.low.len() == self.high.len());
+        Some(lower.map_or(upper, |bits| f64::midpoint(f64::from_bits(*bits), upper)))
     }
 }
 
@@ -62,9 +65,9 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_one_of_the_numbers() {
+    fn the_median_of_an_even_number_is_the_mean_of_the_two_in_the_middle() {
         assert_eq!(median([]), None);
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(3.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 }
