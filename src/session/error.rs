@@ -367,7 +367,10 @@ impl SessionError {
                 format!("it has none yet; `ar status {tag}` tells more")
             }
             SessionError::AmbiguousExperiment { .. } => "write more digits, or use the experiment number".into(),
-            SessionError::BranchTaken(_) | SessionError::SessionBranch(_) => "name another one with --branch".into(),
+            SessionError::BranchTaken(branch) => {
+                format!("see what it has with `git log {branch}`, or name another one with --branch {branch}-2")
+            }
+            SessionError::SessionBranch(_) => "name another one with --branch".into(),
             SessionError::RestoredAlready { worktree, .. } => format!(
                 "name another one with --branch; if an earlier invocation was killed and left it unfinished, run \
                     `git worktree remove --force {}` and retry",
