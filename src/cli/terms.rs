@@ -100,16 +100,16 @@ pub(super) struct SettingsArgs {
     #[arg(long, value_name = "GLOB", help_heading = CHANGES)]
     pub(super) protect: Vec<String>,
     /// Largest number of files that an experiment may change
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = CHANGES)]
+    #[arg(long, value_name = "N", value_parser = super::values::positive::<u32>, allow_negative_numbers = true, help_heading = CHANGES)]
     pub(super) max_files: Option<u32>,
     /// Largest number of lines that an experiment may add and delete in one file
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = CHANGES)]
+    #[arg(long, value_name = "N", value_parser = super::values::positive::<u32>, allow_negative_numbers = true, help_heading = CHANGES)]
     pub(super) max_file_lines: Option<u32>,
     /// Measure a change again that was measured before
     #[arg(long, help_heading = CHANGES)]
     pub(super) allow_repeats: bool,
     /// Largest number of experiments in the session, without the baseline
-    #[arg(long, value_name = "N", help_heading = STOPPING)]
+    #[arg(long, value_name = "N", value_parser = super::values::whole::<u32>, allow_negative_numbers = true, help_heading = STOPPING)]
     pub(super) max_experiments: Option<u32>,
     /// Cost of all agent calls at which the loop stops, in the currency that the agent reports
     #[arg(
@@ -121,7 +121,7 @@ pub(super) struct SettingsArgs {
     )]
     pub(super) max_cost: Option<f64>,
     /// Tokens of all agent calls at which the loop stops
-    #[arg(long, value_name = "N", help_heading = STOPPING)]
+    #[arg(long, value_name = "N", value_parser = super::values::whole::<u64>, allow_negative_numbers = true, help_heading = STOPPING)]
     pub(super) max_tokens: Option<u64>,
     /// Time limit for each invocation
     #[arg(long = "for", value_name = "DURATION", help_heading = STOPPING)]
@@ -139,7 +139,7 @@ pub(super) struct SettingsArgs {
     )]
     pub(super) goal: Option<f64>,
     /// Number of crashes in a row at which the loop stops
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = STOPPING)]
+    #[arg(long, value_name = "N", value_parser = super::values::positive::<u32>, allow_negative_numbers = true, help_heading = STOPPING)]
     pub(super) max_crashes: Option<u32>,
     /// Stop when the session is flagged for review, instead of starting over in another direction
     #[arg(long, help_heading = STOPPING)]

@@ -89,9 +89,25 @@ pub(super) fn non_negative(text: &str) -> Result<f64, String> {
     finite(text).and_then(|value| if value >= 0.0 { Ok(value) } else { Err("must be 0 or more".into()) })
 }
 
+/// Parses a whole number from 0.
+pub(super) fn whole<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    whole_from(0, text)
+}
+
 /// Parses a whole number from 1.
-pub(super) fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "must be a whole number from 1".into())
+pub(super) fn positive<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    whole_from(1, text)
+}
+
+fn whole_from<N: TryFrom<u64>>(least: u64, text: &str) -> Result<N, String> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("must be a whole number from {least}"));
+    }
+    let number: u64 = text.parse().map_err(|_| "is too large")?;
+    if number < least {
+        return Err(format!("must be a whole number from {least}"));
+    }
+    number.try_into().map_err(|_| "is too large".into())
 }
 
 /// Parses a time of day: `07:00`, `7:30`, `23:15:30`.

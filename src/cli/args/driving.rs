@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::formats::{AnswerFormat, OutputFormat, StreamFormat};
 use super::session::SessionArgs;
 use crate::cli::terms::SettingsArgs;
-use crate::cli::values::Span;
+use crate::cli::values::{Span, positive};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunArgs {
@@ -115,6 +115,7 @@ pub(in crate::cli) enum IdeaCommand {
     /// Stop offering an idea to agents
     Drop {
         /// Number of the idea
+        #[arg(value_parser = positive::<u32>, allow_negative_numbers = true)]
         idea: u32,
     },
 }

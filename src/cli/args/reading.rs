@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::formats::{OutcomeName, OutputFormat, ReportFormat, SortOrder};
 use super::session::SessionArgs;
-use crate::cli::values::{ChartFile, positive};
+use crate::cli::values::{ChartFile, positive, whole};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
@@ -47,7 +47,7 @@ pub(in crate::cli) struct SaidArgs {
     #[arg(long, requires = "file")]
     pub(in crate::cli) higher: bool,
     /// Segment of a JSON-lines ledger, as the file numbers it, else from 0 [default: the newest with rows]
-    #[arg(long, value_name = "N", requires = "file", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", requires = "file", value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub(in crate::cli) segment: Option<usize>,
 }
 
@@ -75,7 +75,7 @@ pub(in crate::cli) struct LogArgs {
     #[arg(long, value_name = "OUTCOME")]
     pub(in crate::cli) outcome: Vec<OutcomeName>,
     /// Largest number of experiments to list
-    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = positive::<usize>, allow_negative_numbers = true)]
     pub(in crate::cli) top: Option<usize>,
     /// Pattern to find in the description, reason, direction, failure or notes
     #[arg(long, value_name = "REGEX")]
