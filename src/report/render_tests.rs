@@ -68,7 +68,7 @@ fn rich() -> (History, Course) {
         repository: None,
         flagged: vec![8],
         ended: Some("the session reached its limit of 11 experiments".into()),
-        waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0 },
+        waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0, limit_met: None },
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
         tip: Some(history.records()[10].commit.clone()),
         spent: Spent::default(),

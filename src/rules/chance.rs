@@ -121,8 +121,16 @@ mod tests {
 
     #[test]
     fn a_long_session_should_measure_something_twice() {
-        let time =
-            |runs| TimeSplit { total: runs, runs, agent: 0.0, guards: 0.0, outages: 0.0, nobody: 0.0, rest: 0.0 };
+        let time = |runs| TimeSplit {
+            total: runs,
+            runs,
+            agent: 0.0,
+            guards: 0.0,
+            outages: 0.0,
+            nobody: 0.0,
+            rest: 0.0,
+            limit_met: None,
+        };
         let kinds = |runs, points: &[_]| {
             let rule = |evidence: Evidence<'_>| never_repeated(Evidence { time: Some(&time(runs)), ..evidence });
             warned(points, |evidence| rule(evidence).into_iter().collect(), |_| ()).len()

@@ -1,5 +1,7 @@
 //! What the time of a session went into.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::domain::{GuardRun, Record};
@@ -13,6 +15,8 @@ pub struct Waits {
     pub outages: f64,
     /// From the end of one loop to the start of the next.
     pub nobody: f64,
+    /// The time limit of a call, where a call came near it.
+    pub limit_met: Option<Duration>,
 }
 
 /// What the time of a session went into, in seconds.
@@ -32,6 +36,9 @@ pub struct TimeSplit {
     pub nobody: f64,
     /// What is left: git, checks, reading and writing, waits that the event logs do not tell of.
     pub rest: f64,
+    /// The time limit of a call, where a call came near it.
+    #[serde(skip)]
+    pub limit_met: Option<Duration>,
 }
 
 /// The shortest session, in seconds, of which shares and rates say something: a minute. In a shorter one they are
@@ -62,7 +69,7 @@ pub fn time_split(records: &[Record], waits: Waits, total: f64) -> Option<TimeSp
     let guards = part(records.iter().map(guards).sum());
     let outages = part(waits.outages);
     let nobody = part(waits.nobody);
-    Some(TimeSplit { total, runs, agent, guards, outages, nobody, rest: left })
+    Some(TimeSplit { total, runs, agent, guards, outages, nobody, rest: left, limit_met: waits.limit_met })
 }
 
 #[cfg(test)]
@@ -80,10 +87,10 @@ mod tests {
         let records =
             [record(json!({"runs": [run(10.0, None), run(20.0, None)], "guards": [&guard], "versions": [version],
             "agent": {"command": "", "seconds": 5.0}}))];
-        let waits = Waits { idle_calls: 2.0, outages: 8.0, nobody: 40.0 };
+        let waits = Waits { idle_calls: 2.0, outages: 8.0, nobody: 40.0, limit_met: None };
         let split = |total| time_split(&records, waits, total);
         let parts = |total, nobody, rest| {
-            Some(TimeSplit { total, runs: 30.0, agent: 7.0, guards: 12.0, outages: 8.0, nobody, rest })
+            Some(TimeSplit { total, runs: 30.0, agent: 7.0, guards: 12.0, outages: 8.0, nobody, rest, limit_met: None })
         };
         assert_eq!(split(100.0), parts(100.0, 40.0, 3.0));
         assert_eq!(split(60.0), parts(60.0, 3.0, 0.0), "a run went on while nobody was at work");

@@ -1,7 +1,7 @@
 //! Warnings on time that went into something else than good runs.
 
 use super::{Ended, Evidence, Point, Warning};
-use crate::domain::{FailureClass, percent_text, span_text};
+use crate::domain::{FailureClass, duration_text, percent_text, span_text};
 
 /// The part of a session's time from which waiting is worth a word: a tenth, an hour of a night. Own judgement.
 const WAITING: f64 = 0.1;
@@ -20,9 +20,13 @@ pub(super) fn waiting_for_the_agent(evidence: Evidence<'_>) -> Option<Warning> {
     (share >= WAITING).then(|| Warning {
         kind: "waiting_for_agent",
         what: format!("{} of the time was waiting for the agent ({})", percent_text(share), span_text(time.agent)),
-        hint: evidence
-            .tag
-            .map(|tag| format!("cap a call with `ar resume {tag} --agent-timeout 10m`; a faster model helps more")),
+        hint: evidence.tag.map(|tag| match time.limit_met {
+            Some(limit) => format!(
+                "shorten the longest calls with `ar resume {tag} --agent-timeout {}`; a faster model helps more",
+                duration_text(limit / 2)
+            ),
+            None => format!("use a faster model: `ar resume {tag} --agent COMMAND`"),
+        }),
     })
 }
 
@@ -105,6 +109,7 @@ mod tests {
             outages,
             nobody: 0.0,
             rest: 0.0,
+            limit_met: None,
         };
         let said = |agent, out| {
             let time = time(agent, out);

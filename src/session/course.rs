@@ -1,6 +1,7 @@
 //! What a report is told of a session beside its records. What cannot be read is left out: the report is of the records.
 
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use memchr::memmem;
@@ -24,8 +25,12 @@ const EVENTS: [&str; 4] = [
     r#""event":"session_started""#,
 ];
 
-/// Sums up what an event log tells of the time from the start of the first record to the end of the last.
-pub(super) fn waits(log: &Path, records: &[Record]) -> Waits {
+/// The part of its time limit from which a call comes near it. Own judgement.
+const NEAR: f64 = 0.8;
+
+/// Sums up what an event log tells of the time from the start of the first record to the end of the last. `limit` is the time
+/// limit of a call.
+pub(super) fn waits(log: &Path, records: &[Record], limit: Option<Duration>) -> Waits {
     let mut waits = Waits::default();
     let Some((first, last)) = records.first().zip(records.last()) else { return waits };
     let bytes = read_regular(log).unwrap_or_default();
@@ -43,6 +48,9 @@ pub(super) fn waits(log: &Path, records: &[Record]) -> Waits {
             continue;
         }
         let seconds = data["seconds"].as_f64().unwrap_or(0.0);
+        if parsed["event"] == "agent_finished" && limit.is_some_and(|limit| seconds >= NEAR * limit.as_secs_f64()) {
+            waits.limit_met = limit;
+        }
         match parsed["event"].as_str().unwrap_or_default() {
             "agent_finished" if data["changed"] == false => waits.idle_calls += seconds,
             "outage_over" => waits.outages += seconds,
@@ -84,16 +92,17 @@ mod tests {
             "{\"event\":\"session_stopped\", torn\n".to_owned(),
         ];
         std::fs::write(&log, text.concat()).unwrap();
+        let limit_met = Some(Duration::from_secs(60));
         let whole = |path: &Path, end: &str| {
             let end = format!("2026-11-20T{end}Z");
             let record = record(json!({"started": "2026-11-20T22:00:00Z", "finished": end}));
-            waits(path, &[record])
+            waits(path, &[record], Some(Duration::from_secs(60)))
         };
-        assert_eq!(whole(&log, "23:40:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 1800.0 });
+        assert_eq!(whole(&log, "23:40:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 1800.0, limit_met });
         // The loop that began after the last record has recorded nothing.
-        assert_eq!(whole(&log, "23:10:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 0.0 });
-        assert_eq!(whole(&log, "22:30:00"), Waits { idle_calls: 30.0, outages: 0.0, nobody: 0.0 });
+        assert_eq!(whole(&log, "23:10:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 0.0, limit_met });
+        assert_eq!(whole(&log, "22:30:00"), Waits { idle_calls: 30.0, outages: 0.0, nobody: 0.0, limit_met });
         assert_eq!(whole(&folder.path().join("none"), "23:40:00"), Waits::default());
-        assert_eq!(waits(&log, &[]), Waits::default());
+        assert_eq!(waits(&log, &[], None), Waits::default());
     }
 }

@@ -226,7 +226,11 @@ impl SessionView {
             repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
             flagged: self.flagged(),
             ended: self.ended(),
-            waits: waits(&self.folder.logs().join(EVENT_LOGS[0]), self.history.records()),
+            waits: waits(
+                &self.folder.logs().join(EVENT_LOGS[0]),
+                self.history.records(),
+                self.contract.as_ref().map(|contract| contract.agent_timeout),
+            ),
             elsewhere: self.elsewhere(),
             tip: if is_idle { tip() } else { None },
             spent: journal.map(|journal| journal.spent).unwrap_or_default(),
