@@ -7,6 +7,8 @@ use autoresearch::domain::{
     Contract, Ladder, MetricSource, count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
+use autoresearch::rules::has_no_end;
+
 use super::output;
 
 /// The contract as lines for a person.
@@ -76,11 +78,7 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
     if contract.stop_when_flagged {
         lines.push("until     it is flagged for review".into());
     }
-    let limited = contract.goal.is_some() || contract.max_experiments.is_some() || contract.budget.is_some();
-    let limited = limited || contract.max_cost.is_some() || contract.max_tokens.is_some();
-    let limited = limited || contract.until.is_some();
-    let limited = limited || contract.stop_when_flagged;
-    if contract.agent.is_some() && !limited {
+    if contract.agent.is_some() && has_no_end(contract) {
         lines.push("until     no limit: stop it with Ctrl-C".into());
     }
     lines

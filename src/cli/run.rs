@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use autoresearch::domain::StopReason;
 use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
+use autoresearch::rules::has_no_end;
 use autoresearch::session::{Drive, Plan, Session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
@@ -15,6 +16,10 @@ use super::progress::Progress;
 use super::settings::{self, Settings};
 use super::{chosen, confirm, exit, output, signals};
 
+/// What to know of a loop without an end before it begins.
+const NO_END: &str = "no limit is set, so the loop runs until you stop it; limits are --max-experiments 100, --for 8h, \
+    --until 07:00 and --max-cost 20";
+
 /// Starts or continues a session and loops.
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
@@ -22,11 +27,14 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let settings = Settings::read(args.settings, repo.worktree())?;
     let drive = Drive::Loop { adopt: args.adopt };
     let main_worktree = repo.main_worktree();
-    let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
+    let mut plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let must_ask = !args.yes && !plan.continued() && args.format == StreamFormat::Table && output::is_interactive();
     if must_ask && !confirm::confirm(plan.contract()) {
         output::note("not started; nothing was changed");
         return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    if !must_ask && plan.contract().agent.is_some() && has_no_end(plan.contract()) {
+        plan = plan.note(NO_END.to_owned());
     }
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
     if reason == StopReason::NoAgent && args.format == StreamFormat::Table && !output::manners().quiet {

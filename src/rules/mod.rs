@@ -98,7 +98,7 @@ pub use spending::{Reports, idle_limits, priced, spent_enough};
 pub use spread::{Elsewhere, Repeated, Spread, spread};
 pub use stall::{question, stall};
 pub use status::{OpenStatus, OutageStatus, SessionStatus};
-pub use stop::{NO_CHANGE_LIMIT, reached_goal, stop_before_next};
+pub use stop::{NO_CHANGE_LIMIT, has_no_end, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};
 pub use tools::{Tool, tools_of};

@@ -13,6 +13,14 @@ pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
     !direction.better(goal, value)
 }
 
+/// Whether a loop by this contract continues until the user stops it or it fails.
+pub fn has_no_end(contract: &Contract) -> bool {
+    let Contract { goal, max_experiments, budget, max_cost, max_tokens, until, stop_when_flagged, .. } = contract;
+    let caps = [max_experiments.is_some(), max_cost.is_some(), max_tokens.is_some()];
+    let ends = [goal.is_some(), budget.is_some(), until.is_some(), *stop_when_flagged];
+    !caps.contains(&true) && !ends.contains(&true)
+}
+
 /// Why no further experiment may be started, if so. `first` is the number of the first experiment of this call of the
 /// loop: what crashed before is known to whoever made the call. `idle_calls` is how many calls of the agent in a row
 /// changed nothing; `spent` what all calls used.
