@@ -136,6 +136,10 @@ impl Session<'_> {
                 stop_before_next(&self.store.contract, &self.store.history, &self.store.journal.spent, first, idle)
             {
                 self.store.journal.idle_calls = 0;
+                if let StopReason::NoChange { .. } = reason {
+                    let log = self.store.folder.run(self.store.history.next_id()).join("agent.log");
+                    self.emit(Event::Notice { detail: format!("the agent's output is in {}", log.display()) })?;
+                }
                 return Ok(reason);
             }
             if let Some(reason) = self.times.no_time_for_experiment(&self.store) {
