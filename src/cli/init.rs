@@ -44,9 +44,15 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
         .into_iter()
         .filter_map(|(key, is_missing)| (settings_written && is_missing).then_some(key))
         .collect();
+    let (look, commit) = match (settings_written, program_written) {
+        (true, true) => ("look at both, ", "commit them, then "),
+        (true, false) => ("look at ar.toml, ", "commit it, then "),
+        (false, true) => ("look at program.md, ", "commit it, then "),
+        (false, false) => ("", ""),
+    };
     output::line(&match missing.as_slice() {
-        [] => "next: look at both, commit them, then `ar run`".to_owned(),
-        missing => format!("next: set {} in {SETTINGS_FILE}, commit both, then `ar run`", missing.join(" and ")),
+        [] => format!("next: {look}{commit}`ar run`"),
+        missing => format!("next: set {} in {SETTINGS_FILE}, {commit}`ar run`", missing.join(" and ")),
     });
     Ok(ExitCode::SUCCESS)
 }

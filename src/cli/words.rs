@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 /// Words of other programs for commands of this one.
-const ALIASES: [(&str, &str); 3] = [("history", "log"), ("list", "log"), ("ls", "log")];
+const ALIASES: [(&str, &str); 4] = [("history", "log"), ("list", "log"), ("ls", "log"), ("start", "run")];
 
 /// Whether a word stands for a command that has another name here.
 #[cfg(test)]

@@ -127,6 +127,7 @@ fn a_word_that_is_no_command_gets_the_nearest_one() {
         ("list", "log"),
         ("ls", "log"),
         ("history", "log"),
+        ("start", "run"),
         ("initialise", "init"),
     ] {
         let error = ar(&repo, [word]).exits(2).stderr;

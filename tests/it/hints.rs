@@ -65,6 +65,62 @@ fn a_missing_agent_is_told_with_what_sets_it() {
 }
 
 #[test]
+fn a_loop_without_any_limit_says_so_once_and_names_the_limits() {
+    let told = |tag: &str, more: &[&str]| {
+        let repo = training_repo();
+        let said = ar(&repo, [&RUN[..7], &[tag], more].concat()).stderr;
+        said.matches("no limit is set, so the loop runs until you stop it").count()
+    };
+    assert_eq!(told("crashes", &["--agent", "true", "--max-crashes", "3"]), 1, "a loop without crashes has no end");
+    assert_eq!(told("cap", &["--agent", "true", "--max-experiments", "0"]), 0);
+    assert_eq!(told("goal", &["--agent", "true", "--goal", "9"]), 0);
+    assert_eq!(told("baseline", &[]), 0, "without an agent there is no loop");
+}
+
+#[test]
+fn a_number_that_is_none_is_named_with_what_is_allowed() {
+    let repo = training_repo();
+    for (args, allowed) in [
+        (&["run", "--max-experiments", "ten"][..], "must be a whole number from 0"),
+        (&["run", "--max-tokens", "1.5"], "must be a whole number from 0"),
+        (&["run", "--max-experiments", "99999999999"], "is too large"),
+        (&["run", "--max-crashes", "-1"], "must be a whole number from 1"),
+        (&["run", "--max-files", "0"], "must be a whole number from 1"),
+        (&["idea", "drop", "first"], "must be a whole number from 1"),
+        (&["log", "--top", "0"], "must be a whole number from 1"),
+        (&["report", "--ledger", "x", "--segment", "-1"], "must be a whole number from 0"),
+    ] {
+        let said = ar(&repo, args).exits(2).stderr;
+        let value = format!("invalid value '{}' for ", args.last().unwrap());
+        assert!(said.contains(&value) && said.contains(allowed), "{args:?}: {said}");
+    }
+    repo.write("ar.toml", "max-experiments = \"ten\"\n");
+    let said = ar(&repo, RUN).exits(1).stderr;
+    assert!(said.contains("ar.toml: invalid value 'ten'") && said.contains("a whole number from 0"), "{said}");
+}
+
+#[test]
+fn a_second_finalize_names_the_way_to_see_the_branch_and_to_make_another() {
+    let repo = training_repo();
+    ar(
+        &repo,
+        [
+            &RUN[..],
+            &["--agent", "echo VAL_BPB=1.5 > train.sh; echo 'echo val_bpb: $VAL_BPB' >> train.sh"],
+            &["--max-experiments", "1"],
+        ]
+        .concat(),
+    )
+    .ok();
+    ar(&repo, ["finalize"]).ok();
+    let said = ar(&repo, ["finalize"]).exits(1).stderr;
+    assert!(said.contains("branch t-final already exists"), "{said}");
+    type_hint(&repo, &said, "git log ").ok();
+    assert!(said.contains("--branch t-final-2"), "{said}");
+    ar(&repo, ["finalize", "--branch", "t-final-2"]).ok();
+}
+
+#[test]
 fn a_cost_that_is_not_reported_is_unknown_and_told_once() {
     let repo = training_repo();
     let more = ["--agent", "echo '# changed' >> train.sh", "--max-experiments", "1", "--max-cost", "20"];
@@ -80,7 +136,12 @@ fn init_names_the_flags_that_an_existing_file_does_not_take() {
     repo.write("ar.toml", "metric = \"val_bpb\"\n");
     let said = ar(&repo, ["init", "--agent", "claude", "--lower", "--guard", "true"]).ok().stdout;
     assert!(said.contains("not applied: --lower, --agent, --guard; edit ar.toml to set them"), "{said}");
-    assert!(!ar(&repo, ["init"]).ok().stdout.contains("not applied"));
+    assert!(said.ends_with("next: look at program.md, commit it, then `ar run`\n"), "{said}");
+    let said = ar(&repo, ["init"]).ok().stdout;
+    assert!(!said.contains("not applied") && said.ends_with("next: `ar run`\n"), "{said}");
+    repo.rm("ar.toml");
+    let said = ar(&repo, ["init", "--metric", "m"]).ok().stdout;
+    assert!(said.ends_with("next: look at ar.toml, commit it, then `ar run`\n"), "{said}");
 }
 
 #[test]
