@@ -328,7 +328,7 @@ mod tests {
             "--metric",
             "--outputs",
             "-X",
-            "__shims",
+            "__shim",
             "--tag=t",
             "résumé",
             "xx",

@@ -7,6 +7,7 @@ mod cli;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::exec;
@@ -22,8 +23,8 @@ fn main() -> ExitCode {
         let _ = writeln!(io::stderr(), "error: {error}{source}{hint}");
         return ExitCode::FAILURE;
     }
-    match args.get(1) {
-        Some(first) if first == exec::FORK_SERVER_ARGUMENT => exec::fork_server_main(),
+    match args.as_slice() {
+        [_, first, job_file] if first == exec::SHIM_ARGUMENT => exec::shim_main(Path::new(job_file)),
         _ => cli::main(args),
     }
 }

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::StopReason;
-use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
 use autoresearch::rules::has_no_end;
 use autoresearch::session::{Drive, Plan, Session, session_tags};
@@ -63,7 +62,6 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
 
 /// Opens the session of a plan and runs its loop to the end.
 pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result<StopReason, CliError> {
-    ForkServer::own().prepare();
     let printer = Printer::start(progress).map_err(no_runtime)?;
     let reason = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, StopReason, one_line};
-use autoresearch::exec::ForkServer;
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
 use autoresearch::rules::History;
@@ -26,7 +25,6 @@ use super::{exit, output, signals};
 pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let proposal = proposal(&args)?;
-    ForkServer::own().prepare();
     let repo = Repo::discover(&current_dir()?)?;
     let settings = Settings::read(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();

@@ -1,15 +1,16 @@
 //! Where an experiment runs.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rustix::fs::statvfs;
+use rustix::system::uname;
 use serde_json::Map;
 use sha2::{Digest, Sha256};
 
-use super::{gpu, unix};
+use super::gpu;
 use crate::domain::{Environment, LOCK_FILES, Space};
 use crate::fs::read_at_most;
 
@@ -19,12 +20,13 @@ const LARGEST_LOCK_FILE: u64 = 64 << 20;
 /// Describes this machine, and the lock files in `root`. What cannot be found out is left out, and so are the tools.
 pub fn environment(root: &Path) -> Environment {
     let gpus = gpu::gpus();
-    let system = unix::system();
+    let system = uname();
+    let text = |field: &CStr| field.to_string_lossy().into_owned();
     Environment {
-        host: unix::host_name(),
+        host: host_name(),
         os: os_name(),
-        kernel: system.as_ref().map(|system| system.kernel.clone()),
-        arch: system.map(|system| system.machine),
+        kernel: Some(format!("{} {}", text(system.sysname()), text(system.release()))),
+        arch: Some(text(system.machine())),
         gpus: gpus.as_ref().map_or(0, |gpus| gpus.count),
         driver: gpus.as_ref().and_then(|gpus| gpus.driver.clone()),
         cuda: gpus.as_ref().and_then(|gpus| gpus.cuda.clone()),
@@ -48,9 +50,20 @@ pub fn lock_file_hash(root: &Path) -> Option<String> {
     any.then(|| hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// The name of this host.
+pub(super) fn host_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The room on the file system of `path`.
 pub fn disk_space(path: &Path) -> io::Result<Space> {
-    unix::disk_space(&CString::new(path.as_os_str().as_bytes())?)
+    let found = statvfs(path)?;
+    Ok(Space {
+        free: found.f_bavail * found.f_frsize,
+        total: found.f_blocks * found.f_frsize,
+        free_files: found.f_favail,
+        total_files: found.f_files,
+    })
 }
 
 /// This boot of the machine, where the system names it.

@@ -9,7 +9,6 @@ use std::thread;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
 
-use super::unix::Pid;
 use crate::domain::GpuLoad;
 
 /// The library, opened at most once in a process.
@@ -61,14 +60,14 @@ fn model_list(names: &[String]) -> String {
 /// when a GPU is lost, and the deadline must not wait for it.
 #[derive(Debug)]
 pub(super) struct GpuWatch {
-    trees: SyncSender<Vec<Pid>>,
+    trees: SyncSender<Vec<u32>>,
     peak: Arc<AtomicU64>,
     others: Arc<AtomicU64>,
 }
 
 impl GpuWatch {
     pub(super) fn start() -> GpuWatch {
-        let (trees, requests) = sync_channel::<Vec<Pid>>(1);
+        let (trees, requests) = sync_channel::<Vec<u32>>(1);
         let (peak, others) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let watched = (Arc::clone(&peak), Arc::clone(&others));
         thread::spawn(move || {
@@ -83,7 +82,7 @@ impl GpuWatch {
     }
 
     /// Asks for a sample of these processes, unless the last one is not done or there is no GPU.
-    pub(super) fn look(&self, pids: Vec<Pid>) {
+    pub(super) fn look(&self, pids: Vec<u32>) {
         let _ = self.trees.try_send(pids);
     }
 
@@ -141,14 +140,14 @@ fn load(device: &Device) -> Option<GpuLoad> {
 }
 
 /// The processes that compute on each GPU, with the memory that each of them uses, in bytes.
-fn processes(library: &'static Nvml) -> Vec<Vec<(Pid, u64)>> {
+fn processes(library: &'static Nvml) -> Vec<Vec<(u32, u64)>> {
     let bytes = |memory| match memory {
         UsedGpuMemory::Used(bytes) => bytes,
         UsedGpuMemory::Unavailable => 0,
     };
     let of = |device: Device| {
         let running = device.running_compute_processes().unwrap_or_default();
-        running.into_iter().filter_map(|it| Some((Pid::try_from(it.pid).ok()?, bytes(it.used_gpu_memory)))).collect()
+        running.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect()
     };
     devices(library).map(of).collect()
 }
@@ -161,7 +160,7 @@ struct Used {
 }
 
 /// What the tree of `pids` uses, and what others use of the GPUs that it is on, or of the only one.
-fn used_by(devices: &[Vec<(Pid, u64)>], pids: &[Pid]) -> Used {
+fn used_by(devices: &[Vec<(u32, u64)>], pids: &[u32]) -> Used {
     let mut used = Used::default();
     for device in devices {
         let (tree, others): (Vec<_>, Vec<_>) = device.iter().partition(|(pid, _)| pids.contains(pid));

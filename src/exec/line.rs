@@ -1,13 +1,24 @@
 //! The line between `ar` and a shim that it started: two sockets, each of which is at its end when the other's process is gone.
 
+use std::fs::File;
 use std::future::pending;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net;
 
+use rustix::cmsg_space;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
 use tokio::net::UnixStream;
 
-/// What the shim of a job says last, or the fork server in its place.
+/// How many open files a job's first message carries: the job's file, its log and its input.
+const HANDED: usize = 3;
+
+/// The last word of a job's shim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Word {
@@ -17,14 +28,12 @@ pub(super) enum Word {
     Failed,
     /// The disk has no room for `exit.json`.
     DiskFull,
-    /// There is no shim, and the last words say why.
-    NoShim,
 }
 
 impl Word {
-    const ALL: [Word; 4] = [Word::Over, Word::Failed, Word::DiskFull, Word::NoShim];
+    const ALL: [Word; 3] = [Word::Over, Word::Failed, Word::DiskFull];
 
-    /// Says it. Whoever is gone need not hear it.
+    /// Sends it, ignoring a closed socket.
     pub(super) fn say(self, line: &net::UnixStream) {
         let _ = rustix::io::write(line, &[self as u8]);
     }
@@ -35,9 +44,13 @@ impl Word {
 pub(super) struct Line(UnixStream);
 
 impl Line {
-    /// A line, with its other end for the shim.
-    pub(super) fn new() -> io::Result<(Line, OwnedFd)> {
+    /// A line, with its other end for the shim, where a message with these open files waits to be [received](receive).
+    pub(super) fn with(handed: [BorrowedFd<'_>; HANDED]) -> io::Result<(Line, OwnedFd)> {
         let (ours, theirs) = net::UnixStream::pair()?;
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&handed));
+        sendmsg(&ours, &[IoSlice::new(b"f")], &mut control, SendFlags::empty())?;
         ours.set_nonblocking(true)?;
         Ok((Line(UnixStream::from_std(ours)?), theirs.into()))
     }
@@ -52,6 +65,23 @@ impl Line {
         let word = read(&self.0).await?;
         Ok(word.and_then(|word| Word::ALL.into_iter().find(|known| *known as u8 == word)))
     }
+}
+
+/// Receives the open files that came with a line, in the shim.
+pub(super) fn receive(line: &net::UnixStream) -> io::Result<[File; HANDED]> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(line, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::empty())?;
+    let mut handed = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(files) = message {
+            for file in files {
+                fcntl_setfd(&file, FdFlags::CLOEXEC)?;
+                handed.push(File::from(file));
+            }
+        }
+    }
+    handed.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// The shim's end.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, PipeWriter, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,16 +10,19 @@ use std::thread::{self, JoinHandle};
 
 use duct::Handle;
 use jiff::{SignedDuration, Timestamp};
+use rustix::process::{Pid, WaitIdStatus, setsid};
+#[cfg(target_os = "linux")]
+use rustix::process::{getpid, set_child_subreaper};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use super::beat::runtime;
-use super::environment::boot_id;
+use super::environment::{boot_id, host_name};
 use super::job::{Files, MARKER};
-use super::line::{Owner, Word};
+use super::line::{Owner, Word, receive};
 use super::place::Place;
 use super::tree::{Tree, leave_no_child};
-use super::unix::{self, Ended, Pid};
+use super::unix;
 use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
@@ -27,24 +30,14 @@ use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, is_disk_full, is_odd, move_odd_away};
 use crate::state::{write_json_after, write_json_unsynced};
 
-/// What a shim is handed.
-#[derive(Debug)]
-pub(super) struct Handed {
-    /// Its end of the line to whoever started the job.
-    pub(super) line: UnixStream,
-    /// The locked lock file of the job's folder.
-    pub(super) lock: File,
-    /// The job's file, its log and its standard input: open, so that none can be deleted before it is needed.
-    pub(super) job: File,
-    pub(super) log: File,
-    pub(super) stdin: File,
-}
-
-/// What the program does as a shim, until the job in `job_file` is over: in a session of its own, without descriptors
-/// but what it is handed and standard error, which takes its last output.
-pub(super) fn shim_main(job_file: &Path, handed: Handed) -> ExitCode {
-    let line = handed.line.try_clone();
-    let result = serve(job_file, handed);
+/// What the program does as a shim, until the job in `job_file` is finished. Its standard input is its end of the socket to
+/// `ar`, its standard output the locked lock file of the job's folder, and standard error takes its last output. The job's
+/// file, its log and its standard input come over the socket, open, so that none can be deleted before it is needed.
+pub fn shim_main(job_file: &Path) -> ExitCode {
+    crash::in_shim();
+    let Ok((line, lock)) = settle_in() else { return ExitCode::FAILURE };
+    let owner = line.try_clone().map_err(ExecError::Watch);
+    let result = owner.and_then(|owner| serve(job_file, lock, owner));
     let word = match &result {
         Ok(()) => Word::Over,
         Err(error) => {
@@ -54,22 +47,32 @@ pub(super) fn shim_main(job_file: &Path, handed: Handed) -> ExitCode {
             if is_disk_full(error) { Word::DiskFull } else { Word::Failed }
         }
     };
-    // Without a line, its end says that the shim is gone.
-    let _ = line.map(|line| word.say(&line));
+    word.say(&line);
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn serve(job_file: &Path, handed: Handed) -> Result<(), ExecError> {
-    crash::in_shim();
+/// Leaves the session of `ar`, and all that `ar` had from its own starter. Returns the socket and the lock.
+fn settle_in() -> io::Result<(UnixStream, File)> {
+    setsid()?;
+    unix::default_signals();
+    unix::close_all_but_standard();
+    let line = io::stdin().as_fd().try_clone_to_owned()?;
+    let lock = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok((line.into(), lock.into()))
+}
+
+fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError> {
     crash::point("begun");
-    unix::become_subreaper();
-    let Handed { line, lock, job, log, stdin } = handed;
+    // Makes orphaned descendants children of this process instead of init.
+    #[cfg(target_os = "linux")]
+    set_child_subreaper(Some(getpid())).map_err(|error| ExecError::Watch(error.into()))?;
+    let [job, log, stdin] = receive(&owner).map_err(ExecError::Watch)?;
     let unreadable = |error: serde_json::Error| ExecError::File { path: job_file.to_owned(), source: error.into() };
     let job: Job = serde_json::from_reader(BufReader::new(job)).map_err(unreadable)?;
     let files = Files::of(&job);
     let runtime = runtime().map_err(ExecError::Watch)?;
     let mut place = Place::of(&job, &files, lock, log);
-    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, line))?;
+    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner))?;
     crash::point("command_over");
     // Whoever started the job learns it also where the folder is deleted again and again.
     let _ = serde_json::to_writer(io::stderr(), &exit).map(|()| writeln!(io::stderr()));
@@ -110,7 +113,6 @@ async fn watch_over(
     let mut term = listen(SignalKind::terminate())?;
     // Heard and not acted upon. Unlike signals that are ignored, the command gets these with their defaults.
     let _ignored = (listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
-    unix::accept_signals().map_err(ExecError::Watch)?;
     let mut owner = Owner::of(owner, job.tied).map_err(ExecError::Watch)?;
 
     let started = Timestamp::now();
@@ -131,8 +133,8 @@ async fn watch_over(
     };
     crash::point("launched");
     let lasting = place.make_last();
-    let leader = handle.pids().first().and_then(|pid| Pid::try_from(*pid).ok()).unwrap_or(0);
-    let tree = Tree::new(leader);
+    let leader = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+    let tree = Tree::new(leader.ok_or_else(|| ExecError::Watch(io::ErrorKind::NotFound.into()))?);
     let mut sampler = Sampler::new(start);
     // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
     let deadline = start.checked_add(job.timeout);
@@ -142,7 +144,7 @@ async fn watch_over(
             break Some(ended);
         }
         tokio::select! {
-            _ = child.recv() => tree.reap_ended(),
+            _ = child.recv() => drop(tree.reap_ended()),
             _ = term.recv() => { exit.stopped = true; break None }
             () = owner.wants_end() => { exit.stopped = true; break None }
             () = at(deadline) => { exit.timed_out = true; break None }
@@ -171,11 +173,8 @@ async fn watch_over(
 
     lasting.map(JoinHandle::join);
     (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
-    match ended {
-        Some(Ended::Exit(status)) => exit.exit = Some(status),
-        Some(Ended::Signal(signal)) => exit.signal = Some(signal),
-        None => {}
-    }
+    exit.exit = ended.as_ref().and_then(WaitIdStatus::exit_status);
+    exit.signal = ended.as_ref().and_then(WaitIdStatus::terminating_signal);
     let killed = exit.signal == Some(9) || exit.exit == Some(128 + 9);
     exit.oom_killed = killed && !exit.timed_out && !exit.stopped && oom_kills() > oom_before;
     exit.peak_rss_bytes = sampler.peak_rss();
@@ -186,7 +185,7 @@ async fn watch_over(
 
 fn started_at(job: &Job, started: Timestamp) -> Started {
     let deadline = SignedDuration::try_from(job.timeout).ok().and_then(|timeout| started.checked_add(timeout).ok());
-    let (pid, boot_id, host) = (std::process::id(), boot_id(), unix::host_name());
+    let (pid, boot_id, host) = (std::process::id(), boot_id(), host_name());
     Started { version: FORMAT_VERSION, pid, boot_id, host, started, deadline }
 }
 
@@ -195,8 +194,8 @@ fn in_words(error: &ExecError) -> String {
     format!("{error}{source}")
 }
 
-/// Starts the command as the leader of a process group of its own, with input from `stdin` and output to `log`; with a limit by way of a
-/// thread.
+/// Starts the command as the leader of a process group of its own, with input from `stdin` and output to `log`; with a limit
+/// by way of a thread.
 fn launch(job: &Job, files: &Files, stdin: File, log: File) -> Result<(Handle, Option<JoinHandle<()>>), String> {
     if !job.cwd.is_dir() {
         return Err(format!("the working folder `{}` does not exist", job.cwd.display()));

@@ -5,11 +5,14 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, getpgid, getpid, kill_process, kill_process_group,
+    test_kill_process_group, wait, waitid, waitpid,
+};
 use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep};
 
-use super::unix::{self, Ended, Pid, Signal};
-use super::{FORK_SERVER_ARGUMENT, SHIM_ARGUMENT};
+use super::SHIM_ARGUMENT;
 
 /// How long KILL is repeated before what does not die is given up as stuck in the kernel.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
@@ -31,12 +34,13 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn new(leader: Pid) -> Tree {
-        Tree { leader, me: Pid::try_from(std::process::id()).unwrap_or(0) }
+        Tree { leader, me: getpid() }
     }
 
-    /// How the leader ended, if it did.
-    pub(super) fn leader_ended(&self) -> io::Result<Option<Ended>> {
-        unix::ended(self.leader)
+    /// How the leader ended, if it did. It is not reaped, so its id stays taken.
+    pub(super) fn leader_ended(&self) -> io::Result<Option<WaitIdStatus>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(self.leader), options)?)
     }
 
     /// The leader and all that descends from it.
@@ -47,46 +51,39 @@ impl Tree {
         }
     }
 
-    /// Reaps what was orphaned and has ended, until the leader has. The leader stays.
-    pub(super) fn reap_ended(&self) {
-        while let Ok(Some(pid)) = unix::any_ended()
-            && pid != self.leader
-        {
-            unix::reap(pid);
-        }
+    /// Reaps orphans that have ended, and never the leader. Returns how many other children it found, and how many of them
+    /// it reaped.
+    pub(super) fn reap_ended(&self) -> (usize, usize) {
+        let others: Vec<Pid> = direct_children(self.me).into_iter().filter(|pid| *pid != self.leader).collect();
+        let reaped = others.iter().filter(|pid| matches!(waitpid(Some(**pid), WaitOptions::NOHANG), Ok(Some(_))));
+        (others.len(), reaped.count())
     }
 
-    /// Whether the leader has ended and nothing else is there. What was orphaned and has ended is reaped.
+    /// Whether the leader has ended and nothing else is left. Reaps orphans that have ended.
     fn is_gone(&self) -> bool {
         let has_ended = matches!(self.leader_ended(), Ok(Some(_)));
         if cfg!(not(target_os = "linux")) {
-            self.reap_ended();
-            return has_ended && !unix::group_alive(self.leader);
+            return has_ended && test_kill_process_group(self.leader).is_err();
         }
-        if !has_ended {
-            self.reap_ended();
-            return false;
-        }
-        // A process that has ended has no children: they are this one's by now. So nothing else is there when this one has
+        // A process that has ended has no children: they are this one's by now. So nothing else is left when this one has
         // no other child.
         loop {
-            let others: Vec<Pid> = children(self.me).into_iter().filter(|pid| *pid != self.leader).collect();
-            if others.is_empty() {
-                return lists_children() || descendants(self.me).iter().all(|pid| *pid == self.leader);
-            }
-            // What they leave behind when they are reaped is listed the next time.
-            if others.into_iter().filter(|pid| unix::reap(*pid)).count() == 0 {
-                return false;
+            match self.reap_ended() {
+                (0, _) => return has_ended,
+                (_, 0) => return false,
+                // What they leave behind is listed the next time.
+                _ if has_ended => {}
+                _ => return false,
             }
         }
     }
 
     /// Sends a signal to the leader's group and to every process that left it. What is gone meanwhile is no error.
     fn send(&self, signal: Signal) {
-        let _ = unix::send_group(self.leader, signal);
+        let _ = kill_process_group(self.leader, signal);
         for pid in descendants(self.me) {
-            if unix::group_of(pid).is_ok_and(|group| group != self.leader) {
-                let _ = unix::send(pid, signal);
+            if getpgid(Some(pid)).is_ok_and(|group| group != self.leader) {
+                let _ = kill_process(pid, signal);
             }
         }
     }
@@ -98,7 +95,7 @@ impl Tree {
     pub(super) async fn end(&self, grace: Duration, child: &mut SignalStream) -> u32 {
         let survivors = self.end_members(grace, child).await;
         // Nothing is left to get this, unless the system keeps orphans from the subreaper.
-        let _ = unix::send_group(self.leader, Signal::Kill);
+        let _ = kill_process_group(self.leader, Signal::KILL);
         survivors
     }
 
@@ -106,16 +103,16 @@ impl Tree {
         if self.is_gone() {
             return 0;
         }
-        self.send(Signal::Term);
+        self.send(Signal::TERM);
         // A stopped process takes no TERM until it goes on.
-        self.send(Signal::Continue);
+        self.send(Signal::CONT);
         if self.is_gone_within(grace, child).await {
             return 0;
         }
         let patience = Instant::now() + KILL_PATIENCE;
         let mut pause = Duration::from_millis(2);
         loop {
-            self.send(Signal::Kill);
+            self.send(Signal::KILL);
             if self.is_gone_within(pause, child).await {
                 return 0;
             }
@@ -147,17 +144,14 @@ impl Tree {
 /// since a list that the kernel gives while processes die may leave one out.
 pub(super) async fn leave_no_child() {
     let patience = Instant::now() + KILL_PATIENCE;
-    let me = Pid::try_from(std::process::id()).unwrap_or(0);
     loop {
-        match unix::any_ended() {
+        match wait(WaitOptions::NOHANG) {
             Err(_) => return,
-            Ok(Some(pid)) => {
-                unix::reap(pid);
-            }
+            Ok(Some(_)) => {}
             Ok(None) if Instant::now() > patience => return,
             Ok(None) => {
-                for pid in descendants(me) {
-                    let _ = unix::send(pid, Signal::Kill);
+                for pid in descendants(getpid()) {
+                    let _ = kill_process(pid, Signal::KILL);
                 }
                 sleep(Duration::from_millis(2)).await;
             }
@@ -171,34 +165,34 @@ pub(super) fn descendants(root: Pid) -> Vec<Pid> {
         below(root, children)
     } else {
         let parents = parents();
-        below(root, |pid| parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child).collect())
+        below(root, |pid| children_among(&parents, pid))
     }
 }
 
-/// Kills the children of this process, and all below them, but for its fork server and shims. Does nothing where there is no
-/// `/proc`.
+/// Kills the children of this process, and all below them, except its shims. Does nothing where there is no `/proc`.
 pub fn kill_other_children() {
-    let me = Pid::try_from(std::process::id()).unwrap_or(0);
-    let below_me = if lists_children() {
-        children(me)
-    } else {
-        parents().into_iter().filter(|(_, parent)| *parent == me).map(|(child, _)| child).collect()
-    };
-    for child in below_me.into_iter().filter(|pid| !is_own(*pid)) {
+    for child in direct_children(getpid()).into_iter().filter(|pid| !is_own(*pid)) {
         for pid in descendants(child).into_iter().chain([child]) {
             // One that is gone meanwhile is no error.
-            let _ = unix::send(pid, Signal::Kill);
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// Whether a child is a fork server or a shim, by its first argument. One that has not started its program yet is not
-/// known for anything, and left.
+/// Whether a child is a shim, by its first argument. One that has not started its program yet cannot be told, and is left
+/// alone.
 fn is_own(pid: Pid) -> bool {
     let (line, mine) = (fs::read(format!("/proc/{pid}/cmdline")), fs::read("/proc/self/cmdline"));
     let (Ok(line), Ok(mine)) = (line, mine) else { return true };
-    let word = line.split(|byte| *byte == 0).nth(1);
-    line == mine || [FORK_SERVER_ARGUMENT, SHIM_ARGUMENT].iter().any(|own| word == Some(own.as_bytes()))
+    line == mine || line.split(|byte| *byte == 0).nth(1) == Some(SHIM_ARGUMENT.as_bytes())
+}
+
+fn direct_children(pid: Pid) -> Vec<Pid> {
+    if lists_children() { children(pid) } else { children_among(&parents(), pid) }
+}
+
+fn children_among(parents: &[(Pid, Pid)], pid: Pid) -> Vec<Pid> {
+    parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child).collect()
 }
 
 /// Whether the kernel tells the children of a process.
@@ -225,9 +219,7 @@ fn below(root: Pid, children: impl Fn(Pid) -> Vec<Pid>) -> Vec<Pid> {
 fn children(pid: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+    lists.flat_map(|list| list.split_ascii_whitespace().filter_map(pid_in).collect::<Vec<_>>()).collect()
 }
 
 /// Every process with its parent: the slow way, for kernels that list no children.
@@ -236,8 +228,8 @@ fn parents() -> Vec<(Pid, Pid)> {
         .filter_map(|pid| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
             // The name in parentheses may hold anything, so what follows is counted from the last one.
-            let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
-            Some((pid, parent))
+            let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?;
+            Some((pid, pid_in(parent)?))
         })
         .collect()
 }
@@ -256,9 +248,8 @@ pub(super) fn with_arguments(arguments: &[&[u8]]) -> Vec<Pid> {
 
 /// Every process but this one that has `variable`, as `NAME=value`, in its environment.
 pub(super) fn with_variable(variable: &[u8]) -> Vec<Pid> {
-    let me = Pid::try_from(std::process::id()).unwrap_or(0);
     all()
-        .filter(|pid| *pid != me)
+        .filter(|pid| *pid != getpid())
         .filter(|pid| {
             fs::read(format!("/proc/{pid}/environ"))
                 .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == variable))
@@ -268,18 +259,25 @@ pub(super) fn with_variable(variable: &[u8]) -> Vec<Pid> {
 
 fn all() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    entries.filter_map(|entry| pid_in(entry.file_name().to_str()?))
+}
+
+/// The process id that a text is; none where it is no such number.
+fn pid_in(text: &str) -> Option<Pid> {
+    text.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn both_ways_of_finding_descendants_agree() {
         let script = "sleep 60 & (sleep 60 & wait) & wait";
         let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
-        let leader = Pid::try_from(child.id()).unwrap();
+        let leader = Pid::from_child(&child);
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
         let found = loop {
             let found = below(leader, children);
@@ -289,15 +287,12 @@ mod tests {
             std::thread::yield_now();
         };
         let parents = parents();
-        let mut slow =
-            below(leader, |pid| parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child).collect());
+        let slow = below(leader, |pid| children_among(&parents, pid));
         for pid in found.iter().chain([&leader]) {
-            unix::send(*pid, Signal::Kill).unwrap();
+            kill_process(*pid, Signal::KILL).unwrap();
         }
         child.wait().unwrap();
-        let mut fast = found;
-        fast.sort_unstable();
-        slow.sort_unstable();
+        let [fast, slow] = [found, slow].map(|pids| pids.into_iter().map(Pid::as_raw_pid).collect::<BTreeSet<_>>());
         assert_eq!(fast.len(), 3, "{fast:?}");
         assert_eq!(fast, slow);
     }

@@ -3,12 +3,14 @@
 use std::fs;
 use std::time::Duration;
 
+use rustix::param::page_size;
+use rustix::process::Pid;
 use tokio::time::Instant;
 
 use super::beat::beat;
 use super::gpu::GpuWatch;
 use super::tree::Tree;
-use super::unix::{self, Pid};
+use super::unix::peak_rss_of_reaped;
 
 /// The first pause between two samples; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
@@ -28,15 +30,13 @@ pub(super) struct Sampler {
     start: Instant,
     next: Instant,
     pause: Duration,
-    page_size: u64,
     peak_rss: u64,
     gpu: Option<GpuWatch>,
 }
 
 impl Sampler {
     pub(super) fn new(start: Instant) -> Sampler {
-        let page_size = unix::page_size();
-        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, page_size, peak_rss: 0, gpu: None }
+        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu: None }
     }
 
     /// When the next sample is due.
@@ -48,9 +48,10 @@ impl Sampler {
     pub(super) fn sample(&mut self, tree: &Tree) {
         let began = Instant::now();
         let members = tree.members();
-        let rss = members.iter().filter_map(|pid| resident_pages(*pid)).sum::<u64>() * self.page_size;
+        let rss = members.iter().filter_map(|pid| resident_pages(*pid)).sum::<u64>() * page_size() as u64;
         self.peak_rss = self.peak_rss.max(rss);
         if self.start.elapsed() >= GPU_AFTER {
+            let members = members.into_iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
             self.gpu.get_or_insert_with(GpuWatch::start).look(members);
         }
         let cost = began.elapsed() * SHARE;
@@ -65,7 +66,7 @@ impl Sampler {
     /// The largest resident set, in bytes. What the kernel counted for the largest single process stands in where
     /// samples missed it; to be asked when all children are reaped.
     pub(super) fn peak_rss(&self) -> u64 {
-        self.peak_rss.max(unix::peak_rss_of_reaped())
+        self.peak_rss.max(peak_rss_of_reaped())
     }
 
     /// The most GPU memory in use, in bytes.

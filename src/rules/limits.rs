@@ -3,7 +3,7 @@
 use crate::domain::Limit;
 
 /// The limits that are not kept to, a few words with the number each. `number` gives what was measured under a name.
-pub fn unmet(limits: &[Limit], number: impl Fn(&str) -> Option<f64>) -> Vec<String> {
+pub(super) fn unmet(limits: &[Limit], number: impl Fn(&str) -> Option<f64>) -> Vec<String> {
     let words = |limit: &Limit| match number(&limit.name) {
         Some(value) if limit.comparison.holds(value, limit.bound) => None,
         Some(value) => Some(format!("{} is {value} and must be {} {}", limit.name, limit.comparison, limit.bound)),

@@ -6,13 +6,13 @@ use crate::domain::{DiffStat, Direction, MetricSpec, Number, Outcome};
 /// What a number is compared with: the incumbent, and the best one that was ever kept. They differ after a simplification
 /// that cost something.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rivals<'a> {
+pub(super) struct Rivals<'a> {
     /// The incumbent's experiment.
-    pub id: u32,
+    pub(super) id: u32,
     /// Its number.
-    pub incumbent: &'a Number,
+    pub(super) incumbent: &'a Number,
     /// The best number that was ever kept.
-    pub best: &'a Number,
+    pub(super) best: &'a Number,
 }
 
 /// The verdict where simplicity decides: the number is within `margin` (0 or more, in the metric's unit) of the incumbent's,
@@ -21,7 +21,7 @@ pub struct Rivals<'a> {
 ///
 /// The criterion is that of Karpathy's program.md: a small gain for ugly complexity is not worth it, an equal number for
 /// less code is. Simplifications in a row cannot drift: each must be within the margin of the best number too.
-pub fn decide_by_simplicity(
+pub(super) fn decide_by_simplicity(
     metric: &MetricSpec,
     measured: &Number,
     rivals: Rivals<'_>,

@@ -4,7 +4,7 @@ use super::attempt::Attempted;
 use super::error::SessionError;
 use super::open::Session;
 use super::own_files::remove_file;
-use super::running::Deadline;
+use super::supervise::Deadline;
 use crate::crash;
 use crate::domain::Phase;
 use crate::rules::Forbidden;

@@ -8,14 +8,15 @@ use super::error::{SessionError, list};
 use super::ignored::ignored_inputs;
 use super::open::Session;
 use super::opened::commit_of;
-use super::running::{Deadline, Ended, Measured};
+use super::store::Store;
+use super::supervise::{Deadline, Ending};
 use crate::crash;
 use crate::domain::{
     CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue,
-    Number, Outcome, Phase, Record, Run, Unparsed,
+    Outcome, Phase, Record, Run, Unparsed,
 };
 use crate::git::Look;
-use crate::rules::{LOST_RETRIES, Rivals, Verdict, decide, decide_by_simplicity, describe_failure, unmet};
+use crate::rules::{LOST_RETRIES, Measured, Verdict, describe_failure, judge};
 use crate::state::OpenExperiment;
 
 /// How an attempt ended.
@@ -92,23 +93,23 @@ impl Session<'_> {
         let measured = loop {
             let running = self.take_run(&open).await?;
             match self.watch_run(running, &open, deadline).await? {
-                Ended::StillRunning => return Ok(Stage::Over(Attempted::StillRunning)),
-                Ended::Interrupted if self.roll_back_version(&open)? => {
+                Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
+                Ending::Interrupted if self.roll_back_version(&open)? => {
                     return Ok(Stage::Over(Attempted::RolledBack));
                 }
-                Ended::Interrupted if open.draft.is_some() => {
+                Ending::Interrupted if open.draft.is_some() => {
                     return self.end_with_draft(open, "the run of its next version was interrupted");
                 }
-                Ended::Interrupted => {
+                Ending::Interrupted => {
                     self.roll_back(&open, "was interrupted")?;
                     return Ok(Stage::Over(Attempted::RolledBack));
                 }
-                Ended::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
-                Ended::Lost => break Measured::lost(open.runs),
-                Ended::Over(measured) => break *measured,
+                Ending::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
+                Ending::Lost => break Measured::lost(open.runs),
+                Ending::Done(measured) => break *measured,
             }
         };
-        self.look_around().await;
+        self.look_around(open.id).await;
         let record = self.judge(&open, measured)?;
         let is_guarded = record.outcome == Outcome::Keep && !self.store.contract.guards.is_empty();
         open.draft = Some(Box::new(record));
@@ -119,29 +120,10 @@ impl Session<'_> {
     /// Reaches the verdict on a measured run and writes it up.
     pub(super) fn judge(&self, open: &OpenExperiment, measured: Measured) -> Result<Record, SessionError> {
         let commit = &commit_of(open)?;
-        let metric = &self.store.contract.metric;
+        let Store { contract, history, .. } = &self.store;
+        let metric = &contract.metric;
         let diff = self.diff_stat(open, commit)?;
-        let verdict = match (&measured.value, &measured.failure) {
-            (Some(value), None) => {
-                let best = self.store.history.best();
-                let incumbent = best.as_ref().map(|(id, number)| (*id, number));
-                let simpler = self.decide_by_simplicity(value, diff);
-                simpler.unwrap_or_else(|| decide(metric, value, incumbent, self.store.contract.min_delta))
-            }
-            (_, Some(failure)) => {
-                Verdict { outcome: Outcome::Crash, reason: describe_failure(failure, &metric.name, &measured.ended) }
-            }
-            (None, None) => unreachable!("a run has a number or a failure"),
-        };
-        let Verdict { mut outcome, mut reason } = verdict;
-        let unmet = self.unmet_limits(&measured);
-        if outcome == Outcome::Keep && open.id != 0 && !unmet.is_empty() {
-            outcome = Outcome::Discard;
-            reason = format!("{reason}, but {}", unmet.join(", "));
-        }
-        if let Some(cause) = &measured.outside_cause {
-            reason = format!("{reason}; {cause}");
-        }
+        let (Verdict { outcome, mut reason }, unmet_limits) = judge(contract, history, open.id, diff, &measured);
         let mut more = Map::new();
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
@@ -169,7 +151,7 @@ impl Session<'_> {
             outcome,
             failure: measured.failure.clone(),
             reason,
-            unmet_limits: if open.id == 0 || measured.failure.is_some() { Vec::new() } else { unmet },
+            unmet_limits,
             outside_cause: measured.outside_cause,
             metric: MetricValue {
                 name: metric.name.clone(),
@@ -192,23 +174,6 @@ impl Session<'_> {
             proposal: Some(&open.proposal).filter(|said| !said.is_empty()).and_then(|said| Unparsed::of(said).ok()),
             proposal_error: open.proposal_error.clone(),
             more,
-        })
-    }
-
-    /// The verdict on a number that is about the incumbent's, where the terms say that the simpler program wins.
-    fn decide_by_simplicity(&self, measured: &Number, diff: DiffStat) -> Option<Verdict> {
-        let margin = self.store.contract.simpler_wins?;
-        let ((id, incumbent), best) = self.store.history.best().zip(self.store.history.best_kept())?;
-        let rivals = Rivals { id, incumbent: &incumbent, best: &best };
-        decide_by_simplicity(&self.store.contract.metric, measured, rivals, margin, diff)
-    }
-
-    /// The limits that a measured run does not keep to, in words.
-    pub(super) fn unmet_limits(&self, measured: &Measured) -> Vec<String> {
-        unmet(&self.store.contract.limits, |name| match name {
-            "memory_gb" => measured.memory_gb,
-            name if name == self.store.contract.metric.name => measured.value.as_ref().map(|number| number.value),
-            name => measured.metrics.get(name),
         })
     }
 

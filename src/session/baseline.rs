@@ -4,13 +4,12 @@ use serde_json::json;
 
 use super::attempt::Attempted;
 use super::error::SessionError;
-use super::guarding::Guarded;
-use super::jobs::{RUN, guard_name, job_found};
+use super::jobs::{RUN, guard_name};
 use super::open::Session;
 use super::opened::draft_of;
-use super::running::{Deadline, Ended, Measured};
+use super::supervise::{Deadline, Ending};
 use crate::domain::{Event, FailureClass, Outcome, Phase};
-use crate::rules::{LOST_RETRIES, RunFound};
+use crate::rules::{LOST_RETRIES, Measured, RunFound};
 use crate::state::OpenExperiment;
 
 impl Session<'_> {
@@ -21,7 +20,7 @@ impl Session<'_> {
         let mut open = match self.store.journal.open.clone() {
             Some(open) => {
                 self.await_files(&open).await;
-                if !matches!(job_found(&self.store.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
+                if !matches!(self.executor.found(&self.store.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
                     self.end_jobs(0).await?;
                     self.workspace.check_out(&mut self.store, &open)?;
                 }
@@ -43,9 +42,9 @@ impl Session<'_> {
             };
         }
         match self.run_guards(&mut open, deadline).await? {
-            Guarded::Over => {}
-            Guarded::StillRunning => return Ok(Attempted::StillRunning),
-            Guarded::Interrupted => {
+            Ending::Done(()) | Ending::Lost => {}
+            Ending::Detached => return Ok(Attempted::StillRunning),
+            Ending::Interrupted => {
                 self.take_back()?;
                 return Ok(Attempted::RolledBack);
             }
@@ -80,17 +79,17 @@ impl Session<'_> {
         deadline: Deadline,
     ) -> Result<Result<OpenExperiment, Attempted>, SessionError> {
         let is_entered = open.runs > 0 && self.store.journal.phase != Phase::Committing;
-        if !is_entered || job_found(&self.store.folder.run(0), RUN) == RunFound::Gone {
+        if !is_entered || self.executor.found(&self.store.folder.run(0), RUN) == RunFound::Gone {
             open = self.prepare_run(open)?;
         }
         let measured = loop {
             let running = self.take_run(&open).await?;
             match self.watch_run(running, &open, deadline).await? {
-                Ended::Over(measured) => break *measured,
-                Ended::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
-                Ended::Lost => break Measured::lost(open.runs),
-                Ended::StillRunning => return Ok(Err(Attempted::StillRunning)),
-                Ended::Interrupted => {
+                Ending::Done(measured) => break *measured,
+                Ending::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
+                Ending::Lost => break Measured::lost(open.runs),
+                Ending::Detached => return Ok(Err(Attempted::StillRunning)),
+                Ending::Interrupted => {
                     self.take_back()?;
                     return Ok(Err(Attempted::RolledBack));
                 }
@@ -99,8 +98,8 @@ impl Session<'_> {
         // Of a run that failed, what looks like a number is a part of its complaint.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
-        let unmet = self.unmet_limits(&measured);
-        self.look_around().await;
+        let unmet = measured.unmet_limits(&self.store.contract);
+        self.look_around(open.id).await;
         let record = self.judge(&open, measured)?;
         if record.outcome == Outcome::Crash {
             self.take_back()?;

@@ -6,13 +6,12 @@ use std::io::ErrorKind;
 use super::conventions::{PROGRAM, read_program};
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
-use super::interrupts::Interrupt;
 use super::jobs::AGENT;
 use super::open::Session;
 use super::own_files::remove_file;
-use super::proposing::Proposed;
 use super::rework::Task;
 use super::running::DELETIONS;
+use super::supervise::{Ending, Exited};
 use super::watch::THE_AGENT;
 use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
@@ -21,14 +20,6 @@ use crate::exec::{self, ExecError, Job};
 use crate::fs::write_unsynced;
 use crate::rules::{described, idle_limits, priced, question};
 use crate::state::OpenExperiment;
-
-/// What a call of the agent left in the working tree.
-pub(super) enum Left {
-    /// It is over: whatever it changed, and what it said.
-    Work(Box<Work>),
-    /// It came to nothing that could be committed.
-    Nothing(Proposed),
-}
 
 /// What an agent left that is over.
 pub(super) struct Work {
@@ -46,79 +37,54 @@ pub(super) struct Work {
     pub(super) described: Option<String>,
 }
 
-/// How one call of the agent ended.
-enum Called {
-    /// It exited, or was ended on request, or when its time was over: that of the loop, or its own.
-    Over { exit: exec::Exit, cut_short: bool },
-    /// This process is to leave at once; the agent ends with it.
-    Detached,
-    /// Its shim died under it.
-    Lost,
-    /// It could not be started: why.
-    NotStarted(String),
-}
-
-impl Called {
-    /// `capped` is whether the loop has less time left than a call may take.
-    fn of(exit: Result<exec::Exit, ExecError>, capped: bool) -> Result<Called, SessionError> {
-        match exit {
-            Err(ExecError::Lost { .. }) => Ok(Called::Lost),
-            Err(ExecError::Command { detail, .. }) => Ok(Called::NotStarted(detail)),
-            exit => {
-                let exit = exit?;
-                Ok(Called::Over { cut_short: capped && exit.timed_out, exit })
-            }
-        }
-    }
-}
-
 impl Session<'_> {
-    /// Calls the agent for the open experiment and looks at what it left. `asked_again` says why, where it is asked once
-    /// more.
+    /// Calls the agent for the open experiment and reads what it left, unless an outage kept it from its work: the journal has
+    /// that then. `asked_again` says why, where it is asked once more.
     pub(super) async fn ask_agent(
         &mut self,
         call: &Call,
         open: &OpenExperiment,
         asked_again: Option<&AskedAgain>,
-    ) -> Result<Left, SessionError> {
+    ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (id, base) = (open.id, &open.base);
         let log_from = fs::metadata(call.log()).map_or(0, |meta| meta.len());
         let commits_from = self.store.repo.head_log_size();
         self.memories = self.store.recall();
-        let called = self.call_agent(call, id, base, asked_again).await?;
+        let (ended, is_capped) = self.call_agent(call, id, base, asked_again).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
-        if !matches!(called, Called::Detached) {
-            self.remove_left_locks(id, AGENT).await?;
-            rows = self.store.end_watch()?;
+        if ended.is_over() {
+            rows = self.put_right_after(id, AGENT).await?;
             self.store.run_folder(id)?;
             self.workspace.put_untracked_back(&mut self.store)?;
         }
-        let (exit, cut_short) = match called {
-            Called::Over { exit, cut_short } => (exit, cut_short),
-            Called::Detached => return Ok(Left::Nothing(Proposed::Detached)),
-            Called::Lost => {
-                self.put_unfinished_away(open)?;
-                return Ok(Left::Nothing(Proposed::Lost));
-            }
-            Called::NotStarted(detail) => {
+        let exit = match ended {
+            Ending::Done(Err(ExecError::Command { detail, .. })) => {
                 self.enter_outage(open, Self::not_started(&detail), 0.0)?;
-                return Ok(Left::Nothing(Proposed::Outage));
+                return Ok(Ending::Done(None));
+            }
+            Ending::Done(exit) => exit?,
+            Ending::Interrupted => {
+                self.spend(agent::read_answer(&call.log(), log_from).usage)?;
+                self.put_unfinished_away(open)?;
+                return Ok(Ending::Interrupted);
+            }
+            Ending::Detached => return Ok(Ending::Detached),
+            Ending::Lost => {
+                self.put_unfinished_away(open)?;
+                return Ok(Ending::Lost);
             }
         };
+        let cut_short = is_capped && exit.timed_out;
         let Answer { refusal, usage, text, words: streamed } = agent::read_answer(&call.log(), log_from);
         let usage = self.spend(usage)?;
-        if exit.stopped {
-            self.put_unfinished_away(open)?;
-            return Ok(Left::Nothing(Proposed::Interrupted));
-        }
         // The open experiment begins anew when there is room.
         self.store.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let is_stream = streamed.is_some();
         let words = streamed.unwrap_or_else(|| agent::last_words(&call.log(), log_from));
         if let Some(outage) = self.outage_of(&exit, refusal.as_ref(), &words, open)? {
             self.enter_outage(open, outage, exit.seconds)?;
-            return Ok(Left::Nothing(Proposed::Outage));
+            return Ok(Ending::Done(None));
         }
         self.end_outage(id)?;
         let commits = self.workspace.look_after_commits(&mut self.store, open, commits_from)?;
@@ -141,7 +107,7 @@ impl Session<'_> {
         let proposal = self.read_proposal(call)?;
         // They are worth keeping whatever becomes of the change.
         self.store.add_ideas(id, &proposal.ideas)?;
-        Ok(Left::Work(Box::new(Work { exit, cut_short, usage, proposal, said, described: described(&speech) })))
+        Ok(Ending::Done(Some(Box::new(Work { exit, cut_short, usage, proposal, said, described: described(&speech) }))))
     }
 
     /// What the agent says about its change. What of it is ignored is told, also in the next prompt.
@@ -185,14 +151,14 @@ impl Session<'_> {
         if open.draft.is_some() { self.store.write_journal() } else { self.enter_idle() }
     }
 
-    /// Calls the agent and waits for it.
+    /// Calls the agent and waits for it. Returns also whether the loop has less time left than a call may take.
     async fn call_agent(
         &mut self,
         call: &Call,
         id: u32,
         base: &CommitId,
         asked_again: Option<&AskedAgain>,
-    ) -> Result<Called, SessionError> {
+    ) -> Result<(Ending<Exited>, bool), SessionError> {
         let contract = self.store.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = self.store.repo.worktree().to_owned();
@@ -244,7 +210,7 @@ impl Session<'_> {
         let mut deletions = 0;
         let mut job = loop {
             write_unsynced(&call.prompt(), prompt.as_bytes())?;
-            match exec::start(&job) {
+            match self.executor.start(&job) {
                 // The prompt was deleted since.
                 Err(ExecError::File { source, .. })
                     if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
@@ -254,21 +220,7 @@ impl Session<'_> {
                 job => break job?,
             }
         };
-        let mut listener = self.interrupts.listen();
-        loop {
-            match self.asked()? {
-                Interrupt::Now => {
-                    job.stop()?;
-                    return Called::of(job.wait().await, left.is_some());
-                }
-                Interrupt::Detach => return Ok(Called::Detached),
-                _ => {}
-            }
-            tokio::select! {
-                exit = job.wait() => return Called::of(exit, left.is_some()),
-                () = listener.signal_or_look() => {}
-            }
-        }
+        Ok((self.wait_for(&mut job, None, |_| Ok(())).await?, left.is_some()))
     }
 
     /// The repository's goals and constraints, where it has any.

@@ -2,42 +2,20 @@
 
 use std::path::Path;
 
-use tokio::time::sleep_until;
-
 use super::attempt::{Attempted, Stage};
 use super::error::SessionError;
-use super::interrupts::Interrupt;
-use super::jobs::{guard_name, job_found, run_variables};
+use super::jobs::{guard_name, run_variables};
 use super::open::Session;
 use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
-use super::running::Deadline;
+use super::supervise::{Deadline, Ending};
 use crate::crash;
 use crate::domain::{Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
-use crate::exec::{self, ExecError, Exit, Job};
+use crate::exec::{self, Exit, Job};
 use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound};
 use crate::state::OpenExperiment;
-
-/// How the waiting for the guards ended.
-pub(super) enum Guarded {
-    /// One failed, or all passed: the draft of the open experiment says which.
-    Over,
-    /// One goes on.
-    StillRunning,
-    /// A person asked to stop; the one that went on is ended.
-    Interrupted,
-}
-
-/// How the waiting for one guard ended.
-enum Waited {
-    Over(Exit),
-    StillRunning,
-    Interrupted,
-    /// The machine, or the shim, died under it.
-    Lost,
-}
 
 /// What is recorded of a change whose guard failed.
 fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
@@ -53,14 +31,14 @@ impl Session<'_> {
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         match self.run_guards(&mut open, deadline).await? {
-            Guarded::Over => self.conclude(open),
-            Guarded::StillRunning => Ok(Stage::Over(Attempted::StillRunning)),
-            Guarded::Interrupted if open.versions.is_empty() => {
+            Ending::Done(()) | Ending::Lost => self.conclude(open),
+            Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
+            Ending::Interrupted if open.versions.is_empty() => {
                 self.roll_back(&open, "was interrupted")?;
                 Ok(Stage::Over(Attempted::RolledBack))
             }
-            Guarded::Interrupted if self.roll_back_version(&open)? => Ok(Stage::Over(Attempted::RolledBack)),
-            Guarded::Interrupted => {
+            Ending::Interrupted if self.roll_back_version(&open)? => Ok(Stage::Over(Attempted::RolledBack)),
+            Ending::Interrupted => {
                 // What its earlier versions measured may not be lost.
                 let mut draft = draft_of(&open)?;
                 draft.outcome = Outcome::Discard;
@@ -71,14 +49,15 @@ impl Session<'_> {
         }
     }
 
-    /// Runs the guards that the draft of the open experiment does not tell of, in order, up to one that fails.
+    /// Runs the guards that the draft of the open experiment does not tell of, in order, up to one that fails or is lost too
+    /// often. The draft says then what that means for the change.
     pub(super) async fn run_guards(
         &mut self,
         open: &mut OpenExperiment,
         deadline: Deadline,
-    ) -> Result<Guarded, SessionError> {
+    ) -> Result<Ending<()>, SessionError> {
         if self.store.contract.guards.is_empty() {
-            return Ok(Guarded::Over);
+            return Ok(Ending::Done(()));
         }
         let mut draft = draft_of(open)?;
         if self.store.journal.phase != Phase::Guarding {
@@ -91,20 +70,21 @@ impl Session<'_> {
         {
             let number = draft.guards.len() + 1;
             let exit = match self.wait_for_guard(open, number, &command, deadline).await? {
-                Waited::Over(exit) => exit,
-                Waited::StillRunning => return Ok(Guarded::StillRunning),
-                Waited::Interrupted => return Ok(Guarded::Interrupted),
-                Waited::Lost if lost < LOST_RETRIES => {
+                Ending::Done(exit) => exit,
+                Ending::Detached => return Ok(Ending::Detached),
+                Ending::Interrupted => return Ok(Ending::Interrupted),
+                Ending::Lost if lost < LOST_RETRIES => {
                     lost += 1;
                     self.forget_guard(open.id, number)?;
                     continue;
                 }
-                Waited::Lost => {
+                Ending::Lost => {
                     // Nobody knows what it would have said, and so the change is not kept.
                     draft.outcome = Outcome::Discard;
                     draft.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
                     draft.failure = Some(Failure { class: FailureClass::Lost, excerpt: String::new() });
-                    break;
+                    open.draft = Some(Box::new(draft));
+                    return Ok(Ending::Lost);
                 }
             };
             crash::point("guarding.guard_over");
@@ -120,7 +100,7 @@ impl Session<'_> {
             (draft.outcome, draft.reason, draft.failure) = (Outcome::Discard, reason, Some(failure));
         }
         open.draft = Some(Box::new(draft));
-        Ok(Guarded::Over)
+        Ok(Ending::Done(()))
     }
 
     /// Waits for a guard, which is started unless it goes on or is over.
@@ -130,51 +110,24 @@ impl Session<'_> {
         number: usize,
         command: &str,
         deadline: Deadline,
-    ) -> Result<Waited, SessionError> {
+    ) -> Result<Ending<Exit>, SessionError> {
         let folder = self.store.run_folder(open.id)?;
         let name = guard_name(number);
-        let mut job = match job_found(&folder, &name) {
+        let mut job = match self.executor.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
                 self.store.begin_watch("the guard", open.id)?;
                 self.tell()?;
-                exec::attach(&folder, &name)?
+                self.executor.attach(&folder, &name)?
             }
             RunFound::Gone | RunFound::Unstarted => self.start_guard(open, number, command, &folder)?,
         };
-        let mut stopping = false;
-        let mut listener = self.interrupts.listen();
-        let exit = loop {
-            match self.asked()? {
-                Interrupt::Now if !stopping => match job.stop() {
-                    Err(error @ ExecError::OtherMachine { .. }) => {
-                        self.emit(Event::Notice { detail: error.to_string() })?;
-                        return Ok(Waited::StillRunning);
-                    }
-                    stopped => {
-                        stopped?;
-                        stopping = true;
-                    }
-                },
-                Interrupt::Detach => return Ok(Waited::StillRunning),
-                _ => {}
-            }
-            tokio::select! {
-                exit = job.wait() => break exit,
-                () = listener.signal_or_look() => {}
-                () = async { if let Some(deadline) = deadline { sleep_until(deadline).await } },
-                    if deadline.is_some() && !stopping => return Ok(Waited::StillRunning),
-            }
-        };
-        if !matches!(exit, Err(ExecError::DiskFull { .. })) {
-            self.remove_left_locks(open.id, &name).await?;
-            self.store.end_watch()?;
+        let ended = self.wait_for(&mut job, deadline, |_| Ok(())).await?;
+        if ended.is_over() {
+            self.put_right_after(open.id, &name).await?;
         }
-        match exit {
-            Err(ExecError::Lost { .. }) => Ok(Waited::Lost),
-            Ok(exit) if exit.stopped && stopping => Ok(Waited::Interrupted),
-            // Somebody ended it who was killed before anything came of that.
-            Ok(exit) if exit.stopped => Ok(Waited::Lost),
-            exit => Ok(Waited::Over(exit?)),
+        match ended.done() {
+            Ok(exit) => Ok(Ending::Done(exit?)),
+            Err(ending) => Ok(ending),
         }
     }
 
@@ -195,7 +148,7 @@ impl Session<'_> {
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
         self.store.begin_watch("the guard", open.id)?;
-        let job = exec::start(&Job {
+        let job = self.executor.start(&Job {
             name,
             command: command.to_owned(),
             cwd: self.store.repo.worktree().to_owned(),

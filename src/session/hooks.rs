@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::interrupts::Listener;
 use super::store::Store;
 use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, exact_time, with_causes};
-use crate::exec::{self, Exit, Job};
+use crate::exec::{self, Executor, Exit, Job};
 use crate::fs::{move_odd_away, write_atomic};
 use crate::rules::alerts;
 use crate::state::{EventLog, Level};
@@ -173,7 +173,8 @@ impl Courier {
         let line = serde_json::to_string(alert).map_err(|error| error.to_string())?;
         write_atomic(&event, format!("{line}\n").as_bytes()).map_err(|error| with_causes(&error))?;
         self.head(&log, alert).map_err(|error| error.to_string())?;
-        let job = exec::start(&Job {
+        // Alerts leave from this machine, wherever runs take place.
+        let job = Executor::local().start(&Job {
             name: HOOK.into(),
             command: self.command.clone(),
             cwd: folder.clone(),

@@ -1,10 +1,8 @@
-//! The jobs of an experiment: their names, their files, and what there is of them.
+//! The jobs of an experiment: their names, files and variables.
 
 use std::path::Path;
 
 use crate::domain::Tag;
-use crate::exec;
-use crate::rules::RunFound;
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
@@ -19,20 +17,6 @@ pub(super) const RUN_FILES: [&str; 7] =
 /// What the job of a guard is called; the first one has number 1.
 pub(super) fn guard_name(number: usize) -> String {
     format!("guard-{number}")
-}
-
-/// What there is of a job in a folder.
-pub(super) fn job_found(folder: &Path, name: &str) -> RunFound {
-    let is_there = |kind| exec::job_file(folder, name, kind).is_file();
-    if exec::is_held(folder) {
-        RunFound::Going
-    } else if is_there("exit") && is_there("job") {
-        RunFound::Over
-    } else if is_there("started") {
-        RunFound::Gone
-    } else {
-        RunFound::Unstarted
-    }
 }
 
 /// The variables that the measuring command and the guards get.

@@ -53,6 +53,7 @@ mod running;
 mod status;
 mod stop;
 mod store;
+mod supervise;
 mod surroundings;
 mod terms;
 mod times;

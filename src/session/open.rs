@@ -25,6 +25,7 @@ use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
 use crate::domain::{Contract, Directive, Event, Phase, StopReason};
+use crate::exec::Executor;
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget, Look};
 use crate::rules::{History, folders_of};
@@ -37,6 +38,8 @@ pub struct Session<'a> {
     pub(super) events: Events<'a>,
     pub(super) place: Place,
     pub(super) interrupts: Interrupts,
+    /// Where agents, runs and guards run.
+    pub(super) executor: Executor,
     pub(super) times: Times,
     /// Whether the loop turns, and writes the journal again when an experiment is over.
     pub(super) goes_on: bool,
@@ -145,6 +148,7 @@ impl<'a> Session<'a> {
             prepared_run: None,
             memories: Memories::default(),
             interrupts,
+            executor: Executor::local(),
             times: Times::default(),
             log_keeper: LogKeeper::default(),
         };
@@ -318,11 +322,12 @@ impl<'a> Session<'a> {
     }
 
     /// Notes the lock files and the tools as they are now that a run is over.
-    pub(super) async fn look_around(&mut self) {
+    pub(super) async fn look_around(&mut self, id: u32) {
         if self.store.heal().is_ok() {
             let (root, folder) = (self.store.repo.worktree().to_owned(), self.store.folder.root().to_owned());
             let command = self.store.contract.command.clone();
-            self.place.look_around(&root, &folder, &command, self.times.are_counted()).await;
+            let is_loop = self.times.are_counted();
+            self.place.look_around(&self.executor, &root, (&folder, id), &command, is_loop).await;
         }
     }
 

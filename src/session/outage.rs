@@ -17,14 +17,6 @@ use crate::exec::Exit;
 use crate::rules::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, refused};
 use crate::state::{OpenExperiment, OpenOutage};
 
-/// How a wait for the end of an outage ended.
-pub(super) enum Waited {
-    /// The agent can be called again, or somebody asked to stop.
-    Over,
-    /// The outage takes too long.
-    GivenUp(StopReason),
-}
-
 impl Session<'_> {
     /// The outage that kept the agent from its work, if that is why its call failed: by what it answered, else by `words`, the
     /// end of its output.
@@ -71,10 +63,10 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until the agent is to be called again, at most until the end of this call of the loop. Whatever somebody asks
-    /// for ends it at once.
-    pub(super) async fn wait_out(&mut self) -> Result<Waited, SessionError> {
-        let Some(open) = self.store.journal.outage.clone() else { return Ok(Waited::Over) };
+    /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
+    /// Returns why the loop stops, where the outage takes too long.
+    pub(super) async fn wait_out(&mut self) -> Result<Option<StopReason>, SessionError> {
+        let Some(open) = self.store.journal.outage.clone() else { return Ok(None) };
         self.store.forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         // A session that is resumed waits for the reset, and no longer.
@@ -91,7 +83,7 @@ impl Session<'_> {
             Patience::Wait(pause) => pause,
             Patience::GiveUp => {
                 let Outage { kind, said, until } = open.outage;
-                return Ok(Waited::GivenUp(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
+                return Ok(Some(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
             }
         };
         let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
@@ -107,7 +99,7 @@ impl Session<'_> {
         self.store.journal.wait_no_more();
         self.store.write_journal()?;
         crash::point("outage.waited");
-        Ok(Waited::Over)
+        Ok(None)
     }
 
     /// Waits before the next call where the last ones changed nothing and were short; the last took so many seconds.

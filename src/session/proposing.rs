@@ -1,39 +1,34 @@
 //! From a working tree that somebody edited to a commit on the session's branch.
 
-use super::calling::{Left, Work};
+use super::calling::Work;
 use super::error::SessionError;
 use super::learning::note_offer;
 use super::open::Session;
 use super::opened::{Texts, describe};
+use super::supervise::Ending;
 use crate::agent::Call;
 use crate::crash;
 use crate::domain::{AgentCall, CommitId, Event, Phase};
 use crate::git::Untracked;
 use crate::state::OpenExperiment;
 
-/// What a call of the agent came to.
-pub(super) enum Proposed {
+/// The outcome of a finished call of the agent.
+pub(super) enum CallResult {
     /// A commit on the branch; its run is entered in the journal.
     Change(Box<OpenExperiment>),
-    /// Nothing changed.
+    /// No change.
     Nothing {
         /// How long the agent was called, in seconds.
         seconds: f64,
     },
-    /// A person asked to stop; what the agent had done is saved.
-    Interrupted,
-    /// This process is to leave at once; the agent ends with it.
-    Detached,
-    /// The agent cannot work now; what it had done is saved, and the journal says why.
+    /// The agent cannot work now. What it had done is saved, and the journal says why.
     Outage,
-    /// The agent's shim died under it; what the agent had done is saved.
-    Lost,
 }
 
 impl Session<'_> {
     /// Calls the agent and commits what it changed. It is called once, and once more when it was to go in a new direction
     /// and names one that was tried, or none.
-    pub(super) async fn propose(&mut self) -> Result<Proposed, SessionError> {
+    pub(super) async fn propose(&mut self) -> Result<Ending<CallResult>, SessionError> {
         let id = self.store.history.next_id();
         let base = self.store.tip();
         let mut open = OpenExperiment::new(id, base.clone(), self.store.now());
@@ -43,9 +38,10 @@ impl Session<'_> {
         self.store.enter(Phase::Proposing, open.clone())?;
         crash::point("proposing.entered");
         let call = Call { folder: self.store.run_folder(id)? };
-        let mut work = match self.ask_agent(&call, &open, None).await? {
-            Left::Work(work) => *work,
-            Left::Nothing(proposed) => return Ok(proposed),
+        let mut work = match self.ask_agent(&call, &open, None).await?.done() {
+            Ok(Some(work)) => *work,
+            Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
+            Err(ending) => return Ok(ending),
         };
         if let Some(why) = self.workspace.asked_again(&mut self.store, &work.proposal, &open)? {
             self.emit(Event::Notice { detail: format!("{why}; asking the agent once more") })?;
@@ -53,9 +49,10 @@ impl Session<'_> {
             crash::point("proposing.repeat_put_back");
             self.workspace.remember_untracked(&mut self.store)?;
             let (seconds, usage) = (work.exit.seconds, work.usage);
-            work = match self.ask_agent(&call, &open, Some(&why)).await? {
-                Left::Work(work) => *work,
-                Left::Nothing(proposed) => return Ok(proposed),
+            work = match self.ask_agent(&call, &open, Some(&why)).await?.done() {
+                Ok(Some(work)) => *work,
+                Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
+                Err(ending) => return Ok(ending),
             };
             work.exit.seconds += seconds;
             work.usage.add(usage);
@@ -82,7 +79,7 @@ impl Session<'_> {
             said: said.clone().unwrap_or_default(),
         })?;
         match committed {
-            Some(_) => Ok(Proposed::Change(Box::new(open))),
+            Some(_) => Ok(Ending::Done(CallResult::Change(Box::new(open)))),
             None => {
                 let said = said.unwrap_or_default();
                 let before = self.store.journal.rung;
@@ -96,7 +93,7 @@ impl Session<'_> {
                 self.store.learn_from_pivot(before)?;
                 self.store.say_directive(before);
                 self.enter_idle()?;
-                Ok(Proposed::Nothing { seconds: exit.seconds })
+                Ok(Ending::Done(CallResult::Nothing { seconds: exit.seconds }))
             }
         }
     }

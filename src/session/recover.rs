@@ -6,15 +6,15 @@ use tokio::time::sleep;
 
 use super::attempt::Attempted;
 use super::error::SessionError;
-use super::jobs::{AGENT, RUN, guard_name, job_found};
+use super::jobs::{AGENT, RUN, guard_name};
 use super::open::Session;
 use super::opened::draft_of;
 use super::reading::no_experiment;
-use super::running::{Deadline, Measured};
+use super::supervise::Deadline;
 use crate::crash;
 use crate::domain::Phase;
 use crate::exec;
-use crate::rules::{Found, Step, recover};
+use crate::rules::{Found, Measured, Step, recover};
 use crate::state::OpenExperiment;
 
 /// How long a shim has to put back the files of its job: it looks each second.
@@ -116,7 +116,7 @@ impl Session<'_> {
             phase: self.store.journal.phase,
             has_draft: open.draft.is_some(),
             recorded: self.store.history.get(open.id).is_some(),
-            run: job_found(&self.store.folder.run(open.id), &job),
+            run: self.executor.found(&self.store.folder.run(open.id), &job),
             runs: open.runs,
         })
     }
@@ -125,17 +125,7 @@ impl Session<'_> {
     pub(super) async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
         let folder = self.store.folder.run(id);
         for name in self.store.jobs() {
-            match exec::attach(&folder, &name) {
-                Ok(mut job) => {
-                    job.stop()?;
-                    match job.wait().await {
-                        Ok(_) | Err(exec::ExecError::Lost { .. } | exec::ExecError::Command { .. }) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                // It was never started, or its files were deleted.
-                Err(_) => exec::end_left_over(&folder, &name).await,
-            }
+            self.executor.stop(&folder, &name).await?;
         }
         self.remove_left_locks(id, AGENT).await
     }

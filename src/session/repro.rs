@@ -10,9 +10,10 @@ use super::follow::LogFollower;
 use super::interrupts::{Interrupt, Interrupts};
 use super::jobs::{RUN, run_variables};
 use super::running::{judge_run, metric_file_stamp};
+use super::supervise::{Ending, supervise};
 use super::view::SessionView;
 use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, ended_text};
-use crate::exec::{self, Exit, Job};
+use crate::exec::{self, ExecError, Executor, Job};
 use crate::fs::{open_locked, open_regular};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
@@ -155,7 +156,7 @@ impl SessionView {
         let before = metric_file_stamp(&contract.metric.source, root);
         let mut follower = LogFollower::new(log.clone(), &contract.metric)?;
         tell(&Rerunning { dir: root, command, missing: self.missing_in(root) });
-        let mut job = exec::start(&Job {
+        let mut job = Executor::local().start(&Job {
             name: RUN.into(),
             command: command.to_owned(),
             cwd: root.to_owned(),
@@ -169,7 +170,16 @@ impl SessionView {
             tied: true,
         })?;
         follower.hold(job.take_log());
-        let Some(exit) = wait(&mut job, interrupts).await? else { return Ok(None) };
+        let is_asked = || interrupts.asked() != Interrupt::None;
+        let tick = || Ok(if is_asked() { Interrupt::Now } else { Interrupt::None });
+        let exit = match supervise(&mut job, interrupts, None, tick).await? {
+            Ending::Done(exit) => exit?,
+            Ending::Lost if !is_asked() => {
+                let (command, detail) = (command.to_owned(), "died".to_owned());
+                return Err(ExecError::Lost { command, detail, killed: 0 }.into());
+            }
+            _ => return Ok(None),
+        };
         follower.follow_name();
         while !follower.look()? {}
         let (_, verdict) = judge_run(follower, &contract.metric.source, root, before.as_deref(), &exit);
@@ -244,25 +254,6 @@ fn hold(path: &Path) -> Result<Option<File>, SessionError> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// Waits until a run is over; `None` when somebody asked to stop, and it is ended.
-async fn wait(job: &mut exec::Running, interrupts: &Interrupts) -> Result<Option<Exit>, SessionError> {
-    let mut listener = interrupts.listen();
-    let mut stopping = false;
-    loop {
-        if interrupts.asked() != Interrupt::None && !stopping {
-            job.stop()?;
-            stopping = true;
-        }
-        tokio::select! {
-            exit = job.wait() => {
-                let exit = exit?;
-                return Ok(Some(exit).filter(|exit| !exit.stopped));
-            }
-            () = listener.signal(), if !stopping => {}
-        }
-    }
 }
 
 fn link(target: &Path, link: &Path) -> Result<(), SessionError> {

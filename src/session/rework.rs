@@ -1,14 +1,13 @@
 //! Calling the agent again for the experiment that it is at: its guard failed, or its code does not run.
 
 use super::attempt::{Attempted, Stage};
-use super::calling::{Left, Work};
+use super::calling::Work;
 use super::error::SessionError;
 use super::failed_log::end_of_log;
 use super::interrupts::Interrupt;
 use super::open::Session;
 use super::opened::{Texts, add_said, draft_of};
-use super::outage::Waited;
-use super::proposing::Proposed;
+use super::supervise::Ending;
 use crate::agent::{Call, Reworked};
 use crate::crash;
 use crate::domain::{Event, Phase, Record, Version};
@@ -83,18 +82,16 @@ impl Session<'_> {
             }
             let call = Call { folder: self.store.run_folder(open.id)? };
             match self.ask_agent(&call, &open, None).await? {
-                Left::Work(work) => break *work,
-                Left::Nothing(Proposed::Detached) => return Ok(Stage::Over(Attempted::StillRunning)),
-                Left::Nothing(Proposed::Interrupted) => {
-                    return self.end_with_draft(open, "its rework was interrupted");
-                }
-                Left::Nothing(Proposed::Outage) => return self.wait_to_rework(open, &draft).await,
+                Ending::Done(Some(work)) => break *work,
+                Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
+                Ending::Interrupted => return self.end_with_draft(open, "its rework was interrupted"),
+                Ending::Done(None) => return self.wait_to_rework(open, &draft).await,
                 // The call is made again, as after a kill of this process.
-                Left::Nothing(Proposed::Lost) if lost < LOST_RETRIES => {
+                Ending::Lost if lost < LOST_RETRIES => {
                     lost += 1;
                     self.workspace.put_back(&mut self.store, &draft.commit, &open.base)?;
                 }
-                Left::Nothing(_) => return self.end_with_draft(open, "the agent reworking it was killed"),
+                Ending::Lost => return self.end_with_draft(open, "the agent reworking it was killed"),
             }
         };
         open.agent = open.agent.map(|agent| agent.with(exit.seconds, usage));
@@ -129,15 +126,15 @@ impl Session<'_> {
 
     /// Waits out an outage of the agent that was to work on the open experiment again.
     async fn wait_to_rework(&mut self, open: OpenExperiment, draft: &Record) -> Result<Stage, SessionError> {
-        let waited = self.wait_out().await?;
-        match (waited, self.asked()?) {
+        let given_up = self.wait_out().await?;
+        match (given_up, self.asked()?) {
             (_, Interrupt::Detach) => Ok(Stage::Over(Attempted::StillRunning)),
-            (Waited::GivenUp(_), _) => self.end_with_draft(open, "the agent reworking it did not come back"),
-            (Waited::Over, Interrupt::None) => {
+            (Some(_), _) => self.end_with_draft(open, "the agent reworking it did not come back"),
+            (None, Interrupt::None) => {
                 self.workspace.put_back(&mut self.store, &draft.commit, &open.base)?;
                 Ok(Stage::Rework(Box::new(open)))
             }
-            (Waited::Over, _) => self.end_with_draft(open, "its rework was interrupted"),
+            (None, _) => self.end_with_draft(open, "its rework was interrupted"),
         }
     }
 

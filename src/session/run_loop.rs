@@ -6,9 +6,9 @@ use super::attempt::Attempted;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::Session;
-use super::outage::Waited;
 use super::plan::Drive;
-use super::proposing::Proposed;
+use super::proposing::CallResult;
+use super::supervise::Ending;
 use super::times::Times;
 use super::watchdog::end_programs_in;
 use crate::agent::Proposal;
@@ -154,7 +154,7 @@ impl Session<'_> {
                 continue;
             }
             if self.store.journal.waits_for_reset() {
-                if let Waited::GivenUp(reason) = self.wait_out().await? {
+                if let Some(reason) = self.wait_out().await? {
                     return Ok(reason);
                 }
                 self.workspace.untracked.is_current = false;
@@ -165,26 +165,26 @@ impl Session<'_> {
             let proposed = self.propose().await?;
             self.log_keeper.end(keeper, &self.store, &self.events.log)?;
             match proposed {
-                Proposed::Interrupted => return Ok(self.interrupted()),
-                Proposed::Detached => return Ok(StopReason::Detached),
-                Proposed::Lost if lost < LOST_RETRIES => lost += 1,
-                Proposed::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
-                Proposed::Outage => {
+                Ending::Interrupted => return Ok(self.interrupted()),
+                Ending::Detached => return Ok(StopReason::Detached),
+                Ending::Lost if lost < LOST_RETRIES => lost += 1,
+                Ending::Lost => return Ok(StopReason::Agent { detail: "its shim was killed each time".into() }),
+                Ending::Done(CallResult::Outage) => {
                     let waited = self.wait_out().await?;
                     self.workspace.untracked.is_current = false;
-                    if let Waited::GivenUp(reason) = waited {
+                    if let Some(reason) = waited {
                         return Ok(reason);
                     }
                 }
-                Proposed::Nothing { seconds } => idle_seconds = Some(seconds),
-                Proposed::Change(open)
+                Ending::Done(CallResult::Nothing { seconds }) => idle_seconds = Some(seconds),
+                Ending::Done(CallResult::Change(open))
                     if open.refused.is_none()
                         && let Some(reason) = self.times.no_time_for_run(&self.store) =>
                 {
                     self.roll_back(&open, "came too late to be run")?;
                     return Ok(reason);
                 }
-                Proposed::Change(open) => match self.finish_attempt(*open, None).await? {
+                Ending::Done(CallResult::Change(open)) => match self.finish_attempt(*open, None).await? {
                     Attempted::Recorded => lost = 0,
                     Attempted::RolledBack => return Ok(self.interrupted()),
                     Attempted::StillRunning => return Ok(StopReason::Detached),

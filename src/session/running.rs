@@ -1,99 +1,35 @@
 //! One execution of the measuring command: started, watched, measured.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::error::SessionError;
 use super::follow::LogFollower;
 use super::ignored::stamp;
-use super::interrupts::Interrupt;
-use super::jobs::{RUN, RUN_FILES, guard_name, job_found, run_variables};
+use super::jobs::{RUN, RUN_FILES, guard_name, run_variables};
 use super::open::Session;
 use super::opened::commit_of;
 use super::own_files::remove_file;
 use super::run_log::point_run_log;
+use super::supervise::{Deadline, Ending, Exited, supervise};
 use crate::crash;
-use crate::domain::{Event, Failure, FailureClass, MetricSource, Metrics, Number, Phase, Run, ended_text};
-use crate::exec::{self, ExecError, Exit, Job, Running, Started};
+use crate::domain::{Event, MetricSource, Phase, Run, ended_text};
+use crate::exec::{ExecError, Exit, Job, Running, Started};
 use crate::fs::{read_at_most, remove_left_over};
-use crate::measure::{Ending, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::{RunFound, outside_cause};
+use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
+use crate::rules::{Measured, RunFound, outside_cause};
 use crate::state::{OpenExperiment, read_json};
-
-/// How often the log of a run is looked at, each second: often enough for the live line, seldom enough to cost nothing.
-const TICK: Duration = Duration::from_millis(1024);
 
 /// How large the file may be that a metric is read from, in bytes: that of a run which lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;
 
-/// Until when a run is waited for; for ever when absent.
-pub(super) type Deadline = Option<Instant>;
-
 /// How often a sign of life is written.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(60);
-
-/// How the waiting for a run ended.
-pub(super) enum Ended {
-    /// The run is over and measured.
-    Over(Box<Measured>),
-    /// The run was ended because a person asked for it.
-    Interrupted,
-    /// The run goes on.
-    StillRunning,
-    /// The machine, or the shim, died under it.
-    Lost,
-}
-
-/// What a run that is over gave.
-pub(super) struct Measured {
-    /// The metric's number, where there is one.
-    pub(super) value: Option<Number>,
-    /// Why there is no number that counts.
-    pub(super) failure: Option<Failure>,
-    /// Every number that the log's summary gives.
-    pub(super) metrics: Metrics,
-    /// Peak memory in GiB.
-    pub(super) memory_gb: Option<f64>,
-    /// The run itself, where there was one; its value is not filled in.
-    pub(super) run: Option<Run>,
-    /// How it ended, in words.
-    pub(super) ended: String,
-    /// The tracked files that were changed while it went on, by whomever.
-    pub(super) changed: Vec<PathBuf>,
-    /// What outside of the change may have made it fail.
-    pub(super) outside_cause: Option<String>,
-}
-
-impl Measured {
-    /// An experiment that was refused before it ran.
-    pub(super) fn refused(failure: Failure) -> Measured {
-        let ended = failure.excerpt.replace('\n', ", ");
-        Measured::without_run(failure, ended)
-    }
-
-    /// A run that was lost more often than it is started again.
-    pub(super) fn lost(times: u32) -> Measured {
-        Measured::without_run(Failure { class: FailureClass::Lost, excerpt: String::new() }, format!("{times} times"))
-    }
-
-    fn without_run(failure: Failure, ended: String) -> Measured {
-        Measured {
-            value: None,
-            failure: Some(failure),
-            metrics: Metrics::default(),
-            memory_gb: None,
-            run: None,
-            ended,
-            changed: Vec::new(),
-            outside_cause: None,
-        }
-    }
-}
 
 /// How often the files of a job may be deleted in the moment in which it is started or picked up.
 pub(super) const DELETIONS: u32 = 3;
@@ -152,7 +88,8 @@ impl Session<'_> {
             if self.prepared_run != Some((open.id, open.runs)) {
                 self.await_files(open).await;
             }
-            if matches!(job_found(&self.store.folder.run(open.id), RUN), RunFound::Gone | RunFound::Unstarted) {
+            if matches!(self.executor.found(&self.store.folder.run(open.id), RUN), RunFound::Gone | RunFound::Unstarted)
+            {
                 return self.start_run(open);
             }
             match self.attach_run(open) {
@@ -186,7 +123,7 @@ impl Session<'_> {
         let mut follower = LogFollower::new(log.clone(), &self.store.contract.metric)?;
         self.store.begin_watch("the run", open.id)?;
         let contract = &self.store.contract;
-        let mut job = exec::start(&Job {
+        let mut job = self.executor.start(&Job {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
@@ -217,7 +154,7 @@ impl Session<'_> {
     /// Picks up a run that another process started.
     fn attach_run(&self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
         let folder = self.store.folder.run(open.id);
-        let job = exec::attach(&folder, RUN)?;
+        let job = self.executor.attach(&folder, RUN)?;
         let log = LogFollower::new(folder.join("run.log"), &self.store.contract.metric)?;
         let started: Option<Started> = read_json(&folder.join("started.json")).unwrap_or_default();
         let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
@@ -227,81 +164,83 @@ impl Session<'_> {
     /// Waits for a run, at most until `deadline`, and measures it.
     pub(super) async fn watch_run(
         &mut self,
-        mut run: RunWatch,
+        run: RunWatch,
         open: &OpenExperiment,
         deadline: Deadline,
-    ) -> Result<Ended, SessionError> {
-        let mut tick = Instant::now();
+    ) -> Result<Ending<Box<Measured>>, SessionError> {
+        let RunWatch { mut job, mut log, before, began } = run;
         let mut last_beat = Instant::now();
-        let mut listener = self.interrupts.listen();
-        let mut stopping = false;
-        let exit = loop {
-            match self.asked()? {
-                Interrupt::Now if !stopping => match run.job.stop() {
-                    Err(error @ ExecError::OtherMachine { .. }) => {
-                        self.emit(Event::Notice { detail: error.to_string() })?;
-                        return Ok(Ended::StillRunning);
-                    }
-                    stopped => {
-                        stopped?;
-                        stopping = true;
-                    }
-                },
-                Interrupt::Detach => return Ok(Ended::StillRunning),
-                _ => {}
+        let tick = |session: &mut Self| {
+            log.look()?;
+            let elapsed = before + began.elapsed();
+            session.emit(Event::RunProgress {
+                id: open.id,
+                elapsed: elapsed.as_secs_f64(),
+                last: log.scanner.last().cloned(),
+            })?;
+            if last_beat.elapsed() >= HEARTBEAT {
+                last_beat = Instant::now();
+                let detail = json!({"experiment": open.id, "elapsed": elapsed.as_secs()});
+                session.store.heal()?;
+                session.events.log.heartbeat(session.store.now(), &detail)?;
+                session.store.watch_again(&session.store.folder.logs());
+                session.store.write_journal()?;
             }
-            tokio::select! {
-                exit = run.job.wait() => break exit,
-                () = sleep_until(tick) => {
-                    tick = exec::beat(TICK);
-                    run.log.look()?;
-                    let elapsed = run.before + run.began.elapsed();
-                    self.emit(Event::RunProgress {
-                        id: open.id,
-                        elapsed: elapsed.as_secs_f64(),
-                        last: run.log.scanner.last().cloned(),
-                    })?;
-                    if last_beat.elapsed() >= HEARTBEAT {
-                        last_beat = Instant::now();
-                        let detail = json!({"experiment": open.id, "elapsed": elapsed.as_secs()});
-                        self.store.heal()?;
-                        self.events.log.heartbeat(self.store.now(), &detail)?;
-                        self.store.watch_again(&self.store.folder.logs());
-                        self.store.write_journal()?;
-                    }
-                }
-                () = listener.signal() => {}
-                () = async { sleep_until(deadline.unwrap_or_else(Instant::now)).await },
-                    if deadline.is_some() && !stopping => return Ok(Ended::StillRunning),
-            }
+            Ok(())
         };
-        if !matches!(exit, Err(ExecError::DiskFull { .. })) {
-            self.remove_left_locks(open.id, RUN).await?;
-            self.store.end_watch()?;
+        let ended = self.wait_for(&mut job, deadline, tick).await?;
+        if ended.is_over() {
+            self.put_right_after(open.id, RUN).await?;
         }
-        let exit = match exit {
-            Err(ExecError::Lost { .. }) => return Ok(Ended::Lost),
-            Err(full @ ExecError::DiskFull { .. }) => {
+        let exit = match ended.done() {
+            Ok(Err(full @ ExecError::DiskFull { .. })) => {
                 // As long as the log is open, its removal makes no room.
-                drop(run);
+                drop(log);
                 return Err(self.spoilt(open, full.into()));
             }
-            exit => exit?,
+            Ok(exit) => exit?,
+            Err(ending) => return Ok(ending),
         };
-        if exit.stopped {
-            return Ok(if stopping { Ended::Interrupted } else { Ended::Lost });
-        }
         crash::point("running.over");
-        run.log.follow_name();
-        while !run.log.look()? {}
+        log.follow_name();
+        while !log.look()? {}
         // Where that fails, the number is read at least.
-        let _ = run.log.put_back();
-        let measured = self.measure(run, open, &exit)?;
+        let _ = log.put_back();
+        let measured = self.measure(log, open, &exit)?;
         let what = format!("the run of experiment {}", open.id);
         if let Err(full) = self.store.refuse_spoilt(&what, measured.failure.is_some()) {
             return Err(self.spoilt(open, full));
         }
-        Ok(Ended::Over(Box::new(measured)))
+        Ok(Ending::Done(Box::new(measured)))
+    }
+
+    /// Waits for a job of the open experiment, at most until `deadline`, and calls `tick` meanwhile.
+    pub(super) async fn wait_for(
+        &mut self,
+        job: &mut Running,
+        deadline: Deadline,
+        mut tick: impl FnMut(&mut Self) -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        let interrupts = self.interrupts.clone();
+        let ended = supervise(job, &interrupts, deadline, || {
+            let asked = self.asked()?;
+            tick(self)?;
+            Ok(asked)
+        });
+        match ended.await {
+            Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
+                self.emit(Event::Notice { detail: error.to_string() })?;
+                Ok(Ending::Detached)
+            }
+            ended => ended,
+        }
+    }
+
+    /// Removes the locks that a finished job of the open experiment left behind, and undoes what it may not change. Returns
+    /// how many rows were removed from results.tsv.
+    pub(super) async fn put_right_after(&mut self, id: u32, job: &str) -> Result<u32, SessionError> {
+        self.remove_left_locks(id, job).await?;
+        self.store.end_watch()
     }
 
     /// Sees to it that a run which ended for want of room is done again and not counted among the starts, as far as that
@@ -318,9 +257,9 @@ impl Session<'_> {
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.
-    fn measure(&mut self, run: RunWatch, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
+    fn measure(&mut self, log: LogFollower, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
         let (source, before) = (&self.store.contract.metric.source, open.metric_file.as_deref());
-        let (summary, mut verdict) = judge_run(run.log, source, self.store.repo.worktree(), before, exit);
+        let (summary, mut verdict) = judge_run(log, source, self.store.repo.worktree(), before, exit);
         let touched = self.workspace.protected_touched(&mut self.store);
         if let Some(failure) =
             self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, "the run")?
@@ -367,7 +306,7 @@ pub(super) fn judge_run(
     if let MetricSource::File { path, pointer } = source {
         summary.found = read_metric_file(&root.join(path), pointer, before);
     }
-    let ending = Ending {
+    let ending = measure::Ending {
         exit: exit.exit,
         signal: exit.signal,
         timed_out: exit.timed_out,

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
 use super::fetched::is_fetched;
-use super::jobs::{AGENT, RUN, guard_name, job_found};
+use super::jobs::{AGENT, RUN, guard_name};
 use super::known::{Damage, LogTail, Records, Terms};
 use super::reading::{is_session, recorded_terms, session_tags};
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag};
-use crate::exec::{self, Started};
+use crate::exec::{self, Executor, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
@@ -103,7 +103,7 @@ impl<'a> Lookout<'a> {
         let seen = Seen {
             phase: journal.as_ref().map(|journal| journal.phase),
             owned: owner.is_some(),
-            job: open.map_or(RunFound::Gone, |open| job_found(&folder.run(open.id), RUN)),
+            job: open.map_or(RunFound::Gone, |open| Executor::local().found(&folder.run(open.id), RUN)),
             outage: outage.is_some(),
         };
         let activity = activity(seen);

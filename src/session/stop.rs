@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::error::SessionError;
-use super::jobs::{RUN, job_found};
+use super::jobs::RUN;
 use super::reading::read_history;
 use crate::domain::{Clock, DEFAULT_GRACE, Phase, StopWhen, Tag, experiment_name};
-use crate::exec::{self, ExecError};
+use crate::exec::{self, ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
@@ -122,6 +122,7 @@ fn last_experiment(journal: &Journal) -> Option<u32> {
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: u32) -> bool {
-    let seen = Seen { phase: Some(phase), owned: false, job: job_found(&folder.run(id), RUN), outage: false };
+    let seen =
+        Seen { phase: Some(phase), owned: false, job: Executor::local().found(&folder.run(id), RUN), outage: false };
     activity(seen) == Activity::RunningAlone
 }

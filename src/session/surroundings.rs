@@ -13,12 +13,12 @@ use tokio::time::timeout;
 
 use super::own_files::remove_file;
 use crate::domain::{Environment, EnvironmentChange, Event, FORMAT_VERSION, shell_word};
-use crate::exec::{self, Job, lock_file_hash};
+use crate::exec::{Executor, Job, environment, lock_file_hash};
 use crate::fs::read_tail;
 use crate::rules::{History, Tool, environment_differences, tools_of};
 use crate::state::{read_json, write_json};
 
-/// What the job is called, its folder, and the file of what it found.
+/// The job's name, the folder of its folders, one for each experiment, and the file of what it found.
 const TOOLS: &str = "tools";
 const FOUND: &str = "found.json";
 
@@ -75,7 +75,7 @@ impl Tools {
 impl Place {
     /// The machine and the tools that a working tree is on.
     pub(super) fn of(root: &Path) -> Place {
-        Place { environment: Arc::new(exec::environment(root)), tools: None }
+        Place { environment: Arc::new(environment(root)), tools: None }
     }
 
     /// What is different here from where the incumbent ran, if its number does not compare with those to come.
@@ -93,9 +93,16 @@ impl Place {
     }
 
     /// Notes the lock files and the tools of `command` as they are now that a run in `root` is over: a command such as
-    /// `uv run` brings them up to date itself. What cannot be found out keeps nobody from going on. A `loop` asks once for
+    /// `uv run` brings them up to date itself. What cannot be found out for experiment `id` keeps nobody from going on. A `loop` asks once for
     /// itself; `ar try` is a new process each time, and reads what the last one left below `folder`.
-    pub(super) async fn look_around(&mut self, root: &Path, folder: &Path, command: &str, is_loop: bool) {
+    pub(super) async fn look_around(
+        &mut self,
+        executor: &Executor,
+        root: &Path,
+        (folder, id): (&Path, u32),
+        command: &str,
+        is_loop: bool,
+    ) {
         let lockfile = lock_file_hash(root);
         // The records that are there go on sharing what did not change.
         if self.environment.lockfile != lockfile {
@@ -113,7 +120,7 @@ impl Place {
             self.tools = Some(known);
             return;
         }
-        let Some(printed) = ask(&folder, &script).await else { return };
+        let Some(printed) = ask(executor, &folder.join(format!("{id:05}")), &script).await else { return };
         let (tools, stamps) = parse(&printed);
         self.note_tools(&tools);
         let stamps = stamps
@@ -149,8 +156,8 @@ fn script(tools: &[Tool], root: &Path) -> String {
     if lines.is_empty() { lines } else { format!("python='{PYTHON}'\n{lines}") }
 }
 
-/// Runs the script to its end or to the end of its time, and gives what it printed until then.
-async fn ask(folder: &Path, script: &str) -> Option<String> {
+/// Runs the script in a folder of its own to its end or to the end of its time, and returns what it printed until then.
+async fn ask(executor: &Executor, folder: &Path, script: &str) -> Option<String> {
     fs::create_dir_all(folder).ok()?;
     let log = folder.join(format!("{TOOLS}.log"));
     remove_file(&log).ok()?;
@@ -169,8 +176,11 @@ async fn ask(folder: &Path, script: &str) -> Option<String> {
         tied: true,
     };
     // What is still there after that is tied to the job, which is dropped.
-    timeout(LIMIT + END, exec::start(&job).ok()?.wait()).await.ok()?.ok()?;
-    Some(String::from_utf8_lossy(&read_tail(&log, 0).ok()?).into_owned())
+    timeout(LIMIT + END, executor.start(&job).ok()?.wait()).await.ok()?.ok()?;
+    let printed = read_tail(&log, 0).ok()?;
+    // What stays takes little room.
+    let _ = fs::remove_dir_all(folder);
+    Some(String::from_utf8_lossy(&printed).into_owned())
 }
 
 /// Takes apart what the script printed: versions by name, of which the first counts, and paths.

@@ -10,7 +10,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::opened::{Texts, add_said, is_being_replaced};
 use super::reading::read_records;
-use super::running::Deadline;
+use super::supervise::Deadline;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{FailureClass, LastCall, Outcome, Record, Unparsed, Version};

@@ -7,12 +7,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use autoresearch::domain::{CommitId, LedgerDialect, Outcome};
-use autoresearch::exec::{ExecError, Job, is_held, start_with};
+use autoresearch::exec::{ExecError, Job, is_held};
 use autoresearch::fs::append_line;
 use autoresearch::ledger::{Entry, LedgerFile};
 use serde_json::Value;
 
-use crate::exec::{SHIMS, block_on};
+use crate::exec::{LOCAL, block_on};
 use crate::interrupt::waiting_loop;
 use crate::outcome::outcome;
 use crate::run_loop::{agent, training_repo};
@@ -289,7 +289,7 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         log_limit: None,
         tied: false,
     };
-    let run = || block_on(async { start_with(&SHIMS, &job)?.wait().await });
+    let run = || block_on(async { LOCAL.start(&job)?.wait().await });
     let mut fillers = 0..;
     while File::create(disk.path().join(fillers.next().unwrap().to_string())).is_ok() {}
     let ended = run();

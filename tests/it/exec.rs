@@ -9,13 +9,13 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use autoresearch::exec::{ExecError, Exit, ForkServer, Job, Running, Started, environment, is_held, start_with};
+use autoresearch::exec::{ExecError, Executor, Exit, Job, Running, Started, environment, is_held};
 use tempfile::TempDir;
 
 use crate::support::{AR, until};
 
-/// What the shims of all tests are forked from.
-pub(crate) static SHIMS: LazyLock<ForkServer> = LazyLock::new(|| ForkServer::of(AR.into()));
+/// This machine, with shims of the program under test.
+pub(crate) static LOCAL: LazyLock<Executor> = LazyLock::new(|| Executor::Local { program: AR.into() });
 pub(crate) const TRAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/train");
 const MARKER: &str = "AR_TEST_MARKER";
 
@@ -95,7 +95,7 @@ impl Bench {
 }
 
 fn start(job: &Job) -> Running {
-    start_with(&SHIMS, job).unwrap()
+    LOCAL.start(job).unwrap()
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -245,7 +245,7 @@ fn the_log_can_be_read_while_the_command_runs() {
         let mut running = start(&job);
         until("the first number", || (bench.log() == "val_bpb: 1.0\n").then_some(()));
         assert!(is_held(&job.folder));
-        assert!(matches!(start_with(&SHIMS, &job), Err(ExecError::Busy { .. })));
+        assert!(matches!(LOCAL.start(&job), Err(ExecError::Busy { .. })));
         fs::write(go, "").unwrap();
         assert!(succeeded(&running.wait().await.unwrap()));
     });
@@ -272,14 +272,14 @@ fn standard_input_folder_and_variables_are_given() {
 #[test]
 fn what_cannot_be_started_is_an_error() {
     let bench = Bench::new();
-    let wait = |job: Job| block_on(async { start_with(&SHIMS, &job)?.wait().await });
+    let wait = |job: Job| block_on(async { LOCAL.start(&job)?.wait().await });
     let gone = wait(Job { cwd: bench.path("gone"), ..bench.job("true") });
     assert!(matches!(&gone, Err(ExecError::WorkingFolder(path)) if *path == bench.path("gone")), "{gone:?}");
     let no_start = wait(Job { env: vec![("WORD".to_owned(), "no\0word".to_owned())], ..bench.job("true") });
     let no_input = wait(Job { stdin: Some(bench.path("no-prompt")), ..bench.job("true") });
     assert!(matches!(&no_start, Err(ExecError::Command { detail, .. }) if detail.contains("sh: ")), "{no_start:?}");
     assert!(matches!(&no_input, Err(ExecError::File { path, .. }) if path.ends_with("no-prompt")), "{no_input:?}");
-    let no_shim = block_on(async { start_with(&ForkServer::of("/nowhere/ar".into()), &bench.job("true")).err() });
+    let no_shim = block_on(async { Executor::Local { program: "/nowhere/ar".into() }.start(&bench.job("true")).err() });
     assert!(matches!(no_shim, Some(ExecError::Shim { .. })), "{no_shim:?}");
     assert!(succeeded(&bench.end(&bench.job("true"))), "an earlier failure must not stick");
 }

@@ -11,6 +11,5 @@ pub(crate) use repo::TestRepo;
 pub(crate) use wait::{hears_hang_ups, until};
 
 /// Has the shell of an agent or a command find the `ar` that called it, as `$owner`: the parent of the shell is its shim,
-/// the parent of that the fork server, which `ar` started.
-pub(crate) const FIND_OWNER: &str =
-    "read -r _ _ _ shims _ < /proc/$PPID/stat; read -r _ _ _ owner _ < /proc/$shims/stat";
+/// which `ar` started.
+pub(crate) const FIND_OWNER: &str = "read -r _ _ _ owner _ < /proc/$PPID/stat";

@@ -1,13 +1,13 @@
-//! The process that shims are forked from: what becomes of jobs without it, and of it without its `ar`.
+//! Shims beside one another, and without the `ar` that started them.
 
 use std::fs;
 use std::io::Read;
 use std::thread;
 
-use autoresearch::exec::{ExecError, ForkServer, Job, Started, is_held, shims, start_with};
+use autoresearch::exec::{ExecError, Job, Started, is_held, shims};
 
-use crate::exec::{Bench, SHIMS, TRAIN, block_on, kill, owned_here, owner, succeeded};
-use crate::support::{AR, until};
+use crate::exec::{Bench, LOCAL, TRAIN, block_on, kill, owned_here, owner, succeeded};
+use crate::support::until;
 
 /// The fields of `/proc/PID/stat` behind the name, of a process that is there.
 fn stat(pid: u32) -> Option<Vec<String>> {
@@ -16,10 +16,9 @@ fn stat(pid: u32) -> Option<Vec<String>> {
     (fields[0] != "Z").then_some(fields)
 }
 
-/// The shim of a bench's job that goes on, and the process that it was forked from.
-fn family(bench: &Bench) -> (u32, u32) {
-    let shim = until("the shim", || bench.started_file()).pid;
-    (shim, stat(shim).unwrap()[1].parse().unwrap())
+/// The shim of a bench's job that is running.
+fn shim(bench: &Bench) -> u32 {
+    until("the shim", || bench.started_file()).pid
 }
 
 /// A job of the bench that waits until its file `go` is there.
@@ -28,42 +27,19 @@ fn waiting(bench: &Bench) -> Job {
 }
 
 #[test]
-fn without_the_fork_server_jobs_go_on_and_the_next_one_has_another() {
-    let (first, second) = (Bench::new(), Bench::new());
-    let shims = ForkServer::of(AR.into());
-    block_on(async {
-        let mut running = start_with(&shims, &waiting(&first)).unwrap();
-        let (_, server) = family(&first);
-        // What is sent to a whole group, or to all of a control group, does not end it.
-        assert_eq!(stat(server).unwrap()[3], server.to_string(), "it is in a session of its own");
-        kill("TERM", server);
-        let mut stopped = start_with(&shims, &second.train("hangs.sh")).unwrap();
-        assert_eq!(family(&second).1, server);
-        kill("KILL", server);
-        until("the end of the fork server", || stat(server).is_none().then_some(()));
-        stopped.stop().unwrap();
-        assert!(stopped.wait().await.unwrap().stopped);
-        let mut next = start_with(&shims, &waiting(&second)).unwrap();
-        assert_ne!(family(&second).1, server);
-        for (bench, job) in [(&first, &mut running), (&second, &mut next)] {
-            fs::write(bench.path("go"), "").unwrap();
-            assert!(succeeded(&job.wait().await.unwrap()));
-        }
-    });
-}
-
-#[test]
 fn jobs_at_the_same_time_have_nothing_of_each_other() {
     let benches = [Bench::new(), Bench::new(), Bench::new()];
     block_on(async {
-        let tied = start_with(&SHIMS, &Job { tied: true, ..waiting(&benches[0]) }).unwrap();
-        let mut killed = start_with(&SHIMS, &waiting(&benches[1])).unwrap();
-        let mut last = start_with(&SHIMS, &waiting(&benches[2])).unwrap();
-        let [one, two, three] = benches.each_ref().map(family);
-        assert!(one.1 == two.1 && two.1 == three.1, "{one:?} {two:?} {three:?}");
+        let tied = LOCAL.start(&Job { tied: true, ..waiting(&benches[0]) }).unwrap();
+        let mut killed = LOCAL.start(&waiting(&benches[1])).unwrap();
+        let mut last = LOCAL.start(&waiting(&benches[2])).unwrap();
+        for shim in benches.each_ref().map(shim) {
+            // What is sent to a whole group, or to all of a session, does not end it.
+            assert_eq!(stat(shim).unwrap()[3], shim.to_string(), "it is in a session of its own");
+        }
         drop(tied);
         until("the end of the first", || benches[0].exit_file());
-        kill("KILL", two.0);
+        kill("KILL", shim(&benches[1]));
         assert!(matches!(killed.wait().await, Err(ExecError::Lost { .. })));
         fs::write(benches[2].path("go"), "").unwrap();
         assert!(succeeded(&last.wait().await.unwrap()));
@@ -74,11 +50,10 @@ fn jobs_at_the_same_time_have_nothing_of_each_other() {
 fn a_shim_shows_what_it_is_and_what_it_looks_after() {
     let bench = Bench::new();
     let mut job = waiting(&bench);
-    // Longer than what the fork server shows, and shorter again.
     for folder in ["a".repeat(200), "b".into()] {
         job.folder = bench.path(&format!("{folder}/00001"));
         block_on(async {
-            let mut running = start_with(&SHIMS, &job).unwrap();
+            let mut running = LOCAL.start(&job).unwrap();
             let started = until("the shim", || fs::read(job.folder.join("started.json")).ok());
             let started: Started = serde_json::from_slice(&started).unwrap();
             let line = fs::read_to_string(format!("/proc/{}/cmdline", started.pid)).unwrap();
@@ -101,15 +76,14 @@ fn another_command_goes_on_without_its_owner() {
     let bench = Bench::new();
     let go = bench.path("go");
     let job = bench.job(&format!("sh {TRAIN}/waits_for.sh {}; exit 7", go.display()));
-    let mut owner = owner("fork_server::another_command_goes_on_without_its_owner", &job);
+    let mut owner = owner("shims::another_command_goes_on_without_its_owner", &job);
     until("output", || (!bench.log().is_empty()).then_some(()));
-    let (shim, shims) = family(&bench);
+    let shim = shim(&bench);
     let mut output = owner.stdout.take().unwrap();
     let reader = thread::spawn(move || output.read_to_end(&mut Vec::new()).unwrap());
     owner.kill().unwrap();
     owner.wait().unwrap();
     until("the end of the owner's output", || reader.is_finished().then_some(()));
-    until("the end of the fork server", || stat(shims).is_none().then_some(()));
     assert!(stat(shim).is_some() && is_held(&job.folder));
     assert!(!bench.processes().is_empty());
     fs::write(go, "").unwrap();

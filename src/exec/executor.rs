@@ -1,0 +1,216 @@
+//! Where jobs run.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf, absolute};
+use std::process::{Child, Command};
+
+use super::job::{Files, lock_path};
+use super::line::Line;
+use super::running::{Running, Shim, end_left_over, is_held};
+use super::{ExecError, Job, SHIM_ARGUMENT, job_file};
+use crate::crash;
+use crate::fs::{GLANCE, lock_within, move_odd_away, open_regular, standing};
+use crate::rules::RunFound;
+use crate::state::{read_json, write_json_unsynced};
+
+/// How often the folder of a job may be deleted while the job is made ready.
+const DELETIONS: u32 = 20;
+
+/// Where jobs run. Whoever starts, finds or ends one does so through this type.
+#[derive(Debug, Clone)]
+pub enum Executor {
+    /// On this machine, each job under a shim.
+    Local {
+        /// The executable of the shims: this package's program.
+        program: PathBuf,
+    },
+}
+
+impl Executor {
+    /// This machine, with shims of the program that runs here.
+    pub fn local() -> Executor {
+        // This link leads to the running program, also after its file was replaced or deleted.
+        let link = Path::new("/proc/self/exe");
+        let there = link.exists().then(|| link.to_owned());
+        let program = there.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| link.to_owned());
+        Executor::Local { program }
+    }
+
+    /// Starts a job. Removes the `exit.json` of an earlier job of the same name, but not its log.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecError::Busy`] when a job in the same folder is still running; otherwise when the working folder does not exist,
+    /// a file cannot be written or read, or the shim cannot be started. A command that cannot be started shows in
+    /// [`Running::wait`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with I/O enabled.
+    pub fn start(&self, job: &Job) -> Result<Running, ExecError> {
+        let Executor::Local { program } = self;
+        let job = with_absolute_paths(job)?;
+        if !job.cwd.is_dir() {
+            return Err(ExecError::WorkingFolder(job.cwd));
+        }
+        let files = Files::of(&job);
+        let mut deletions = 0;
+        let Prepared { lock, watched, last_words, handed, log } = loop {
+            match prepare(&job, &files) {
+                // The folder was deleted meanwhile.
+                Err(ExecError::File { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && deletions < DELETIONS =>
+                {
+                    deletions += 1;
+                }
+                prepared => break prepared?,
+            }
+        };
+        let (line, theirs) = Line::with(handed.each_ref().map(AsFd::as_fd)).map_err(ExecError::Watch)?;
+        let words = last_words.try_clone().map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
+        let shim = start_shim(program, &files.job, [theirs, lock.into(), words.into()])
+            .map_err(|source| ExecError::Shim { shim: program.clone(), source })?;
+        crash::point("job.started");
+        Ok(Running::started(
+            job.command,
+            files,
+            watched,
+            Shim { process: shim, line, last_words, last: None, log: Some(log) },
+        ))
+    }
+
+    /// Picks up a job that another process started in `folder`, whether it is still running or finished.
+    ///
+    /// # Errors
+    ///
+    /// When there was never a job of that name, or its files cannot be read.
+    pub fn attach(&self, folder: &Path, name: &str) -> Result<Running, ExecError> {
+        let Executor::Local { .. } = self;
+        let files = Files::named(folder, name);
+        let path = lock_path(folder);
+        let missing = || ExecError::File { path: files.job.clone(), source: io::ErrorKind::NotFound.into() };
+        let job: Job = read_json(&files.job)?.ok_or_else(missing)?;
+        let lock = open_regular(&path).map_err(|source| ExecError::File { path, source })?;
+        Ok(Running::attached(job.command, files, lock))
+    }
+
+    /// What is left of the job `name` in `folder`.
+    pub fn found(&self, folder: &Path, name: &str) -> RunFound {
+        let Executor::Local { .. } = self;
+        let is_there = |kind| job_file(folder, name, kind).is_file();
+        if is_held(folder) {
+            RunFound::Going
+        } else if is_there("exit") && is_there("job") {
+            RunFound::Over
+        } else if is_there("started") {
+            RunFound::Gone
+        } else {
+            RunFound::Unstarted
+        }
+    }
+
+    /// Ends the job `name` in `folder`, if it was ever started, and waits until all of it is gone.
+    ///
+    /// # Errors
+    ///
+    /// It is running where this process cannot signal it, or what became of it cannot be read.
+    pub async fn stop(&self, folder: &Path, name: &str) -> Result<(), ExecError> {
+        let Ok(mut job) = self.attach(folder, name) else {
+            // It was never started, or its files were deleted.
+            end_left_over(folder, name).await;
+            return Ok(());
+        };
+        job.stop()?;
+        match job.wait().await {
+            Ok(_) | Err(ExecError::Lost { .. } | ExecError::Command { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The files of a job that is ready for its shim: open, so that none can be deleted before it is needed.
+struct Prepared {
+    lock: File,
+    /// Another handle on the lock's file.
+    watched: File,
+    last_words: File,
+    /// The job's file, its log, to be written to, and its input.
+    handed: [File; 3],
+    /// The log, to be read.
+    log: File,
+}
+
+/// Makes the folder of a job ready for its shim.
+fn prepare(job: &Job, files: &Files) -> Result<Prepared, ExecError> {
+    let error_at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ExecError::File { path, source }
+    };
+    fs::create_dir_all(&job.folder).map_err(error_at(&job.folder))?;
+    let lock = lock(&job.folder)?;
+    crash::point("job.locked");
+    for stale in [&files.started, &files.exit] {
+        match fs::remove_file(stale) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(ExecError::File { path: stale.clone(), source });
+            }
+            _ => {}
+        }
+    }
+    // The shim syncs the file of a run.
+    write_json_unsynced(&files.job, job)?;
+    crash::point("job.written");
+    let open = |path: &Path| File::open(path).map_err(error_at(path));
+    let output = open_log(&job.log).map_err(error_at(&job.log))?;
+    Ok(Prepared {
+        watched: open_regular(&lock_path(&job.folder)).map_err(error_at(&job.folder))?,
+        last_words: tempfile::tempfile_in(&job.folder).map_err(error_at(&job.folder))?,
+        handed: [open(&files.job)?, output, open(job.stdin.as_deref().unwrap_or(Path::new("/dev/null")))?],
+        log: open(&job.log)?,
+        lock,
+    })
+}
+
+/// Opens the log for the command.
+fn open_log(path: &Path) -> io::Result<File> {
+    // What somebody put there beforehand would be written through.
+    let open = || {
+        move_odd_away(path)?;
+        File::options().create(true).read(true).append(true).open(path)
+    };
+    standing(path, open)
+}
+
+/// Starts the shim of a job, which finds its end of the socket as standard input, the locked lock file as standard output,
+/// and the file for its last words as standard error. The lock belongs to the open file, so there is no moment without a
+/// holder, and it is held for as long as the shim lives.
+fn start_shim(program: &Path, job_file: &Path, [line, lock, last_words]: [OwnedFd; 3]) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command.arg0("ar").arg(SHIM_ARGUMENT).arg(job_file).current_dir("/");
+    command.stdin(line).stdout(lock).stderr(last_words).spawn()
+}
+
+fn with_absolute_paths(job: &Job) -> Result<Job, ExecError> {
+    let absolute = |path: &PathBuf| absolute(path).map_err(|source| ExecError::File { path: path.clone(), source });
+    Ok(Job {
+        cwd: absolute(&job.cwd)?,
+        folder: absolute(&job.folder)?,
+        log: absolute(&job.log)?,
+        stdin: job.stdin.as_ref().map(absolute).transpose()?,
+        ..job.clone()
+    })
+}
+
+fn lock(folder: &Path) -> Result<File, ExecError> {
+    let path = lock_path(folder);
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let file = file.map_err(|source| ExecError::File { path: path.clone(), source })?;
+    match lock_within(&file, GLANCE) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(ExecError::Busy { folder: folder.to_owned() }),
+        Err(source) => Err(ExecError::File { path, source }),
+    }
+}

@@ -1,0 +1,244 @@
+//! A started job as `ar` sees it: waiting for it, stopping it, and what is left of one.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek};
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{sleep, sleep_until};
+
+use super::beat::beat;
+use super::job::{Files, lock_path, marker_of};
+use super::line::{Line, Word};
+use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
+use crate::fs::{FileError, open_regular};
+use crate::state::{StateError, read_json};
+
+/// How often a process tries the lock of a job that another one started.
+const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
+
+/// How often it tries the lock of a job whose shim just died.
+const DEATH_INTERVAL: Duration = Duration::from_millis(1);
+
+/// How long the processes of a lost job are killed before they are given up.
+const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A job that was started.
+///
+/// When it is dropped, a tied job ends; another continues.
+#[derive(Debug)]
+pub struct Running {
+    command: String,
+    files: Files,
+    /// The lock of the job's folder, which the shim holds.
+    lock: File,
+    /// The shim, where this process started the job; without it, the job is running for as long as the lock is held.
+    shim: Option<Shim>,
+}
+
+/// A shim that this process started.
+#[derive(Debug)]
+pub(super) struct Shim {
+    pub(super) process: Child,
+    pub(super) line: Line,
+    /// What it printed about itself; nobody else has this file open once it is dead.
+    pub(super) last_words: File,
+    /// What it sent on the socket when it finished.
+    pub(super) last: Option<Word>,
+    /// What the command writes to.
+    pub(super) log: Option<File>,
+}
+
+impl Running {
+    /// A job that this process started under `shim`.
+    pub(super) fn started(command: String, files: Files, lock: File, shim: Shim) -> Running {
+        Running { command, files, lock, shim: Some(shim) }
+    }
+
+    /// A job that another process started.
+    pub(super) fn attached(command: String, files: Files, lock: File) -> Running {
+        Running { command, files, lock, shim: None }
+    }
+
+    /// What the command writes to, to be read whatever becomes of its name; once, and only where this process started the
+    /// job.
+    pub fn take_log(&mut self) -> Option<File> {
+        self.shim.as_mut()?.log.take()
+    }
+
+    /// Waits until the command is finished and its whole process tree is gone. It can be cancelled and called again.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecError::Command`] when the command could not be started; [`ExecError::Lost`] when the shim died before
+    /// it could report how the command ended, or its report was spoilt: what is left of the command is killed then.
+    pub async fn wait(&mut self) -> Result<Exit, ExecError> {
+        let last = match &mut self.shim {
+            Some(shim) if shim.last.is_none() => {
+                shim.last = shim.line.last().await.map_err(ExecError::Watch)?;
+                shim.last
+            }
+            Some(shim) => shim.last,
+            None => None,
+        };
+        if last.is_none() {
+            // A dying process closes all its files at almost the same time.
+            let interval = if self.shim.is_some() { DEATH_INTERVAL } else { LOCK_INTERVAL };
+            released(&self.lock, interval).await.map_err(ExecError::Watch)?;
+        }
+        if let Some(shim) = &mut self.shim {
+            // Its word was the last thing that it did.
+            let _ = shim.process.wait();
+        }
+        let exit = match read_json::<Exit>(&self.files.exit) {
+            // Whoever put it there, it does not tell how the command ended.
+            Err(StateError::Json { .. }) => None,
+            Err(StateError::File(FileError { source, .. }))
+                if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory) =>
+            {
+                None
+            }
+            exit => exit?,
+        };
+        match exit.or_else(|| self.told()) {
+            Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
+            Some(exit) => Ok(exit),
+            None if last == Some(Word::DiskFull) => Err(ExecError::DiskFull { command: self.command.clone() }),
+            None => Err(ExecError::Lost {
+                command: self.command.clone(),
+                detail: self.epitaph(),
+                killed: kill_marked(&self.files.job).await,
+            }),
+        }
+    }
+
+    /// Asks the shim to end the command now, which takes up to the job's grace; [`Running::wait`] returns when it is
+    /// done. Without effect on a finished job.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecError::OtherMachine`] when the job is running where no signal reaches it; when the system refuses the signal.
+    pub fn stop(&self) -> Result<(), ExecError> {
+        if let Some(shim) = &self.shim {
+            shim.line.stop();
+            return Ok(());
+        }
+        if !is_locked(&self.lock) {
+            return Ok(());
+        }
+        let (shims, host) = match read_json::<Started>(&self.files.started).unwrap_or_default() {
+            Some(started) if started.is_here() => (vec![started.pid], started.host),
+            Some(started) => (Vec::new(), started.host),
+            // It was deleted or spoilt, or is yet to be written.
+            None => (shims_of(&self.files), String::new()),
+        };
+        if shims.is_empty() && is_locked(&self.lock) {
+            return Err(ExecError::OtherMachine { command: self.command.clone(), host });
+        }
+        shims.into_iter().try_for_each(ask_to_end)
+    }
+
+    /// How the command ended by the shim's last words, where its file was deleted or could not be written.
+    fn told(&mut self) -> Option<Exit> {
+        let is_over = matches!(self.shim.as_ref()?.last, Some(Word::Over | Word::Failed));
+        is_over.then(|| serde_json::from_str(self.last_words().lines().next()?).ok()).flatten()
+    }
+
+    fn epitaph(&mut self) -> String {
+        match self.last_words().as_str() {
+            "" => "died".into(),
+            words => format!("died: {words}"),
+        }
+    }
+
+    fn last_words(&mut self) -> String {
+        let mut words = String::new();
+        if let Some(Shim { last_words, .. }) = &mut self.shim {
+            // What cannot be read was not said.
+            let _ = last_words.rewind().and_then(|()| last_words.take(4096).read_to_string(&mut words));
+        }
+        words.trim().to_owned()
+    }
+}
+
+/// Asks a shim to end its job.
+fn ask_to_end(shim: u32) -> Result<(), ExecError> {
+    let pid = i32::try_from(shim).ok().and_then(Pid::from_raw);
+    pid.map_or(Ok(()), |pid| kill_process(pid, Signal::TERM).map_err(|error| ExecError::Watch(error.into())))
+}
+
+/// The process ids of the shims that look after the job `name` in `folder`, also when its files were deleted. None where
+/// there is no `/proc`.
+pub fn shims(folder: &Path, name: &str) -> Vec<u32> {
+    shims_of(&Files::named(folder, name))
+}
+
+fn shims_of(files: &Files) -> Vec<u32> {
+    shim_pids(files).into_iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect()
+}
+
+fn shim_pids(files: &Files) -> Vec<Pid> {
+    tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()])
+}
+
+/// Whether the job `name` in `folder` is still running, also when the folder or its lock was deleted.
+pub fn is_going_on(folder: &Path, name: &str) -> bool {
+    is_held(folder) || !shims(folder, name).is_empty()
+}
+
+/// Whether a job in this folder is still running, or its shim is still busy ending it.
+pub fn is_held(folder: &Path) -> bool {
+    open_regular(&lock_path(folder)).is_ok_and(|file| is_locked(&file))
+}
+
+fn is_locked(file: &File) -> bool {
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Waits until nobody holds a lock any more. To wait for a lock itself takes a thread that nothing can cancel, so this
+/// tries it again and again.
+async fn released(lock: &File, interval: Duration) -> io::Result<()> {
+    loop {
+        match lock.try_lock_shared() {
+            Ok(()) => return lock.unlock(),
+            Err(TryLockError::WouldBlock) => sleep_until(beat(interval)).await,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted, and waits until
+/// it is gone. Does nothing where there is no `/proc`.
+pub async fn end_left_over(folder: &Path, name: &str) {
+    let files = Files::named(folder, name);
+    kill_all(|| shim_pids(&files)).await;
+    kill_marked(&files.job).await;
+}
+
+/// Kills what is left of a job whose shim is dead, known by a variable that all its processes inherit, and returns
+/// how many processes that were. Does nothing where there is no `/proc`.
+async fn kill_marked(job_file: &Path) -> usize {
+    let marker = marker_of(job_file);
+    kill_all(|| tree::with_variable(&marker)).await
+}
+
+/// Kills the processes that `find` returns until it returns none, and counts them.
+async fn kill_all(find: impl Fn() -> Vec<Pid>) -> usize {
+    let deadline = Instant::now() + SWEEP_PATIENCE;
+    let mut killed = Vec::new();
+    loop {
+        let left = find();
+        if left.is_empty() || Instant::now() > deadline {
+            return killed.len();
+        }
+        for pid in left {
+            // One that is gone meanwhile is no error.
+            if kill_process(pid, Signal::KILL).is_ok() && !killed.contains(&pid) {
+                killed.push(pid);
+            }
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}

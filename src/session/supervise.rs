@@ -1,0 +1,91 @@
+//! Waiting for a job: one loop for runs, guards, agents and repeats.
+
+use std::future::pending;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::error::SessionError;
+use super::interrupts::{Interrupt, Interrupts};
+use crate::exec::{ExecError, Exit, Running};
+
+/// Until when something is waited for; for ever when absent.
+pub(super) type Deadline = Option<Instant>;
+
+/// How waiting for something ended.
+pub(super) enum Ending<T> {
+    /// It is finished, with this outcome.
+    Done(T),
+    /// The user asked to stop, and it was terminated.
+    Interrupted,
+    /// It continues without this process, or ends with it.
+    Detached,
+    /// The machine or the shim died under it, or another process terminated it.
+    Lost,
+}
+
+impl<T> Ending<T> {
+    /// The outcome of what is finished; any other ending as one of something else.
+    pub(super) fn done<U>(self) -> Result<T, Ending<U>> {
+        match self {
+            Ending::Done(outcome) => Ok(outcome),
+            Ending::Interrupted => Err(Ending::Interrupted),
+            Ending::Detached => Err(Ending::Detached),
+            Ending::Lost => Err(Ending::Lost),
+        }
+    }
+}
+
+/// How a job ended, or why that is unknown or it never started.
+pub(super) type Exited = Result<Exit, ExecError>;
+
+impl Ending<Exited> {
+    /// Whether nothing of the job is left. On a full disk it is done again, and nothing can be put right.
+    pub(super) fn is_over(&self) -> bool {
+        !matches!(self, Ending::Detached | Ending::Done(Err(ExecError::DiskFull { .. })))
+    }
+}
+
+/// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives: it does what is
+/// due meanwhile and returns what the user asked for so far.
+///
+/// # Errors
+///
+/// Those of `tick`; [`ExecError::OtherMachine`] when the job is to be terminated and no signal reaches it.
+pub(super) async fn supervise(
+    job: &mut Running,
+    interrupts: &Interrupts,
+    deadline: Deadline,
+    mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
+) -> Result<Ending<Exited>, SessionError> {
+    let mut listener = interrupts.listen();
+    let mut stopping = false;
+    let exit = loop {
+        match tick()? {
+            Interrupt::Now if !stopping => {
+                job.stop()?;
+                stopping = true;
+            }
+            Interrupt::Detach => return Ok(Ending::Detached),
+            _ => {}
+        }
+        tokio::select! {
+            exit = job.wait() => break exit,
+            () = listener.signal_or_look() => {}
+            () = at(deadline), if !stopping => return Ok(Ending::Detached),
+        }
+    };
+    Ok(match exit {
+        Err(ExecError::Lost { .. }) => Ending::Lost,
+        Ok(exit) if exit.stopped && stopping => Ending::Interrupted,
+        // The process that terminated it was killed before anything came of that.
+        Ok(exit) if exit.stopped => Ending::Lost,
+        exit => Ending::Done(exit),
+    })
+}
+
+async fn at(deadline: Deadline) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
+}
