@@ -116,7 +116,7 @@ impl Progress {
                 self.tag = Some(tag.clone());
                 self.print(&format!("{what} {}{so_far}", tag.branch()));
             }
-            Event::Notice { detail } => self.print_note(&format!("note: {detail}")),
+            Event::Notice(notice) => self.print_note(&format!("note: {notice}")),
             Event::EnvironmentChanged { incumbent, changes } => {
                 let changes: Vec<String> = changes.iter().map(|change| one_line(&change.to_string())).collect();
                 let (name, changes) = (experiment_name(*incumbent), changes.join(", "));

@@ -9,7 +9,7 @@ use jiff::civil::Time;
 use serde::Serialize;
 
 use super::{
-    CommitId, Directive, EnvironmentChange, GuardRun, Number, Outage, OutageKind, Record, Tag, ToldStep,
+    CommitId, Directive, EnvironmentChange, GuardRun, Notice, Number, Outage, OutageKind, Record, Tag, ToldStep,
     TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, money_text, time_of_day_text,
     tokens_text,
 };
@@ -221,10 +221,7 @@ pub enum Event {
         continued: bool,
     },
     /// Something the user should know and need not act on.
-    Notice {
-        /// What.
-        detail: String,
-    },
+    Notice(Notice),
     /// The session goes on in another place than its incumbent ran in; their numbers do not compare.
     EnvironmentChanged {
         /// The incumbent.
@@ -362,12 +359,18 @@ pub enum Event {
     },
 }
 
+impl From<Notice> for Event {
+    fn from(notice: Notice) -> Event {
+        Event::Notice(notice)
+    }
+}
+
 impl Event {
     /// The event's name, as it stands in the logs.
     pub fn name(&self) -> &'static str {
         match self {
             Event::SessionStarted { .. } => "session_started",
-            Event::Notice { .. } => "notice",
+            Event::Notice(_) => "notice",
             Event::EnvironmentChanged { .. } => "environment_changed",
             Event::ChangesSaved { .. } => "changes_saved",
             Event::AgentStarted { .. } => "agent_started",

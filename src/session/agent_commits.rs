@@ -4,7 +4,7 @@ use super::error::SessionError;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::agent::{AskedAgain, Proposal};
-use crate::domain::{CommitId, Event, count_of};
+use crate::domain::{CommitId, Notice};
 use crate::git::{Repo, SaveAs};
 use crate::state::OpenExperiment;
 
@@ -55,10 +55,7 @@ impl Workspace {
             store.repo.save_commit(&SaveAs { subject, ..store.save_as(commit) }, commit)?;
         }
         if !reset.is_empty() {
-            let count = count_of(u32::try_from(reset.len()).unwrap_or(u32::MAX), "commit");
-            let detail =
-                format!("saved {count} that the agent made and reset, below {}/saved", store.contract.tag.ref_prefix());
-            store.say(Event::Notice { detail });
+            store.say(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });
         }
         Ok(AgentCommits { made, reset: back.is_some() })
     }
@@ -102,8 +99,7 @@ impl Workspace {
         )?;
         self.put_back(store, &commit, &open.base)?;
         self.unstage(store, open)?;
-        let detail = format!("restored commit {}, which the agent had reset, to measure it", commit.short(8));
-        store.say(Event::Notice { detail });
+        store.say(Notice::ResetCommitRestored(commit.clone()));
         Ok(Some(commit))
     }
 }

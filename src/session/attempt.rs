@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, json};
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::ignored::ignored_inputs;
 use super::open::Session;
 use super::opened::commit_of;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use crate::crash;
-use crate::domain::{
-    CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue,
-    Outcome, Phase, Record, Run, Unparsed,
-};
+use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Notice, Outcome, Phase, Record, Run, Unparsed, list};
 use crate::git::Look;
 use crate::rules::{LOST_RETRIES, Measured, Verdict, describe_failure, judge};
 use crate::state::OpenExperiment;
@@ -46,8 +43,7 @@ impl Session<'_> {
     /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
     /// taken back.
     pub(super) fn run_again(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
-        let detail = format!("restarted the run of experiment {}, which was lost", open.id);
-        self.emit(Event::Notice { detail })?;
+        self.emit(Notice::RunRestarted(open.id))?;
         self.workspace.check_out(&mut self.store, &open)?;
         self.prepare_run(open)
     }

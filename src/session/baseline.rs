@@ -8,7 +8,7 @@ use super::jobs::{RUN, guard_name};
 use super::open::Session;
 use super::opened::draft_of;
 use super::supervise::{Deadline, Ending};
-use crate::domain::{Event, FailureClass, Outcome, Phase};
+use crate::domain::{FailureClass, Notice, Outcome, Phase};
 use crate::rules::{LOST_RETRIES, Measured, RunFound};
 use crate::state::OpenExperiment;
 
@@ -113,8 +113,7 @@ impl Session<'_> {
             });
         }
         if !unmet.is_empty() {
-            let detail = format!("the baseline itself breaks the limits: {}", unmet.join(", "));
-            self.emit(Event::Notice { detail })?;
+            self.emit(Notice::LimitsBroken(unmet))?;
         }
         open.draft = Some(Box::new(record));
         Ok(Ok(open))

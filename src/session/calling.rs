@@ -12,10 +12,9 @@ use super::own_files::remove_file;
 use super::rework::Task;
 use super::running::DELETIONS;
 use super::supervise::{Ending, Exited};
-use super::watch::THE_AGENT;
 use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal};
 use crate::crash;
-use crate::domain::{CommitId, Event, LastCall, Usage};
+use crate::domain::{Actor, CommitId, Event, LastCall, Notice, Usage};
 use crate::exec::{self, ExecError, Job};
 use crate::fs::write_unsynced;
 use crate::rules::{described, idle_limits, priced, question};
@@ -115,7 +114,7 @@ impl Session<'_> {
         let path = call.proposal();
         let proposal = Proposal::read(&path);
         if let Some(error) = &proposal.error {
-            self.emit(Event::Notice { detail: format!("ignored {}: {error}", path.display()) })?;
+            self.emit(Notice::Ignored { path, error: error.clone() })?;
             self.store.journal.last_call.proposal_error = Some(error.clone());
         }
         Ok(proposal)
@@ -129,10 +128,8 @@ impl Session<'_> {
         self.store.journal.spent.add(usage.tokens, usage.cost);
         let was_told = idle_limits(&self.store.contract, agent::reports(command), &self.store.journal.spent).is_some();
         if let Some(limit) = self.store.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
-            let model = usage.model.as_deref().unwrap_or("MODEL");
-            self.store.say_trouble(format!(
-                "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or pass --max-tokens"
-            ));
+            let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());
+            self.store.say_once(Notice::CostUnknown { limit, model });
         }
         Ok(usage)
     }
@@ -193,7 +190,7 @@ impl Session<'_> {
         // What it has not done by the end of the loop's time would not be run.
         let left = self.times.end(&self.store).map(|end| end.left).filter(|left| *left < contract.agent_timeout);
         self.emit(Event::AgentStarted { id })?;
-        self.store.begin_watch(THE_AGENT, id)?;
+        self.store.begin_watch(Actor::Agent, id)?;
         let job = Job {
             name: AGENT.into(),
             command,
@@ -230,8 +227,7 @@ impl Session<'_> {
             Err(error) => {
                 if error.kind() != ErrorKind::NotFound {
                     let path = self.store.repo.worktree().join(PROGRAM);
-                    let detail = format!("left {} out of the prompt: {error}", path.display());
-                    self.emit(Event::Notice { detail })?;
+                    self.emit(Notice::NotInPrompt { path, error: error.to_string() })?;
                 }
                 Ok(None)
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::error::SessionError;
 use super::store::Store;
 use super::workspace::Workspace;
-use crate::domain::{CommitId, Event, Failure, FailureClass, bytes_text};
+use crate::domain::{CommitId, Failure, FailureClass, Notice, bytes_text};
 use crate::git::{ChangeKind, ChangedPath, EntryKind, TooLarge};
 use crate::rules::{FileEdit, Forbidden, fingerprint, measured_before};
 use crate::state::OpenExperiment;
@@ -95,12 +95,7 @@ impl Workspace {
         let refused =
             self.file_terms.refuse(&self.edits(store, &open.base, commit)?, &Forbidden::default()).filter(is_fixed);
         let Some(refused) = refused else { return Ok(false) };
-        let detail = format!(
-            "the journal has experiment {} as one that may run; {}",
-            open.id,
-            refused.excerpt.replace('\n', ", ")
-        );
-        store.say(Event::Notice { detail });
+        store.say(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
         open.refused = Some(refused);
         Ok(true)
     }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
-    Drift, FORMAT_VERSION, FailureClass, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of, nearest,
-    shell_word,
+    Drift, FORMAT_VERSION, FailureClass, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of, few, list,
+    nearest, shell_word,
 };
 use crate::exec::ExecError;
 use crate::fs::{FileError, is_disk_full, move_command};
@@ -143,7 +143,7 @@ pub enum SessionError {
     },
     #[error("nothing to try: the working tree is the same as the incumbent")]
     NothingToTry,
-    #[error("the direction \"{direction}\" was tried before and a new one is required; tried: {}", cut(tried).join(", "))]
+    #[error("the direction \"{direction}\" was tried before and a new one is required; tried: {}", few(tried).join(", "))]
     RepeatedDirection { direction: String, tried: Vec<String> },
     #[error("no change to bring back: the last experiment did not fail a guard")]
     NothingToRework,
@@ -233,22 +233,6 @@ fn changed_terms(drifts: &[Drift]) -> String {
 
 fn names(tags: &[Tag]) -> String {
     tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", ")
-}
-
-/// The names of some files, the first ones of many.
-pub(super) fn list(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-    cut(&names).join(", ")
-}
-
-/// A few names, and how many more there are.
-fn cut(names: &[String]) -> Vec<String> {
-    const SHOWN: usize = 10;
-    let mut shown = names[..names.len().min(SHOWN)].to_vec();
-    if names.len() > SHOWN {
-        shown.push(format!("and {} more", names.len() - SHOWN));
-    }
-    shown
 }
 
 impl From<FileError> for SessionError {
@@ -406,7 +390,7 @@ impl SessionError {
                 format!(
                     "{}pass --metric with a number that the log prints: {}",
                     meant.unwrap_or_default(),
-                    cut(printed).join(", ")
+                    few(printed).join(", ")
                 )
             }
             SessionError::ImportedSession(tag) => format!(

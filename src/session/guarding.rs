@@ -10,7 +10,7 @@ use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
 use super::supervise::{Deadline, Ending};
 use crate::crash;
-use crate::domain::{Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
+use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
 use crate::exec::{self, Exit, Job};
 use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
@@ -115,7 +115,7 @@ impl Session<'_> {
         let name = guard_name(number);
         let mut job = match self.executor.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
-                self.store.begin_watch("the guard", open.id)?;
+                self.store.begin_watch(Actor::Guard, open.id)?;
                 self.tell()?;
                 self.executor.attach(&folder, &name)?
             }
@@ -147,7 +147,7 @@ impl Session<'_> {
         self.store.clear_run_folder(open.id)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
-        self.store.begin_watch("the guard", open.id)?;
+        self.store.begin_watch(Actor::Guard, open.id)?;
         let job = self.executor.start(&Job {
             name,
             command: command.to_owned(),
@@ -182,7 +182,7 @@ impl Session<'_> {
         }
         let log = read_tail(&self.store.folder.run(open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, "the guard")?;
+        let changed = self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, Actor::Guard)?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }

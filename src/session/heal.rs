@@ -8,21 +8,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::others::{Others, other_records};
 use super::own_files::OWN_FILES;
 use super::reading::climbed;
 use super::store::Store;
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{CommitId, Contract, Event, Outcome, Phase, Record, count_of};
+use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};
 use crate::fs::{is_odd, move_away};
 use crate::ledger::LedgerFile;
 use crate::rules::History;
 use crate::state::{Journal, Mended, OpenExperiment, SESSIONS_FOLDER, SessionFolder, Status};
-
-/// What became of a session's folder that somebody deleted.
-pub(super) const REBUILT: &str = "restored it from the records, without the logs of earlier runs";
 
 /// How often it is tried to put back what somebody deletes at the same moment.
 const TRIES: u32 = 5;
@@ -68,15 +65,13 @@ pub(super) fn rebuilt_journal(
 impl Store {
     /// Says what was made again of a session whose journal was gone when it was opened.
     pub(super) fn say_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
-        let mut detail = match is_fetched {
-            true => format!("continued the fetched session {} from its records", self.contract.tag),
-            false => format!("the journal in {} was missing; {REBUILT}", self.folder.root().display()),
-        };
         let saved = self.repo.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
-        if let (None, Some((name, _))) = (self.history.baseline(), saved.last()) {
-            detail = format!("{detail}; a change that was set aside may be in {name}");
-        }
-        self.say(Event::Notice { detail });
+        let is_new = self.history.baseline().is_none();
+        let saved = saved.into_iter().next_back().filter(|_| is_new).map(|(name, _)| name).unwrap_or_default();
+        self.say(match is_fetched {
+            true => Notice::FetchedContinued { tag: self.contract.tag.clone(), saved },
+            false => Notice::JournalRebuilt { folder: self.folder.root().to_owned(), saved },
+        });
         self.put_rows_back()?;
         self.put_lessons_back()
     }
@@ -88,24 +83,22 @@ impl Store {
             return Ok(());
         }
         // Only who is at work puts something in their place.
-        let mut said = match self.expected.watch {
-            Some(_) => Vec::from_iter(self.put_git_files_right()?),
-            None => Vec::new(),
-        };
+        if self.expected.watch.is_some() {
+            self.put_git_files_right()?;
+        }
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
             let mut tries = 1;
-            while let Err(error) = self.put_folder_back(&mut said) {
+            while let Err(error) = self.put_folder_back() {
                 if tries == TRIES {
                     return Err(error);
                 }
                 tries += 1;
                 std::thread::sleep(PAUSE);
             }
-            said.push(format!("{} was deleted; {REBUILT}", self.folder.root().display()));
+            self.say(Notice::FolderRestored(self.folder.root().to_owned()));
         }
-        said.extend(self.put_files_right(|_| true)?);
-        said.into_iter().for_each(|detail| self.say(Event::Notice { detail }));
+        self.put_files_right(|_| true)?;
         if was_deleted {
             if let Some(watch) = self.expected.watch.take() {
                 let back = self.put_memories_back(watch.who, &watch.memories);
@@ -118,8 +111,7 @@ impl Store {
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
         {
-            let detail = format!("results.tsv was not a file or far too large; moved it to {}", kept.display());
-            self.say(Event::Notice { detail });
+            self.say(Notice::LedgerMoved(kept));
         }
         if self.ledger.is_missing() {
             self.put_rows_back()?;
@@ -129,22 +121,22 @@ impl Store {
 
     /// The journal comes early, since only it knows of the experiment that is open, behind what tells the new files of that
     /// experiment from others, and the contract last: while it is missing the folder is not whole.
-    fn put_folder_back(&mut self, said: &mut Vec<String>) -> Result<(), SessionError> {
+    fn put_folder_back(&mut self) -> Result<(), SessionError> {
         let moved = self.folder.move_folders_away()?;
         if !moved.is_empty() {
-            said.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
+            self.say(Notice::FoldersMoved(moved));
         }
         self.folder.create()?;
         self.folder.lock_again(&mut self.lock)?;
         // Nothing but this process knows what the log said.
         let runs = self.folder.runs();
-        said.extend(self.put_files_right(|path| path.starts_with(&runs))?);
+        self.put_files_right(|path| path.starts_with(&runs))?;
         self.write_files_again()?;
         let now = self.now();
         // What is counted of an experiment and not yet written down would be counted again after a kill.
         self.written.journal.write(&self.folder.state(), now)?;
         crash::point("heal.journal_written");
-        said.extend(self.put_files_right(|_| true)?);
+        self.put_files_right(|_| true)?;
         self.memory().create(self.history.records())?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
@@ -166,15 +158,11 @@ impl Store {
         crash::point("heal.rows_written");
         self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
         let found = &rebuilt.found;
-        let count = found.missing.len().max(found.torn.len()) + found.repeated.len();
-        let rows = count_of(u32::try_from(count).unwrap_or(u32::MAX), "row");
-        let detail = match rebuilt.copy {
-            Some(copy) if was_there => {
-                format!("repaired {rows} of results.tsv from the records; the old file is {}", copy.display())
-            }
-            _ => format!("results.tsv was deleted; restored {rows} from the records, without foreign rows"),
-        };
-        self.say(Event::Notice { detail });
+        let rows = found.missing.len().max(found.torn.len()) + found.repeated.len();
+        self.say(match rebuilt.copy {
+            Some(old) if was_there => Notice::RowsRepaired { rows, old },
+            _ => Notice::RowsRestored(rows),
+        });
         Ok(())
     }
 
@@ -192,7 +180,7 @@ impl Store {
         if gone.is_empty() {
             return Ok(());
         }
-        self.say(Event::Notice { detail: format!("restored deleted refs of records: {}", gone.join(", ")) });
+        self.say(Notice::RecordsRestored(gone));
         Ok(())
     }
 
@@ -210,7 +198,7 @@ impl Store {
         }
         let Others { sessions, troubles } = other_records(&self.repo, &self.contract.tag)?;
         for trouble in troubles {
-            self.say_trouble(trouble);
+            self.say_once(trouble);
         }
         let made_up =
             self.expected.watch.as_ref().map(|watch| self.made_up_refs(watch)).transpose()?.unwrap_or_default();
@@ -226,19 +214,18 @@ impl Store {
         Ok(records)
     }
 
-    /// Puts the folder of all sessions back where somebody put a link in its place; gives what is to be said about that.
-    pub(super) fn undo_link(&mut self) -> Result<Option<String>, SessionError> {
-        let Some(watch) = &self.expected.watch else { return Ok(None) };
+    /// Puts the folder of all sessions back where somebody put a link in its place.
+    pub(super) fn undo_link(&mut self) -> Result<(), SessionError> {
+        let Some(watch) = &self.expected.watch else { return Ok(()) };
         let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
-        let led = watch.own.put_back().map_err(failed)?;
-        Ok(led.map(|led| {
-            format!("restored {SESSIONS_FOLDER}, replaced while {} was active; see {}", watch.who, led.display())
-        }))
+        if let Some(found) = watch.own.put_back().map_err(failed)? {
+            self.say(Notice::SessionsRestored { who: watch.who, found });
+        }
+        Ok(())
     }
 
-    /// Puts git's own files back that are no files any more, and moves other pipes in git's folder away; gives what is to be
-    /// said about that.
-    pub(super) fn put_git_files_right(&mut self) -> Result<Option<String>, SessionError> {
+    /// Puts git's own files back that are no files any more, and moves other pipes in git's folder away.
+    pub(super) fn put_git_files_right(&mut self) -> Result<(), SessionError> {
         let mended = match &mut self.expected.watch {
             Some(watch) => watch.git.put_back(is_odd)?,
             None => Vec::new(),
@@ -249,22 +236,26 @@ impl Store {
         });
         let mut moved: Vec<PathBuf> = kept.collect();
         moved.extend(move_all(self.repo.odd_git_files())?);
-        Ok(moved_text(&moved))
+        self.say_moved(moved);
+        Ok(())
     }
 
     /// Does the same, and moves odd ignore and attribute files of the working tree away.
-    pub(super) fn put_odd_files_right(&mut self) -> Result<Vec<String>, SessionError> {
-        let mut all = Vec::from_iter(self.put_git_files_right()?);
-        all.extend(moved_text(&move_all(self.repo.odd_worktree_files(Some(&self.tip())))?));
-        Ok(all)
+    pub(super) fn put_odd_files_right(&mut self) -> Result<(), SessionError> {
+        self.put_git_files_right()?;
+        let moved = move_all(self.repo.odd_worktree_files(Some(&self.tip())))?;
+        self.say_moved(moved);
+        Ok(())
+    }
+
+    fn say_moved(&mut self, moved: Vec<PathBuf>) {
+        if !moved.is_empty() {
+            self.say(Notice::GitFilesMoved(moved));
+        }
     }
 }
 
 fn move_all(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, SessionError> {
     let moved = |path: PathBuf| move_away(&path).map_err(|source| SessionError::Io { action: "move", path, source });
     paths.into_iter().map(moved).collect()
-}
-
-fn moved_text(moved: &[PathBuf]) -> Option<String> {
-    (!moved.is_empty()).then(|| format!("moved what replaced files that git reads to {}", list(moved)))
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::interrupts::Listener;
 use super::store::Store;
-use crate::domain::{Alert, AlertKind, Clock, Event, duration_text, exact_time, with_causes};
+use crate::domain::{Alert, AlertKind, Clock, Event, Notice, duration_text, exact_time, with_causes};
 use crate::exec::{self, Executor, Exit, Job};
 use crate::fs::{move_odd_away, write_atomic};
 use crate::rules::alerts;
@@ -145,8 +145,7 @@ impl Hooks {
             let _ = log.work(*ts, Level::Warn, HOOK, detail);
         }
         let is_new = !lines.is_empty() && !std::mem::replace(&mut self.is_told, true);
-        let detail = "the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session";
-        is_new.then(|| Event::Notice { detail: detail.into() })
+        is_new.then(|| Notice::HooksFail.into())
     }
 }
 

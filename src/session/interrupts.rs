@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use super::store::Store;
-use crate::domain::{Event, StopReason, StopWhen};
+use crate::domain::{Notice, StopReason, StopWhen};
 use crate::exec::beat;
 use crate::state::SessionFolder;
 
@@ -76,17 +76,14 @@ impl Interrupts {
         let asked = self.asked();
         if asked > *told {
             *told = asked;
-            let detail = match (asked, request) {
-                (Interrupt::AfterExperiment, Some(_)) => "`ar stop` was requested; stopping after this experiment",
-                (Interrupt::AfterExperiment, None) => {
-                    "stopping after this experiment; press Ctrl-C again to terminate its run now"
-                }
-                (Interrupt::Now, Some(_)) => "`ar stop --now` was requested; terminating the run and rolling back",
-                (Interrupt::Now, None) => "terminating the run and rolling back",
+            match (asked, request) {
+                (Interrupt::AfterExperiment, None) => store.say(Notice::StopsAfter),
+                (Interrupt::AfterExperiment, Some(_)) => store.say(Notice::StopsAfterAsAsked),
+                (Interrupt::Now, None) => store.say(Notice::StopsNow),
+                (Interrupt::Now, Some(_)) => store.say(Notice::StopsNowAsAsked),
                 // Nobody is there to be told.
-                (Interrupt::Detach | Interrupt::None, _) => return asked,
-            };
-            store.say(Event::Notice { detail: detail.into() });
+                (Interrupt::Detach | Interrupt::None, _) => {}
+            }
         }
         asked
     }

@@ -10,7 +10,9 @@ use super::reading::session_tags;
 use super::store::Store;
 use crate::agent::Memories;
 use crate::crash;
-use crate::domain::{Event, Idea, Lesson, NewIdea, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes};
+use crate::domain::{
+    Actor, Idea, Lesson, NewIdea, Notice, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes,
+};
 use crate::git::Repo;
 use crate::rules::{
     History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
@@ -77,18 +79,18 @@ impl Store {
         let lessons = match lessons.read() {
             Ok(lessons) => lessons,
             Err(error @ LessonsError::Damaged { .. }) => {
-                self.say_trouble(format!("{}; the next lesson sets it aside", with_causes(&error)));
+                self.say_once(Notice::LessonsDamaged(with_causes(&error)));
                 Vec::new()
             }
             Err(LessonsError::State(error)) => {
-                self.say_trouble(format!("cannot read lessons: {}", with_causes(&error)));
+                self.say_once(Notice::MemoryUnread { what: "lessons", why: with_causes(&error) });
                 Vec::new()
             }
         };
         let backlog = match ideas.read() {
             Ok(backlog) => backlog.ideas,
             Err(error) => {
-                self.say_trouble(format!("cannot read ideas: {}", with_causes(&error)));
+                self.say_once(Notice::MemoryUnread { what: "ideas", why: with_causes(&error) });
                 Vec::new()
             }
         };
@@ -106,7 +108,7 @@ impl Store {
     }
 
     /// Puts back what `who` was at work deleted or emptied.
-    pub(super) fn put_memories_back(&mut self, who: &str, held: &HeldMemories) -> Result<(), SessionError> {
+    pub(super) fn put_memories_back(&mut self, who: Actor, held: &HeldMemories) -> Result<(), SessionError> {
         let root = self.repo.main_worktree();
         let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
         let state = self.folder.state();
@@ -114,8 +116,7 @@ impl Store {
             [(lessons.put_back(&held.lessons, &state), lessons.path()), (ideas.put_back(&held.ideas), ideas.path())]
         {
             if self.or_told(back)?.unwrap_or_default() {
-                let detail = format!("restored {}, deleted while {who} was active", path.display());
-                self.say(Event::Notice { detail });
+                self.say(Notice::MemoryRestored { who, path: path.to_owned() });
             }
         }
         Ok(())
@@ -206,16 +207,15 @@ impl Store {
     /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
         if self.repo.is_tracked(Path::new(LESSONS))? {
-            self.say_trouble(format!("{LESSONS} is tracked by git, so lessons are not recorded"));
+            self.say_once(Notice::LessonsTracked(LESSONS));
             return Ok(());
         }
         let open = self.open_sessions()?;
         let file = LessonFile::new(&self.repo.main_worktree());
         let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
         let added = file.add(lesson, spared, self.now(), &self.folder.state());
-        if let Some(aside) = self.or_told(added)?.flatten() {
-            let detail = format!("{} was damaged; moved it to {}", file.path().display(), aside.display());
-            self.say(Event::Notice { detail });
+        if let Some(to) = self.or_told(added)?.flatten() {
+            self.say(Notice::LessonsMoved { path: file.path().to_owned(), to });
         }
         Ok(())
     }
@@ -238,7 +238,7 @@ impl Store {
             Ok(done) => Ok(Some(done)),
             Err(error) if error.is_disk_full() => Err(error),
             Err(error) => {
-                self.say_trouble(format!("lessons or ideas are not recorded: {}", with_causes(&error)));
+                self.say_once(Notice::NotRecorded(with_causes(&error)));
                 Ok(None)
             }
         }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::interrupts::Interrupt;
+use super::jobs::{AGENT, RUN};
 use super::open::Session;
-use crate::domain::Event;
+use crate::domain::Notice;
 use crate::exec;
 
 /// How long a lock is waited for that somebody may hold.
@@ -49,11 +50,14 @@ impl Session<'_> {
         if removed.is_empty() {
             return Ok(());
         }
-        let detail = format!("removed locks left behind by a killed git of the {}: {}", job_words(job), list(&removed));
-        self.emit(Event::Notice { detail })
+        self.emit(Notice::LocksRemoved { of: job_words(job), locks: removed })
     }
 }
 
-fn job_words(job: &str) -> &str {
-    if job.starts_with("guard") { "guard" } else { job }
+fn job_words(job: &str) -> &'static str {
+    match job {
+        AGENT => "agent",
+        RUN => "run",
+        _ => "guard",
+    }
 }

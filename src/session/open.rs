@@ -24,7 +24,7 @@ use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, Phase, StopReason};
+use crate::domain::{Contract, Directive, Event, Notice, Phase, StopReason};
 use crate::exec::Executor;
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget, Look};
@@ -177,7 +177,7 @@ impl<'a> Session<'a> {
             session.store.put_rows_back()?;
         }
         session.store.put_ideas_back()?;
-        notices.into_iter().chain(told).for_each(|detail| session.store.say(Event::Notice { detail }));
+        notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| session.store.say(notice));
         session.tell()?;
         Ok(session)
     }
@@ -254,7 +254,7 @@ impl<'a> Session<'a> {
     }
 
     /// Tells what happened, and before that what the store has to say.
-    pub(super) fn emit(&mut self, event: Event) -> Result<(), SessionError> {
+    pub(super) fn emit(&mut self, event: impl Into<Event>) -> Result<(), SessionError> {
         self.store.heal()?;
         self.store.say(event);
         self.tell_said()

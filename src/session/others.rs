@@ -5,7 +5,7 @@ use std::fs;
 
 use super::error::SessionError;
 use super::reading::{SESSIONS, parse_record, read_records, readable_refs, session_tags};
-use crate::domain::{Record, Tag, with_causes};
+use crate::domain::{Notice, Record, Tag, with_causes};
 use crate::exec;
 use crate::fs::FileStamp;
 use crate::git::Repo;
@@ -63,7 +63,7 @@ pub(super) struct Others {
     /// Those that can be read.
     pub(super) sessions: Vec<(Tag, Vec<Record>)>,
     /// What is to be said of the rest. It decides nothing here, and is its own doctor's affair.
-    pub(super) troubles: Vec<String>,
+    pub(super) troubles: Vec<Notice>,
 }
 
 /// The records of all sessions but `own`, without those that were imported.
@@ -84,7 +84,7 @@ pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
             }
             Err(error) => bad.push(error),
         }
-        let words = |error| format!("skipped a record of session {tag}: {}", with_causes(&error));
+        let words = |error| Notice::RecordSkipped { tag: tag.clone(), why: with_causes(&error) };
         others.troubles.extend(bad.into_iter().map(words));
         others.sessions.push((tag, good));
     }

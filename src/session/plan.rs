@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::choosing::find_session;
 use super::conventions::Conventions;
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::others::has_job;
 use super::own_files::OWN_FILES;
 use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
@@ -15,7 +15,7 @@ use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
 use super::watchdog::watch_programs;
 use crate::agent::reports;
-use crate::domain::{Clock, Contract, Tag, with_causes};
+use crate::domain::{Clock, Contract, Tag, list, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;

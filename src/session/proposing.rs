@@ -8,7 +8,7 @@ use super::opened::{Texts, describe};
 use super::supervise::Ending;
 use crate::agent::Call;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, Event, Phase};
+use crate::domain::{AgentCall, CommitId, Event, Notice, Phase};
 use crate::git::Untracked;
 use crate::state::OpenExperiment;
 
@@ -44,7 +44,7 @@ impl Session<'_> {
             Err(ending) => return Ok(ending),
         };
         if let Some(why) = self.workspace.asked_again(&mut self.store, &work.proposal, &open)? {
-            self.emit(Event::Notice { detail: format!("{why}; asking the agent once more") })?;
+            self.emit(Notice::AskedAgain(why.to_string()))?;
             self.workspace.reset_to(&mut self.store, &base, id)?;
             crash::point("proposing.repeat_put_back");
             self.workspace.remember_untracked(&mut self.store)?;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::own_files::remove_file;
 use super::store::Store;
 use super::workspace::Workspace;
-use crate::domain::{CommitId, Event, Failure, FailureClass, Phase};
+use crate::domain::{Actor, CommitId, Failure, FailureClass, Notice, Phase, list};
 use crate::fs::{FileStamp, free_name, make_writable, move_to};
 use crate::git::{Proposal, Repo, WhyLeftOut};
 use crate::rules::{FileTerms, Forbidden, folders_of, is_bytecode, is_compiled, modules_behind, takes_the_place};
@@ -56,7 +56,7 @@ impl Protected {
         terms: &FileTerms,
         start: &CommitId,
         tops: &[PathBuf],
-    ) -> Result<(Protected, Vec<String>), SessionError> {
+    ) -> Result<(Protected, Vec<Notice>), SessionError> {
         let tracked = repo.files_at(start, |path| terms.protects(path))?;
         let path = folder.state().join(PROTECTED);
         let store = store_of(repo, folder);
@@ -75,25 +75,20 @@ impl Protected {
                     found.into_iter().partition(|path| can_copy(repo.worktree(), path));
                 let copies = Copies::take(repo.worktree(), &store, &found)?;
                 if copies.has_stamps_alone() {
-                    notices.push(format!(
-                        "the untracked protected files exceed {} GiB or {COPIED_FILES} files: ar detects changes by their \
-                         stamps and cannot restore them",
-                        COPIED_BYTES >> 30
-                    ));
-                }
-                if !unnamed.is_empty() {
-                    notices.push(format!("cannot protect files whose names are not UTF-8: {}", list(&unnamed)));
-                }
-                if !odd.is_empty() {
-                    notices.push(format!("cannot protect pipes, sockets and devices: {}", list(&odd)));
-                }
-                let links: Vec<PathBuf> =
-                    found.iter().filter(|path| repo.worktree().join(path).is_dir()).cloned().collect();
-                if !links.is_empty() {
-                    notices.push(format!("cannot protect the folders that these links lead to: {}", list(&links)));
+                    notices.push(Notice::StampsAlone { gib: COPIED_BYTES >> 30, files: COPIED_FILES });
                 }
                 let mut stored = Stored { version: 1, copies, ..Stored::default() };
                 stored.beside = unnamed.iter().chain(&odd).map(|path| name_of(path)).collect();
+                let links = found.into_iter().filter(|path| repo.worktree().join(path).is_dir()).collect();
+                for (what, paths) in [
+                    ("files whose names are not UTF-8", unnamed),
+                    ("pipes, sockets and devices", odd),
+                    ("the folders that these links lead to", links),
+                ] {
+                    if !paths.is_empty() {
+                        notices.push(Notice::Unprotected { what, paths });
+                    }
+                }
                 stored.shadows = shadows(repo.worktree(), &modules(&tracked, &stored.copies)).into_keys().collect();
                 write_json(&path, &stored)?;
                 stored
@@ -190,10 +185,9 @@ fn can_copy(root: &Path, path: &Path) -> bool {
     fs::symlink_metadata(root.join(path)).is_ok_and(|meta| meta.is_file() || meta.is_symlink())
 }
 
-fn say_moved(store: &mut Store, moved: &[PathBuf], why: &str) {
-    if !moved.is_empty() {
-        let detail = format!("moved out of the working tree to {}: {why}", list(moved));
-        store.say(Event::Notice { detail });
+fn say_moved(store: &mut Store, to: Vec<PathBuf>, why: &'static str) {
+    if !to.is_empty() {
+        store.say(Notice::MovedOut { to, why });
     }
 }
 
@@ -230,17 +224,14 @@ impl Workspace {
         }
         // Of a file without a copy the new state is the one that the next look compares with, in another process too.
         self.write_protected(store)?;
-        let kept = if aside.is_empty() { String::new() } else { format!("; found instead: {}", list(&aside)) };
         let back: Vec<PathBuf> = changed.iter().filter(|path| !left.contains(path)).cloned().collect();
         if !back.is_empty() {
-            let detail = format!("restored protected files: {}{kept}", list(&back));
-            store.say(Event::Notice { detail });
+            store.say(Notice::ProtectedRestored { paths: back, found: aside });
         }
         match left.is_empty() {
             true => Ok(changed),
             false if self.protected.stored.copies.has_stamps_alone() => {
-                let detail = format!("detected changes of protected files that ar cannot restore: {}", list(&left));
-                store.say(Event::Notice { detail });
+                store.say(Notice::ProtectedChanged(left));
                 Ok(changed)
             }
             false => Err(SessionError::ProtectedLost(left)),
@@ -319,7 +310,7 @@ impl Workspace {
                 moved.push(self.move_aside(store, id, &left_out.path)?);
             }
         }
-        say_moved(store, &moved, "no commit would hold it");
+        say_moved(store, moved, "no commit would hold it");
         Ok(())
     }
 
@@ -333,7 +324,7 @@ impl Workspace {
                 .iter()
                 .map(|path| self.move_aside(store, id, path))
                 .collect::<Result<Vec<_>, _>>()?;
-            say_moved(store, &moved, "it appeared below a protected path while the agent was active");
+            say_moved(store, moved, "it appeared below a protected path while the agent was active");
         }
         let beside = self.beside_protected(store).iter().map(|path| name_of(path)).collect();
         if self.protected.stored.beside != beside {
@@ -405,14 +396,13 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         let changed = store.repo.differing(commit, &self.protected.tracked)?;
         if !changed.is_empty() {
-            let detail = format!("restored protected files changed before the run: {}", list(&changed));
-            store.say(Event::Notice { detail });
+            store.say(Notice::ProtectedRestoredForRun(changed));
             self.put_back(store, commit, commit)?;
         }
         self.restore_copies(store, id, commit)?;
         if id != 0 {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
-            say_moved(store, &moved, "Python would import it instead of a protected file");
+            say_moved(store, moved, "Python would import it instead of a protected file");
         }
         self.protected.before_run = self.protected.stamps(store.repo.worktree());
         Ok(())
@@ -425,7 +415,7 @@ impl Workspace {
         store: &mut Store,
         id: u32,
         commit: &CommitId,
-        who: &str,
+        who: Actor,
     ) -> Result<Option<Failure>, SessionError> {
         let mut changed = store.repo.differing(commit, &self.protected.tracked)?;
         changed.extend(self.restore_copies(store, id, commit)?);
@@ -441,7 +431,7 @@ impl Workspace {
             }
         } else {
             let (taken, moved) = self.clear_shadows(store, id, commit, |_| true)?;
-            say_moved(store, &moved, "Python would import it instead of a protected file");
+            say_moved(store, moved, "Python would import it instead of a protected file");
             let made = |(path, module): &(PathBuf, PathBuf)| {
                 format!("{who} made {}, which takes the place of {}", path.display(), module.display())
             };

@@ -7,17 +7,18 @@ use std::path::Path;
 
 use super::error::SessionError;
 use crate::crash;
+use crate::domain::Notice;
 use crate::fs::{free_name, standing};
 use crate::state::SessionFolder;
 
-/// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved to `run.log.before`, which is said in the
-/// returned sentence, or left alone when git tracks it.
+/// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved to `run.log.before`, which the returned
+/// notice says, or left alone when git tracks it.
 pub(super) fn point_run_log(
     root: &Path,
     tracked: bool,
     log: &Path,
     folder: &SessionFolder,
-) -> Result<Option<String>, SessionError> {
+) -> Result<Option<Notice>, SessionError> {
     let link = root.join("run.log");
     if tracked {
         return Ok(None);
@@ -32,7 +33,7 @@ pub(super) fn point_run_log(
                 path: link.clone(),
                 source,
             })?;
-            notice = Some(format!("moved the existing run.log to {}", kept.display()));
+            notice = Some(Notice::RunLogMoved(kept));
         }
         Err(_) => {}
     }

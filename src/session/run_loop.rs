@@ -12,7 +12,7 @@ use super::supervise::Ending;
 use super::times::Times;
 use super::watchdog::end_programs_in;
 use crate::agent::Proposal;
-use crate::domain::{Event, StopReason, moment_text};
+use crate::domain::{Notice, StopReason};
 use crate::git::{Cut, GitError};
 use crate::rules::{LOST_RETRIES, stop_before_next};
 use crate::state::Level;
@@ -32,7 +32,7 @@ impl Session<'_> {
         end_programs_in(&self.store.repo, self.times.end(&self.store).map(|end| end.left));
         if let Some(ends) = ends {
             // The next time of that name may be tomorrow's.
-            self.emit(Event::Notice { detail: format!("this invocation stops at {}", moment_text(ends)) })?;
+            self.emit(Notice::StopsAt(ends))?;
         }
         let begun = self.begin(drive).await;
         let reason = match self.or_take_back(begun) {
@@ -138,7 +138,7 @@ impl Session<'_> {
                 self.store.journal.idle_calls = 0;
                 if let StopReason::NoChange { .. } = reason {
                     let log = self.store.folder.run(self.store.history.next_id()).join("agent.log");
-                    self.emit(Event::Notice { detail: format!("the agent's output is in {}", log.display()) })?;
+                    self.emit(Notice::AgentsLog(log))?;
                 }
                 return Ok(reason);
             }

@@ -18,7 +18,7 @@ use super::own_files::remove_file;
 use super::run_log::point_run_log;
 use super::supervise::{Deadline, Ending, Exited, supervise};
 use crate::crash;
-use crate::domain::{Event, MetricSource, Phase, Run, ended_text};
+use crate::domain::{Actor, Event, MetricSource, Notice, Phase, Run, ended_text};
 use crate::exec::{ExecError, Exit, Job, Running, Started};
 use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
@@ -100,7 +100,7 @@ impl Session<'_> {
                     deletions += 1;
                 }
                 run => {
-                    self.store.begin_watch("the run", open.id)?;
+                    self.store.begin_watch(Actor::Run, open.id)?;
                     return run;
                 }
             }
@@ -114,14 +114,14 @@ impl Session<'_> {
         let folder = self.store.clear_run_folder(open.id)?;
         let log = folder.join("run.log");
         let root = self.store.repo.worktree().to_owned();
-        if let Some(detail) =
+        if let Some(notice) =
             point_run_log(&root, self.store.repo.is_tracked(Path::new("run.log"))?, &log, &self.store.folder)?
         {
-            self.emit(Event::Notice { detail })?;
+            self.emit(notice)?;
         }
         crash::point("running.log_linked");
         let mut follower = LogFollower::new(log.clone(), &self.store.contract.metric)?;
-        self.store.begin_watch("the run", open.id)?;
+        self.store.begin_watch(Actor::Run, open.id)?;
         let contract = &self.store.contract;
         let mut job = self.executor.start(&Job {
             name: RUN.into(),
@@ -229,7 +229,7 @@ impl Session<'_> {
         });
         match ended.await {
             Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
-                self.emit(Event::Notice { detail: error.to_string() })?;
+                self.emit(Notice::StillRuns(error.to_string()))?;
                 Ok(Ending::Detached)
             }
             ended => ended,
@@ -262,7 +262,7 @@ impl Session<'_> {
         let (summary, mut verdict) = judge_run(log, source, self.store.repo.worktree(), before, exit);
         let touched = self.workspace.protected_touched(&mut self.store);
         if let Some(failure) =
-            self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, "the run")?
+            self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, Actor::Run)?
         {
             verdict.failure = Some(failure);
         }

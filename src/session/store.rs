@@ -1,12 +1,12 @@
 //! What all experiments of a session share, and who alone writes it: refs, contract, journal, rows and memory files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::jobs::{AGENT, RUN, RUN_FILES, guard_name};
 use super::own_files::INDEX_BEFORE;
 use super::reading::{expected_tip, record_message};
@@ -15,7 +15,8 @@ use super::watch::{Seen, Watch};
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Directive, Event, Outcome, Phase, Record, Rung, Stall, StopReason, ToldStep, with_causes,
+    Clock, CommitId, Contract, Directive, Event, Notice, Outcome, Phase, Record, Rung, Stall, StopReason, ToldStep,
+    with_causes,
 };
 use crate::exec;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, read_regular, write_atomic};
@@ -96,7 +97,7 @@ impl Expected {
 pub(super) struct Said {
     events: Vec<Event>,
     /// What was said to be wrong with something that the loop does not depend on.
-    troubles: BTreeSet<String>,
+    troubles: Vec<Notice>,
 }
 
 impl Store {
@@ -106,14 +107,15 @@ impl Store {
     }
 
     /// Notes what is to be told.
-    pub(super) fn say(&mut self, event: Event) {
-        self.said.events.push(event);
+    pub(super) fn say(&mut self, what: impl Into<Event>) {
+        self.said.events.push(what.into());
     }
 
     /// Notes something wrong that the loop does not depend on, once and not before each experiment.
-    pub(super) fn say_trouble(&mut self, detail: String) {
-        if self.said.troubles.insert(detail.clone()) {
-            self.say(Event::Notice { detail });
+    pub(super) fn say_once(&mut self, trouble: Notice) {
+        if !self.said.troubles.contains(&trouble) {
+            self.said.troubles.push(trouble.clone());
+            self.say(trouble);
         }
     }
 
@@ -267,7 +269,7 @@ impl Store {
             moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
         }
         if !moved.is_empty() {
-            self.say(Event::Notice { detail: format!("moved what replaced files of ar's to {}", list(&moved)) });
+            self.say(Notice::RunFilesMoved(moved));
         }
         Ok(folder)
     }
@@ -300,7 +302,7 @@ impl Store {
         if self.history.next_id().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.pack_refs(&self.contract.tag.ref_prefix())
         {
-            self.say_trouble(format!("cannot pack the refs of the records: {}", with_causes(&error)));
+            self.say_once(Notice::NotPacked(with_causes(&error)));
         }
     }
 

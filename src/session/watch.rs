@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::ignored::IgnoredFiles;
 use super::jobs::RUN_FILES;
 use super::learning::HeldMemories;
@@ -16,7 +16,7 @@ use super::others::{HeldSessions, Others, is_odd_ref, other_records, tag_of};
 use super::own_folder::OwnFolder;
 use super::reading::{SESSIONS, readable_refs};
 use super::store::Store;
-use crate::domain::{CommitId, Event, Phase, Record, Tag, count_of, cut};
+use crate::domain::{Actor, CommitId, Notice, Phase, Record, RowChanges, Tag};
 use crate::fs::{FileStamp, move_odd_away};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
@@ -25,18 +25,11 @@ use crate::state::{EVENT_LOGS, Held, Mended, SESSIONS_FOLDER, STATE_FILES};
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
 
-/// What the agent is called among those who are watched.
-pub(super) const THE_AGENT: &str = "the agent";
-
 /// Where git keeps the objects that stand for others.
 const REPLACEMENTS: &str = "refs/replace";
 
 /// The size in bytes up to which the newest log is put back.
 const HELD_LOG: u64 = 1024 * 1024;
-
-/// How many rows that are taken out of results.tsv are named, and how many characters of each.
-const ROWS: usize = 3;
-const ROW: usize = 80;
 
 /// How many logs of earlier runs are looked at whenever somebody was at work, the newest ones; all of them when a loop begins
 /// and when it ends.
@@ -46,7 +39,7 @@ const LOGS: usize = 50;
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Who is at work.
-    pub(super) who: &'static str,
+    pub(super) who: Actor,
     /// The experiment that is open.
     id: u32,
     files: Held,
@@ -82,7 +75,7 @@ fn is_looked_after(log: &Path) -> bool {
 
 impl Store {
     /// Looks at all that `who` may not change; from here on this process tells what it writes itself from what others do.
-    pub(super) fn begin_watch(&mut self, who: &'static str, id: u32) -> Result<(), SessionError> {
+    pub(super) fn begin_watch(&mut self, who: Actor, id: u32) -> Result<(), SessionError> {
         self.heal()?;
         self.look_at_logs(id);
         let (files, git) = (std::mem::take(&mut self.expected.seen.files), std::mem::take(&mut self.expected.seen.git));
@@ -95,7 +88,7 @@ impl Store {
             id,
             memories: self.hold_memories(),
             git: git.take_on(self.repo.own_files()),
-            ignored: if who == THE_AGENT { Some(IgnoredFiles::look(&self.repo)?) } else { None },
+            ignored: if who == Actor::Agent { Some(IgnoredFiles::look(&self.repo)?) } else { None },
             own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
@@ -108,12 +101,9 @@ impl Store {
 
     /// Puts right what somebody changed meanwhile, and says so. Gives how many rows were taken out of results.tsv.
     pub(super) fn end_watch(&mut self) -> Result<u32, SessionError> {
-        let mut said = self.put_odd_files_right()?;
-        said.extend(self.undo_link()?);
+        self.put_odd_files_right()?;
+        self.undo_link()?;
         self.heal()?;
-        for detail in said {
-            self.say(Event::Notice { detail });
-        }
         let Some(watch) = self.expected.watch.take() else { return Ok(0) };
         self.put_memories_back(watch.who, &watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
@@ -127,10 +117,10 @@ impl Store {
         Ok(rows)
     }
 
-    /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began; gives what is to be
-    /// said about that.
-    pub(super) fn put_files_right(&mut self, meant: impl Fn(&Path) -> bool) -> Result<Vec<String>, SessionError> {
-        let Some(watch) = &mut self.expected.watch else { return Ok(Vec::new()) };
+    /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began.
+    pub(super) fn put_files_right(&mut self, meant: impl Fn(&Path) -> bool) -> Result<(), SessionError> {
+        let Some(watch) = &mut self.expected.watch else { return Ok(()) };
+        let who = watch.who;
         let (mut deleted, mut back, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for mended in watch.files.put_back(meant)? {
             match mended {
@@ -150,22 +140,16 @@ impl Store {
                 }
             }
         }
-        let while_at_work = format!("while {} was active", watch.who);
-        let mut said = Vec::new();
         if !deleted.is_empty() {
-            said.push(format!("restored ar's files deleted {while_at_work}: {}", list(&deleted)));
+            self.say(Notice::FilesRestored { who, paths: deleted });
         }
         if !back.is_empty() {
-            let (back, kept) = (list(&back), list(&kept));
-            said.push(format!("restored ar's files changed {while_at_work}: {back}; the changed versions are {kept}"));
+            self.say(Notice::FilesPutRight { who, paths: back, kept });
         }
         if !left.is_empty() {
-            said.push(format!(
-                "cannot restore ar's files changed {while_at_work}, they are too large: {}",
-                list(&left)
-            ));
+            self.say(Notice::FilesTooLarge { who, paths: left });
         }
-        Ok(said)
+        Ok(())
     }
 
     /// Takes what this process wrote itself, in the file or folder `path`, as what is there.
@@ -179,43 +163,36 @@ impl Store {
     fn put_refs_right(&mut self, watch: &Watch) -> Result<Vec<(String, String)>, SessionError> {
         let mut there = self.watched_refs()?;
         let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch, &there);
-        let while_at_work = format!("while {} was active", watch.who);
-        for (tag, name) in &of_others {
-            if is_odd_ref(&self.repo, tag, name)? {
-                let detail = format!(
-                    "left the ref {name}, which is not a record and was created or moved {while_at_work}: another \
-                        process holds that session"
-                );
-                self.say(Event::Notice { detail });
+        let who = watch.who;
+        for (tag, name) in of_others {
+            if is_odd_ref(&self.repo, &tag, &name)? {
+                self.say(Notice::RefLeft { who, name });
             }
         }
-        for (name, object) in &foreign {
-            self.keep_target(name)?;
-            self.repo.drop_ref(name)?;
-            there.retain(|(known, _)| known != name);
-            let detail = format!("removed the ref {name}, created at {} {while_at_work}", &object[..8]);
-            self.say(Event::Notice { detail });
+        for (name, object) in foreign {
+            self.keep_target(&name)?;
+            self.repo.drop_ref(&name)?;
+            there.retain(|(known, _)| *known != name);
+            self.say(Notice::RefRemoved { who, name, object });
         }
-        for (name, was, now) in &moved {
-            self.keep_target(name)?;
-            if !self.repo.put_ref(name, was)? {
+        for (name, was, object) in moved {
+            self.keep_target(&name)?;
+            if !self.repo.put_ref(&name, &was)? {
                 // Its object is gone: a record is made anew.
-                self.repo.drop_ref(name)?;
-                there.retain(|(known, _)| known != name);
+                self.repo.drop_ref(&name)?;
+                there.retain(|(known, _)| *known != name);
             }
-            let detail = format!("restored the ref {name}, moved to {} {while_at_work}", &now[..8]);
-            self.say(Event::Notice { detail });
+            self.say(Notice::RefRestored { who, name, object });
         }
         let mut back = Vec::new();
-        for (name, was) in &gone {
-            if self.repo.put_ref(name, was)? {
-                there.push((name.clone(), was.clone()));
-                back.push(name.as_str());
+        for (name, was) in gone {
+            if self.repo.put_ref(&name, &was)? {
+                there.push((name.clone(), was));
+                back.push(name);
             }
         }
         if !back.is_empty() {
-            let detail = format!("restored ar's refs deleted {while_at_work}: {}", back.join(", "));
-            self.say(Event::Notice { detail });
+            self.say(Notice::RefsRestored { who, names: back });
             there.sort();
         }
         Ok(there)
@@ -274,34 +251,16 @@ impl Store {
         };
         let mended = self.ledger.mend_since(held, records, &commits, !self.is_agent_at_work(), &self.folder.state())?;
         for trouble in others?.troubles {
-            self.say_trouble(trouble);
+            self.say_once(trouble);
         }
         let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(0) };
         if kept.is_none() && !false_rows.is_empty() {
             kept = Some(self.keep_rows(watch.id, &false_rows)?);
         }
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let rows = |count: usize| count_of(number(count), "row");
-        let mut what = Vec::new();
-        if lost > 0 {
-            what.push(format!("{} changed or missing, restored", rows(lost)));
-        }
-        if !false_rows.is_empty() {
-            let named: Vec<_> = false_rows.iter().take(ROWS).map(|row| format!("\"{}\"", cut(row, ROW))).collect();
-            let more = if false_rows.len() > ROWS { ", …" } else { "" };
-            let count = rows(false_rows.len());
-            what.push(format!("{count} without an experiment, removed: {}{more}", named.join(", ")));
-        }
-        if reordered {
-            what.push("rows in another order, restored".to_owned());
-        }
-        if foreign > 0 {
-            what.push(format!("{}, left in place", count_of(number(foreign), "foreign row")));
-        }
-        let kept = kept.map_or(String::new(), |kept| format!("; kept in {}", kept.display()));
-        let detail = format!("results.tsv changed while {} was active: {}{kept}", watch.who, what.join(", "));
-        self.say(Event::Notice { detail });
-        Ok(number(false_rows.len()))
+        let count = u32::try_from(false_rows.len()).unwrap_or(u32::MAX);
+        let what = RowChanges { lost, removed: false_rows, reordered, foreign };
+        self.say(Notice::RowsPutRight { who: watch.who, what, kept });
+        Ok(count)
     }
 
     /// Keeps rows that are taken out of results.tsv with the other files of experiment `id`; gives the file.
@@ -323,15 +282,14 @@ impl Store {
         let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
         let run = self.folder.run(watch.id);
         let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| path.starts_with(&run));
-        self.say_changed("moved away files that already existed where the next run writes", watch.who, &coming);
+        self.say_changed("moved away files that already existed where the next run writes", watch.who, coming);
         self.name_changed_logs(watch.who, watch.id, LOGS);
-        self.say_changed("git's own settings changed, left as they are", watch.who, &git);
+        self.say_changed("git's own settings changed, left as they are", watch.who, git);
     }
 
-    fn say_changed(&mut self, what: &str, who: &str, paths: &[PathBuf]) {
+    fn say_changed(&mut self, what: &'static str, who: Actor, paths: Vec<PathBuf>) {
         if !paths.is_empty() {
-            let detail = format!("{what}, while {who} was active: {}", list(paths));
-            self.say(Event::Notice { detail });
+            self.say(Notice::Changed { what, who, paths });
         }
     }
 
@@ -361,11 +319,11 @@ impl Store {
             // That of the last run was not there when somebody was at work.
             self.look_at_logs(next);
         }
-        self.name_changed_logs("ar", next, usize::MAX);
+        self.name_changed_logs(Actor::Ar, next, usize::MAX);
     }
 
     /// Says which of the newest logs of runs before that of experiment `id` have changed since they were looked at.
-    fn name_changed_logs(&mut self, who: &str, id: u32, newest: usize) {
+    fn name_changed_logs(&mut self, who: Actor, id: u32, newest: usize) {
         let Some(mut logs) = self.expected.seen.logs.take() else { return };
         let mut changed = Vec::new();
         for [plain, compressed] in self.logs_of_earlier(id, newest) {
@@ -391,7 +349,7 @@ impl Store {
         }
         self.expected.seen.logs = Some(logs);
         changed.sort();
-        self.say_changed("logs of earlier runs were changed", who, &changed);
+        self.say_changed("logs of earlier runs were changed", who, changed);
     }
 
     /// The logs of the newest runs that are over but that of experiment `id`, plain and compressed.

@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use super::error::{SessionError, list};
+use super::error::SessionError;
 use super::opened::{Texts, commit_of, describe};
 use super::protected::Protected;
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, Event};
+use crate::domain::{CommitId, Notice};
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{Head, HeadTarget, Look, PutBack, Untracked};
 use crate::rules::FileTerms;
@@ -43,8 +43,7 @@ impl Workspace {
             Some(tip) => tip,
             None => {
                 store.repo.create_branch(&branch, base, "autoresearch: restore")?;
-                let detail = format!("recreated the missing branch {}", store.contract.tag.branch());
-                store.say(Event::Notice { detail });
+                store.say(Notice::BranchRecreated(store.contract.tag.branch()));
                 base.clone()
             }
         };
@@ -52,8 +51,7 @@ impl Workspace {
             Head::Branch { name, .. } if name == branch => {}
             _ => {
                 store.repo.point_head(&HeadTarget::Branch(branch))?;
-                let detail = format!("switched HEAD back to {}", store.contract.tag.branch());
-                store.say(Event::Notice { detail });
+                store.say(Notice::HeadSwitchedBack(store.contract.tag.branch()));
             }
         }
         Ok(tip)
@@ -66,8 +64,7 @@ impl Workspace {
             store.repo.save_commit(&store.save_as(commit), commit)?;
         }
         store.repo.clear_operation()?;
-        let detail = format!("ended an unfinished {}; its commits are saved", operation.name);
-        store.say(Event::Notice { detail });
+        store.say(Notice::OperationEnded(operation.name.to_string()));
         Ok(())
     }
 
@@ -85,9 +82,8 @@ impl Workspace {
             return Ok(());
         }
         if !known.contains(&&tip) {
-            let reference = store.repo.save_commit(&store.save_as(&tip), &tip)?;
-            let detail = format!("the branch had moved to {}; saved that commit as {reference}", tip.short(8));
-            store.say(Event::Notice { detail });
+            let saved = store.repo.save_commit(&store.save_as(&tip), &tip)?;
+            store.say(Notice::BranchMoved { tip: tip.clone(), saved });
         }
         let branch = store.contract.tag.branch_ref();
         Ok(store.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
@@ -132,10 +128,9 @@ impl Workspace {
         let known = self.known_untracked(store)?;
         let change = store.repo.propose(base, &known)?;
         if !change.is_empty() {
-            let (commit, reference) = store.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
+            let (commit, saved) = store.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
             store.repo.adopt_index(change)?;
-            let detail = format!("saved the unfinished change of experiment {id} as {reference}");
-            store.say(Event::Notice { detail });
+            store.say(Notice::UnfinishedSaved { id, saved });
             crash::point("reset.change_kept");
             self.put_back(store, base, &commit)?;
         } else {
@@ -155,8 +150,8 @@ impl Workspace {
         what: &str,
     ) -> Result<(), SessionError> {
         if *commit != open.base {
-            let reference = store.repo.save_commit(&store.save_as(&open.base), commit)?;
-            store.say(Event::Notice { detail: format!("{what} is in {reference}") });
+            let saved = store.repo.save_commit(&store.save_as(&open.base), commit)?;
+            store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
         self.move_branch(store, &open.base, &[commit], "taken back")?;
@@ -215,15 +210,13 @@ impl Workspace {
     pub(super) fn put_untracked_back(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(known) = &self.untracked.known else { return Ok(()) };
         let PutBack { back, not_kept, copy_gone } = store.repo.put_missing_back(known)?;
-        for (paths, fate) in [
-            (back, "restored"),
-            (not_kept, "too large to restore"),
-            (copy_gone, "not restored, because git's copies were deleted too"),
+        for (fate, paths) in [
+            ("restored", back),
+            ("too large to restore", not_kept),
+            ("not restored, because git's copies were deleted too", copy_gone),
         ] {
             if !paths.is_empty() {
-                let detail =
-                    format!("untracked files were deleted while the agent was active, {fate}: {}", list(&paths));
-                store.say(Event::Notice { detail });
+                store.say(Notice::UntrackedDeleted { fate, paths });
             }
         }
         Ok(())
@@ -236,9 +229,7 @@ impl Workspace {
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
             known.add_newer(store.repo.untracked(known)?, over);
         }
-        let said = store.put_odd_files_right()?;
-        said.into_iter().for_each(|detail| store.say(Event::Notice { detail }));
-        Ok(())
+        store.put_odd_files_right()
     }
 
     /// Whether the working tree differs from the one that the agent was given.

@@ -1,0 +1,260 @@
+//! What the user should know and need not act on: each kind of notice, with its words.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use super::{CommitId, Tag, count_of, cut, moment_text};
+
+/// How many rows that are taken out of results.tsv are named, and how many characters of each.
+const ROWS: usize = 3;
+const ROW: usize = 80;
+
+/// What became of a session's folder that was deleted.
+const REBUILT: &str = "restored it from the records, without the logs of earlier runs";
+
+/// Who is active while `ar` waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Actor {
+    /// The agent.
+    Agent,
+    /// The measuring command.
+    Run,
+    /// A guard.
+    Guard,
+    /// Nobody but `ar` itself.
+    Ar,
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Actor::Agent => "the agent",
+            Actor::Run => "the run",
+            Actor::Guard => "the guard",
+            Actor::Ar => "ar",
+        })
+    }
+}
+
+/// A notice. It is no error, but its words stand at each variant as those of the errors do.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's words say what it is")]
+pub enum Notice {
+    // Of the invocation.
+    #[error("{0}")]
+    Planned(String),
+    #[error("this invocation stops at {}", moment_text(*.0))]
+    StopsAt(Timestamp),
+    #[error("stopping after this experiment; press Ctrl-C again to terminate its run now")]
+    StopsAfter,
+    #[error("`ar stop` was requested; stopping after this experiment")]
+    StopsAfterAsAsked,
+    #[error("terminating the run and rolling back")]
+    StopsNow,
+    #[error("`ar stop --now` was requested; terminating the run and rolling back")]
+    StopsNowAsAsked,
+    #[error("the agent's output is in {}", .0.display())]
+    AgentsLog(PathBuf),
+    #[error("the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session")]
+    HooksFail,
+    #[error("{0}")]
+    StillRuns(String),
+    // Of branch and working tree.
+    #[error("recreated the missing branch {0}")]
+    BranchRecreated(String),
+    #[error("switched HEAD back to {0}")]
+    HeadSwitchedBack(String),
+    #[error("ended an unfinished {0}; its commits are saved")]
+    OperationEnded(String),
+    #[error("the branch had moved to {}; saved that commit as {saved}", tip.short(8))]
+    BranchMoved { tip: CommitId, saved: String },
+    #[error("{what} is in {saved}")]
+    ChangeIsIn { what: String, saved: String },
+    #[error("saved the unfinished change of experiment {id} as {saved}")]
+    UnfinishedSaved { id: u32, saved: String },
+    #[error("saved {} that the agent made and reset, below {prefix}/saved", counted(*count, "commit"))]
+    ResetCommitsSaved { count: usize, prefix: String },
+    #[error("restored commit {}, which the agent had reset, to measure it", .0.short(8))]
+    ResetCommitRestored(CommitId),
+    #[error("untracked files were deleted while the agent was active, {fate}: {}", list(paths))]
+    UntrackedDeleted { fate: &'static str, paths: Vec<PathBuf> },
+    #[error("moved out of the working tree to {}: {why}", list(to))]
+    MovedOut { to: Vec<PathBuf>, why: &'static str },
+    #[error("removed locks left behind by a killed git of the {of}: {}", list(locks))]
+    LocksRemoved { of: &'static str, locks: Vec<PathBuf> },
+    #[error("moved the existing run.log to {}", .0.display())]
+    RunLogMoved(PathBuf),
+    // Of protected files.
+    #[error(
+        "the untracked protected files exceed {gib} GiB or {files} files: ar detects changes by their stamps and cannot \
+         restore them"
+    )]
+    StampsAlone { gib: u64, files: usize },
+    #[error("cannot protect {what}: {}", list(paths))]
+    Unprotected { what: &'static str, paths: Vec<PathBuf> },
+    #[error("restored protected files: {}{}", list(paths), after("; found instead: ", &list(found)))]
+    ProtectedRestored { paths: Vec<PathBuf>, found: Vec<PathBuf> },
+    #[error("detected changes of protected files that ar cannot restore: {}", list(.0))]
+    ProtectedChanged(Vec<PathBuf>),
+    #[error("restored protected files changed before the run: {}", list(.0))]
+    ProtectedRestoredForRun(Vec<PathBuf>),
+    // Of the session's own files.
+    #[error("{} was deleted; {REBUILT}", .0.display())]
+    FolderRestored(PathBuf),
+    #[error("moved folders that stood in place of ar's files: {}", list(.0))]
+    FoldersMoved(Vec<PathBuf>),
+    #[error("moved what replaced files of ar's to {}", list(.0))]
+    RunFilesMoved(Vec<PathBuf>),
+    #[error("moved what replaced files that git reads to {}", list(.0))]
+    GitFilesMoved(Vec<PathBuf>),
+    #[error("restored .autoresearch, replaced while {who} was active; see {}", found.display())]
+    SessionsRestored { who: Actor, found: PathBuf },
+    #[error("the journal in {} was missing; {REBUILT}{}", folder.display(), after(SET_ASIDE, saved))]
+    JournalRebuilt { folder: PathBuf, saved: String },
+    #[error("continued the fetched session {tag} from its records{}", after(SET_ASIDE, saved))]
+    FetchedContinued { tag: Tag, saved: String },
+    #[error("restored ar's files deleted while {who} was active: {}", list(paths))]
+    FilesRestored { who: Actor, paths: Vec<PathBuf> },
+    #[error(
+        "restored ar's files changed while {who} was active: {}; the changed versions are {}",
+        list(paths),
+        list(kept)
+    )]
+    FilesPutRight { who: Actor, paths: Vec<PathBuf>, kept: Vec<PathBuf> },
+    #[error("cannot restore ar's files changed while {who} was active, they are too large: {}", list(paths))]
+    FilesTooLarge { who: Actor, paths: Vec<PathBuf> },
+    #[error("{what}, while {who} was active: {}", list(paths))]
+    Changed { what: &'static str, who: Actor, paths: Vec<PathBuf> },
+    #[error("restored {}, deleted while {who} was active", path.display())]
+    MemoryRestored { who: Actor, path: PathBuf },
+    // Of refs and rows.
+    #[error(
+        "left the ref {name}, which is not a record and was created or moved while {who} was active: another process \
+         holds that session"
+    )]
+    RefLeft { who: Actor, name: String },
+    #[error("removed the ref {name}, created at {} while {who} was active", &object[..8])]
+    RefRemoved { who: Actor, name: String, object: String },
+    #[error("restored the ref {name}, moved to {} while {who} was active", &object[..8])]
+    RefRestored { who: Actor, name: String, object: String },
+    #[error("restored ar's refs deleted while {who} was active: {}", names.join(", "))]
+    RefsRestored { who: Actor, names: Vec<String> },
+    #[error("restored deleted refs of records: {}", .0.join(", "))]
+    RecordsRestored(Vec<String>),
+    #[error("results.tsv was not a file or far too large; moved it to {}", .0.display())]
+    LedgerMoved(PathBuf),
+    #[error("repaired {} of results.tsv from the records; the old file is {}", counted(*rows, "row"), old.display())]
+    RowsRepaired { rows: usize, old: PathBuf },
+    #[error("results.tsv was deleted; restored {} from the records, without foreign rows", counted(*.0, "row"))]
+    RowsRestored(usize),
+    #[error("results.tsv changed while {who} was active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
+    RowsPutRight { who: Actor, what: RowChanges, kept: Option<PathBuf> },
+    // Of an experiment.
+    #[error("restarted the run of experiment {0}, which was lost")]
+    RunRestarted(u32),
+    #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
+    LimitsBroken(Vec<String>),
+    #[error("{0}; asking the agent once more")]
+    AskedAgain(String),
+    #[error("the journal has experiment {id} as one that may run; {why}")]
+    NotToRun { id: u32, why: String },
+    #[error("ignored {}: {error}", path.display())]
+    Ignored { path: PathBuf, error: String },
+    #[error("left {} out of the prompt: {error}", path.display())]
+    NotInPrompt { path: PathBuf, error: String },
+    #[error(
+        "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or pass \
+         --max-tokens"
+    )]
+    CostUnknown { limit: f64, model: String },
+    // Of what the loop does not depend on.
+    #[error("{} was damaged; moved it to {}", path.display(), to.display())]
+    LessonsMoved { path: PathBuf, to: PathBuf },
+    #[error("{0}; the next lesson sets it aside")]
+    LessonsDamaged(String),
+    #[error("cannot read {what}: {why}")]
+    MemoryUnread { what: &'static str, why: String },
+    #[error("{0} is tracked by git, so lessons are not recorded")]
+    LessonsTracked(&'static str),
+    #[error("lessons or ideas are not recorded: {0}")]
+    NotRecorded(String),
+    #[error("cannot pack the refs of the records: {0}")]
+    NotPacked(String),
+    #[error("skipped a record of session {tag}: {why}")]
+    RecordSkipped { tag: Tag, why: String },
+}
+
+/// What follows after words on a lost journal, where a change was saved before there was a record.
+const SET_ASIDE: &str = "; a change that was set aside may be in ";
+
+/// What was wrong with the rows of results.tsv, and put right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowChanges {
+    /// How many rows were changed or missing.
+    pub lost: usize,
+    /// The rows that belong to no experiment.
+    pub removed: Vec<String>,
+    /// Whether rows stood in another order.
+    pub reordered: bool,
+    /// How many rows of others came to it.
+    pub foreign: usize,
+}
+
+impl fmt::Display for RowChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut what = Vec::new();
+        if self.lost > 0 {
+            what.push(format!("{} changed or missing, restored", counted(self.lost, "row")));
+        }
+        if !self.removed.is_empty() {
+            let named: Vec<_> = self.removed.iter().take(ROWS).map(|row| format!("\"{}\"", cut(row, ROW))).collect();
+            let more = if self.removed.len() > ROWS { ", …" } else { "" };
+            let count = counted(self.removed.len(), "row");
+            what.push(format!("{count} without an experiment, removed: {}{more}", named.join(", ")));
+        }
+        if self.reordered {
+            what.push("rows in another order, restored".to_owned());
+        }
+        if self.foreign > 0 {
+            what.push(format!("{}, left in place", counted(self.foreign, "foreign row")));
+        }
+        f.write_str(&what.join(", "))
+    }
+}
+
+impl Serialize for Notice {
+    /// Its words alone, as `detail`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Notice", 1)?;
+        fields.serialize_field("detail", &self.to_string())?;
+        fields.end()
+    }
+}
+
+/// `text` behind `words`; nothing without a text.
+fn after(words: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{words}{text}") }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    count_of(u32::try_from(count).unwrap_or(u32::MAX), what)
+}
+
+/// The names of some files, the first ones of many.
+pub fn list(paths: &[PathBuf]) -> String {
+    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    few(&names).join(", ")
+}
+
+/// A few names, and how many more there are.
+pub fn few(names: &[String]) -> Vec<String> {
+    const SHOWN: usize = 10;
+    let mut shown = names[..names.len().min(SHOWN)].to_vec();
+    if names.len() > SHOWN {
+        shown.push(format!("and {} more", names.len() - SHOWN));
+    }
+    shown
+}
