@@ -11,7 +11,10 @@ use super::opened::commit_of;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use crate::crash;
-use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Notice, Outcome, Phase, Record, Run, Unparsed, list};
+use crate::domain::{
+    CHANGED_WHILE_RUNNING, CommitId, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue,
+    Notice, Outcome, Phase, Record, Run, Unparsed, list,
+};
 use crate::git::Look;
 use crate::rules::{LOST_RETRIES, Measured, Verdict, describe_failure, judge};
 use crate::state::OpenExperiment;
