@@ -19,6 +19,7 @@ mod idea;
 mod import;
 mod init;
 mod inside;
+mod live;
 mod log;
 mod man;
 mod mlflow;

@@ -1,6 +1,6 @@
-//! What a loop prints: lines and a live line on a terminal, or events as NDJSON.
+//! What a loop prints: lines, and live ones on a terminal, or events as NDJSON.
 
-use std::io::IsTerminal;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
@@ -9,41 +9,40 @@ use autoresearch::domain::{
     Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Record, Tag, clock_time, count_of, exact_time,
     experiment_name, moment_text, one_line, shell_word,
 };
-use autoresearch::report::{columns, fit};
+use autoresearch::report::fit;
 use autoresearch::rules::Ended;
 use autoresearch::state::SessionFolder;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::args::StreamFormat;
+use super::live::Live;
 use super::output;
 
 /// Consumes the events of a loop.
 pub(super) struct Progress {
     format: StreamFormat,
     clock: Clock,
-    live: Option<ProgressBar>,
-    /// What the live line says before the time.
-    doing: String,
-    deadline: Option<f64>,
+    live: Option<Live>,
+    /// The time limits of the active runs, by experiment.
+    limits: BTreeMap<u32, f64>,
     incumbent: Option<Number>,
-    /// Whether standard output is left to somebody else's answer.
+    /// Whether standard output is reserved for a command's answer.
     aside: bool,
-    /// Where the files of the sessions are.
+    /// The working tree with the files of the sessions.
     main_worktree: PathBuf,
     /// The current folder.
     here: PathBuf,
     tag: Option<Tag>,
     idle: Option<IdleCall>,
-    /// The line of the outage that was printed last and goes on.
+    /// The last printed line of an outage that continues.
     outage: Option<String>,
 }
 
-/// A call of the agent that came to nothing, and that was printed.
+/// A printed agent call that changed nothing.
 struct IdleCall {
     line: String,
-    /// How many calls after it came to the same.
+    /// The number of later calls with the same outcome.
     again: u32,
 }
 
@@ -55,22 +54,13 @@ impl Progress {
         progress
     }
 
-    /// Prepares printing; the live line appears only where standard error is a terminal.
+    /// Prepares printing; live lines appear only where standard error is a terminal.
     pub(super) fn new(format: StreamFormat, clock: Clock, main_worktree: PathBuf) -> Self {
-        let live =
-            (format == StreamFormat::Table && std::io::stderr().is_terminal() && !output::manners().quiet).then(|| {
-                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
-                bar.set_style(
-                    ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
-                );
-                bar
-            });
         Progress {
             format,
             clock,
-            live,
-            doing: String::new(),
-            deadline: None,
+            live: if format == StreamFormat::Table { Live::new() } else { None },
+            limits: BTreeMap::new(),
             incumbent: None,
             aside: false,
             main_worktree,
@@ -81,12 +71,12 @@ impl Progress {
         }
     }
 
-    /// Whether it has a use for signs of progress.
+    /// Whether it shows progress within a run.
     pub(super) fn is_live(&self) -> bool {
         self.live.is_some() || self.format == StreamFormat::Json
     }
 
-    /// Prints what belongs to an event.
+    /// Prints an event.
     pub(super) fn show(&mut self, event: &Event) {
         match self.format {
             StreamFormat::Json => self.show_json(event),
@@ -127,9 +117,7 @@ impl Progress {
             }
             Event::AgentStarted { id } => {
                 self.print_detail(|| format!("{id:>4}  {:<8} calling the agent", "-"));
-                self.doing = format!("experiment {id}: the agent is working");
-                self.deadline = None;
-                self.draw(None, None);
+                self.begin(*id, "the agent is working".into());
             }
             Event::AgentFinished { id, changed: true, timed_out, .. } => {
                 self.end_idle();
@@ -149,17 +137,13 @@ impl Progress {
                     let commit = commit.short(8);
                     format!("{id:>4}  {:<8} commit {commit} runs, log {}", "-", shell_word(self.as_seen_here(log)))
                 });
-                self.doing = format!("experiment {id}: {description}");
-                self.deadline = Some(*timeout);
                 self.incumbent.clone_from(incumbent);
-                self.draw(Some(0.0), None);
+                self.begin(*id, description.clone());
+                self.limits.insert(*id, *timeout);
+                self.draw(*id, Some(0.0), None);
             }
-            Event::RunProgress { elapsed, last, .. } => self.draw(Some(*elapsed), last.as_ref()),
-            Event::GuardStarted { id, command, timeout } => {
-                self.doing = format!("experiment {id}: guard {command}");
-                self.deadline = Some(*timeout);
-                self.draw(None, None);
-            }
+            Event::RunProgress { id, elapsed, last } => self.draw(*id, Some(*elapsed), last.as_ref()),
+            Event::GuardStarted { id, command, .. } => self.begin(*id, format!("guard {command}")),
             Event::GuardFinished { id, guard } => self.print_detail(|| {
                 let passed = if guard.passed { "passed" } else { "failed" };
                 format!("{id:>4}  {:<8} guard {} {passed}: {}", "-", guard.command, guard.ended())
@@ -172,7 +156,9 @@ impl Progress {
             }
             Event::ExperimentFinished { record, incumbent } => {
                 self.incumbent = incumbent.as_ref().map(|(_, number)| number.clone());
-                self.clear();
+                if let Some(live) = &mut self.live {
+                    live.end(record.id);
+                }
                 if !self.aside || record.id == 0 {
                     self.print_fitting(&experiment_line(record));
                 }
@@ -186,17 +172,17 @@ impl Progress {
                 self.end_idle();
                 self.print(&format!("      next: {directive}"));
             }
-            // The answer ends with it.
+            // The answer ends with the directive.
             Event::Directed { .. } => {}
             Event::SessionStopped { reason, .. } => {
-                self.clear();
+                self.live = None;
                 self.end_idle();
                 self.print(&format!("stopped: {}", reason));
             }
         }
     }
 
-    /// Prints what the agent came to that changed nothing; once for calls in a row that came to the same.
+    /// Prints a call that changed nothing; once for consecutive calls with the same outcome.
     fn show_idle(&mut self, id: u32, timed_out: bool, said: &str) {
         let why = if timed_out { "reached its time limit and " } else { "" };
         let what = format!("the agent {why}changed nothing");
@@ -213,7 +199,7 @@ impl Progress {
         self.idle = Some(IdleCall { line, again: 0 });
     }
 
-    /// Prints what keeps the agent from its work; once as long as that is the same. The live line says how long.
+    /// Prints an outage, once as long as it is the same. The live line says until when it lasts.
     fn show_outage(&mut self, id: u32, outage: &Outage, again: Timestamp) {
         self.end_idle();
         let line = format!("{:>4}  {:<8} {}{}", id, "-", outage.kind, prefixed(": ", &outage.said));
@@ -225,31 +211,29 @@ impl Progress {
             self.print(&format!("      waiting until {}", moment_text(again)));
             self.outage = Some(line);
         }
-        self.doing = format!("experiment {id}: waiting until {}, {}", moment_text(again), outage.kind);
-        self.deadline = None;
-        self.draw(None, None);
+        self.begin(id, format!("waiting until {}, {}", moment_text(again), outage.kind));
     }
 
-    /// Prints where the log of the agent that was called for an experiment is.
+    /// Prints the path of an agent's log.
     fn print_agent_log(&self, id: u32) {
         let Some(tag) = &self.tag else { return };
         let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
         self.print(&format!("      | {}", shell_word(self.as_seen_here(&log))));
     }
 
-    /// A path as it is named from the current folder, where it is below that.
+    /// A path relative to the current folder, if it is below that.
     fn as_seen_here<'a>(&self, path: &'a Path) -> &'a Path {
         path.strip_prefix(&self.here).unwrap_or(path)
     }
 
-    /// Prints a line that only who asked for more wants.
+    /// Prints a line if `--verbose` is given.
     fn print_detail(&self, line: impl FnOnce() -> String) {
         if output::manners().verbose {
             self.print_fitting(&line());
         }
     }
 
-    /// Says how often the last idle call came to the same again.
+    /// Prints how often the last idle call was repeated with the same outcome.
     fn end_idle(&mut self) {
         if let Some(idle) = self.idle.take()
             && idle.again > 0
@@ -258,12 +242,12 @@ impl Progress {
         }
     }
 
-    /// Prints a line above the live one, cut to the width of a terminal.
+    /// Prints a line above the live ones, cut to the width of a terminal.
     fn print_fitting(&self, line: &str) {
         self.print(&fit(line, if self.aside { output::note_width() } else { output::width() }));
     }
 
-    /// Prints a line above the live one.
+    /// Prints a line above the live ones.
     fn print(&self, line: &str) {
         if self.aside {
             return self.print_note(line);
@@ -276,53 +260,35 @@ impl Progress {
     }
 
     fn suspended(&self, print: impl FnOnce()) {
-        match self.live() {
-            Some(bar) => bar.suspend(|| {
-                print();
-                output::begin_drawing();
-            }),
+        match &self.live {
+            Some(live) => live.above(print),
             None => print(),
         }
     }
 
-    /// The live line, about to be drawn.
-    fn live(&self) -> Option<&ProgressBar> {
-        self.live.as_ref().inspect(|_| output::begin_drawing())
+    /// Shows on the live line of an experiment what it does now.
+    fn begin(&mut self, id: u32, doing: String) {
+        self.limits.remove(&id);
+        if let Some(live) = &mut self.live {
+            live.begin(id, format!("experiment {id}: {doing}"));
+        }
+        self.draw(id, None, None);
     }
 
-    fn draw(&self, elapsed: Option<f64>, last: Option<&Number>) {
-        let Some(bar) = self.live() else { return };
-        let mut facts = String::new();
-        if let (Some(elapsed), Some(deadline)) = (elapsed, self.deadline) {
-            facts += &format!("  {} of {}", clock_time(elapsed), clock_time(deadline));
+    /// Shows on the live line of an experiment the duration of its run, its newest value, and the one to beat.
+    fn draw(&self, id: u32, elapsed: Option<f64>, last: Option<&Number>) {
+        let Some(live) = &self.live else { return };
+        let mut figures = String::new();
+        if let Some((elapsed, limit)) = elapsed.zip(self.limits.get(&id)) {
+            figures += &format!("  {} of {}", clock_time(elapsed), clock_time(*limit));
         }
         if let Some(last) = last {
-            facts += &format!("  now {last}");
+            figures += &format!("  now {last}");
         }
         if let Some(best) = &self.incumbent {
-            facts += &format!("  to beat {best}");
+            figures += &format!("  to beat {best}");
         }
-        // The description gives way to the numbers.
-        let width = output::note_width();
-        let room = width.map(|width| width.saturating_sub(u16::try_from(columns(&facts)).unwrap_or(u16::MAX)));
-        let doing = fit(&self.doing, room);
-        bar.set_message(fit(&(doing + &facts), width));
-        bar.tick();
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = self.live() {
-            bar.set_message("");
-            bar.tick();
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Some(bar) = self.live() {
-            bar.finish_and_clear();
-        }
+        live.show(id, figures);
     }
 }
 
