@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::experiments::signed_gain;
 use super::grid::Align;
+use super::point::signed_gain;
 use crate::domain::{Clock, Note, Number, Outcome, Record, exact_time, nearest};
 use crate::rules::{Ended, History};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
-use crate::domain::{Clock, Direction, GuardRun, Note, Number, Record, Run, money_text, one_line};
-use crate::rules::{Ended, History, format_distance};
+use crate::domain::{Clock, GuardRun, Note, Record, Run, money_text, one_line};
+use crate::rules::{Ended, History};
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
 /// people, who have that clock, the notes come with those where there are some.
@@ -35,12 +35,6 @@ pub fn experiments_grid(
         grid.push(columns.iter().map(|column| column.cell(&shown, screen)));
     }
     grid
-}
-
-/// A gain with its sign; positive is better.
-pub(super) fn signed_gain(direction: Direction, value: &Number, before: &Number) -> String {
-    let sign = if direction.gain(value.value, before.value) < 0.0 { '-' } else { '+' };
-    format!("{sign}{}", format_distance(value, before))
 }
 
 /// The fields of one record and the notes on it, a row each. Of an experiment that was reworked each version stands above

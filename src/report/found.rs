@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::chart::{Series, origin};
+use super::chart::Series;
 use super::cost::Cost;
 use crate::domain::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, Note, Outcome, Record, Spent,
@@ -351,4 +351,18 @@ fn times(records: &[Record]) -> Option<Times> {
         run_hours: records.iter().map(Record::run_seconds).sum::<f64>() / 3600.0,
         gpu_hours: (!on_gpus.is_empty()).then(|| on_gpus.iter().sum::<f64>() / 3600.0),
     })
+}
+
+/// Where records are from: the repository, then the GPUs and the agent of the newest one that has them; blank where unknown.
+fn origin(repository: Option<String>, records: &[Record]) -> Vec<String> {
+    let gpu = records.iter().rev().find_map(|record| {
+        let (name, count) = (record.environment.gpu.as_ref()?, record.environment.gpus);
+        Some(if count > 1 { format!("{count} x {name}") } else { name.clone() })
+    });
+    let agent = records.iter().rev().find_map(|record| record.agent.as_ref()).map(|call| {
+        let program = call.command.split_whitespace().next().unwrap_or_default();
+        let program = program.rsplit('/').next().unwrap_or(program);
+        call.model.as_ref().map_or_else(|| program.to_owned(), |model| format!("{program} {model}"))
+    });
+    [repository, gpu, agent].map(Option::unwrap_or_default).into()
 }

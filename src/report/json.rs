@@ -4,7 +4,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
+use super::each::Each;
 use super::found::{Details, Report};
+use super::sections;
 use crate::domain::{FORMAT_VERSION, FailureClass, LaidOut, Outcome};
 use crate::rules::Point;
 
@@ -27,8 +29,7 @@ impl Serialize for Report {
         fields.serialize_entry("gain", &summary.gain)?;
         fields.serialize_entry("relative_gain", &summary.relative_gain)?;
         fields.serialize_entry("keep_rate", &summary.keep_rate)?;
-        fields.serialize_entry("failures", &summary.failures)?;
-        fields.serialize_entry("failed", &Each(|| self.failed()))?;
+        sections::failed_fields(self, &mut fields)?;
         fields.serialize_entry("longest_streak", &summary.longest_streak)?;
         let streak = summary.streak.map(|(first, last)| [self.points[first].id, self.points[last].id]);
         fields.serialize_entry("streak", &streak)?;
@@ -38,12 +39,7 @@ impl Serialize for Report {
         fields.serialize_entry("tokens", &self.spent.tokens)?;
         fields.serialize_entry("flagged", &self.flagged)?;
         fields.serialize_entry("ended", &self.ended)?;
-        fields.serialize_entry("kept", &Each(|| self.kept()))?;
-        let misses = self.misses().collect::<Vec<_>>();
-        fields.serialize_entry("near_misses", &json!({"margin": self.margin, "experiments": misses}))?;
-        fields.serialize_entry("spread", &self.spread)?;
-        fields.serialize_entry("environment_changes", &self.changes)?;
-        fields.serialize_entry("warnings", &self.warnings)?;
+        sections::fields(self, &mut fields)?;
         if self.details.is_empty() {
             fields.serialize_entry("experiments", &Each(|| self.points.chunks(BATCH).map(rows)))?;
         } else {
@@ -60,58 +56,6 @@ impl Report {
     fn recorded(&self) -> impl Iterator<Item = impl Serialize> {
         let recorded = self.points.iter().zip(&self.details);
         recorded.map(|(point, details)| Recorded { point: PointFields::of(point), details })
-    }
-
-    fn kept(&self) -> impl Iterator<Item = impl Serialize> {
-        self.summary.kept.iter().map(|step| {
-            let point = &self.points[step.index];
-            Kept {
-                id: point.id,
-                commit: point.commit.as_deref(),
-                value: point.value.as_ref().map(|number| number.value),
-                gain: step.gain,
-                relative_gain: step.relative_gain,
-                share: step.share,
-                description: &point.description,
-            }
-        })
-    }
-
-    fn failed(&self) -> impl Iterator<Item = impl Serialize> {
-        self.summary.failures.iter().map(|(class, count)| {
-            let newest = self.summary.examples.get(class).map(|index| &self.points[*index]);
-            json!({
-                "class": class,
-                "count": count,
-                "newest": newest.map(|point| point.id),
-                "reason": newest.map(|point| &point.reason),
-                "excerpt": newest.map(|point| &point.excerpt),
-            })
-        })
-    }
-
-    fn misses(&self) -> impl Iterator<Item = impl Serialize> {
-        self.misses.iter().map(|miss| {
-            let point = &self.points[miss.index];
-            json!({
-                "id": point.id,
-                "commit": point.commit,
-                "value": point.value.as_ref().map(|number| number.value),
-                "had_to_beat": self.points[miss.rival].id,
-                "gain": miss.gain,
-                "reason": point.reason,
-                "description": point.description,
-            })
-        })
-    }
-}
-
-/// What an iterator gives, as an array.
-pub(super) struct Each<F>(pub(super) F);
-
-impl<I: Iterator<Item: Serialize>, F: Fn() -> I> Serialize for Each<F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq((self.0)())
     }
 }
 
@@ -166,18 +110,6 @@ fn rows(points: &[Point]) -> LaidOut {
     }
     rows.push("\n    }");
     rows
-}
-
-/// A kept experiment, with what it gained.
-#[derive(Serialize)]
-struct Kept<'a> {
-    id: u32,
-    commit: Option<&'a str>,
-    value: Option<f64>,
-    gain: Option<f64>,
-    relative_gain: Option<f64>,
-    share: Option<f64>,
-    description: &'a str,
 }
 
 #[cfg(test)]

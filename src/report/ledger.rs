@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::experiments::signed_gain;
+use super::each::Each;
 use super::grid::{Align, Grid};
-use super::json::Each;
+use super::point::signed_gain;
 use crate::domain::{Direction, FORMAT_VERSION, Number};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{Candidate, Ended, Selection, select_places};

@@ -8,10 +8,10 @@ use super::chart::{Glyphs, chart_text};
 use super::cost::cost_sentence;
 use super::found::{Report, Times};
 use super::grid::{Align, Format, Grid, escape_markdown};
+use super::point::{commit, describe, outcome, value};
 use super::sections::sections;
 use super::width::wrap;
-use crate::domain::{Clock, Number, count_of, json_text, one_line, span_text, two_digits};
-use crate::rules::Point;
+use crate::domain::{Clock, count_of, json_text, one_line, span_text, two_digits};
 
 /// How wide a chart is where there is no terminal, in columns.
 const CHART_WIDTH: u16 = 80;
@@ -161,27 +161,6 @@ pub(super) fn fact(markdown: bool, name: &str, value: &str) -> String {
 /// How many experiments ended how.
 pub(super) fn counts_sentence(report: &Report) -> String {
     format!("{}: {}", count_of(report.counts.total, "row"), report.counts.listed())
-}
-
-pub(super) fn describe(point: &Point) -> String {
-    let value = point.value.as_ref().map_or("no number".into(), Number::to_string);
-    let commit = commit(point);
-    let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
-    format!("{value}  experiment {}{commit}: {}", point.id, point.description)
-}
-
-/// How an experiment ended, in a word; none for a row that does not say it.
-pub(super) fn outcome(point: &Point) -> &'static str {
-    point.outcome.map_or("", |_| point.ended().name())
-}
-
-pub(super) fn value(point: &Point) -> String {
-    point.value.as_ref().map(Number::to_string).unwrap_or_default()
-}
-
-/// The first eight characters of a commit.
-pub(super) fn commit(point: &Point) -> String {
-    one_line(point.commit.as_deref().unwrap_or_default()).chars().take(8).collect()
 }
 
 #[cfg(test)]

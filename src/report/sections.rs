@@ -1,13 +1,17 @@
-//! The parts of a report below its facts; one that has nothing to say is left out.
+//! The parts of a report below its facts, for people and as fields of the JSON document. A new one is a function here that
+//! returns a [`Section`], in [`sections`], and what it has of data, in [`fields`].
 
 use std::collections::BTreeSet;
 
 use anstyle::Style;
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::json;
 
-use super::experiments::signed_gain;
+use super::each::Each;
 use super::found::Report;
 use super::grid::{Align, Grid, escape_markdown};
-use super::render::{commit, value};
+use super::point::{commit, signed_gain, value};
 use super::width::wrap;
 use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
 use crate::rules::{Margin, MarginBy, Miss, Point, Repeated, listed};
@@ -80,7 +84,7 @@ impl Section {
     }
 }
 
-/// The parts of a report in their order.
+/// The parts of a report in their order; one that has nothing to say is omitted.
 pub(super) fn sections(report: &Report) -> Vec<Section> {
     let assumed = report.assumed.iter().map(|sentence| (one_line(sentence), None));
     let notes =
@@ -89,6 +93,22 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// Serialises the data of the parts, a field or more for each.
+pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result<(), M::Error> {
+    fields.serialize_entry("kept", &Each(|| kept_data(report)))?;
+    let misses: Vec<_> = misses_data(report).collect();
+    fields.serialize_entry("near_misses", &json!({"margin": report.margin, "experiments": misses}))?;
+    fields.serialize_entry("spread", &report.spread)?;
+    fields.serialize_entry("environment_changes", &report.changes)?;
+    fields.serialize_entry("warnings", &report.warnings)
+}
+
+/// Serialises what failed; the document has it among its first fields.
+pub(super) fn failed_fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result<(), M::Error> {
+    fields.serialize_entry("failures", &report.summary.failures)?;
+    fields.serialize_entry("failed", &Each(|| failed_data(report)))
 }
 
 /// The kept chain with what each step gained, where that is more than the baseline.
@@ -138,6 +158,31 @@ fn kept(report: &Report) -> Option<Section> {
     Some(section)
 }
 
+fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
+    #[derive(Serialize)]
+    struct Kept<'a> {
+        id: u32,
+        commit: Option<&'a str>,
+        value: Option<f64>,
+        gain: Option<f64>,
+        relative_gain: Option<f64>,
+        share: Option<f64>,
+        description: &'a str,
+    }
+    report.summary.kept.iter().map(|step| {
+        let point = &report.points[step.index];
+        Kept {
+            id: point.id,
+            commit: point.commit.as_deref(),
+            value: point.value.as_ref().map(|number| number.value),
+            gain: step.gain,
+            relative_gain: step.relative_gain,
+            share: step.share,
+            description: &point.description,
+        }
+    })
+}
+
 /// Discarded experiments worth another look; below them why those were refused that had the better number.
 fn near_misses(report: &Report) -> Option<Section> {
     if report.misses.is_empty() {
@@ -183,6 +228,21 @@ fn near_misses(report: &Report) -> Option<Section> {
     Some(Section { lines: refused, ..Section::table(title, grid) })
 }
 
+fn misses_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
+    report.misses.iter().map(|miss| {
+        let point = &report.points[miss.index];
+        json!({
+            "id": point.id,
+            "commit": point.commit,
+            "value": point.value.as_ref().map(|number| number.value),
+            "had_to_beat": report.points[miss.rival].id,
+            "gain": miss.gain,
+            "reason": point.reason,
+            "description": point.description,
+        })
+    })
+}
+
 /// What failed, by class, with what the newest one of each said.
 fn failed(report: &Report) -> Option<Section> {
     let failures = &report.summary.failures;
@@ -204,6 +264,19 @@ fn failed(report: &Report) -> Option<Section> {
         ]);
     }
     (!failures.is_empty()).then(|| Section::table("what failed", grid))
+}
+
+fn failed_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
+    report.summary.failures.iter().map(|(class, count)| {
+        let newest = report.summary.examples.get(class).map(|index| &report.points[*index]);
+        json!({
+            "class": class,
+            "count": count,
+            "newest": newest.map(|point| point.id),
+            "reason": newest.map(|point| &point.reason),
+            "excerpt": newest.map(|point| &point.excerpt),
+        })
+    })
 }
 
 /// The first experiments that failed in a way, without the newest.

@@ -8,7 +8,8 @@ use super::cost::cost_sentence;
 use super::found::Report;
 use super::grid::{Align, Format, Grid};
 use super::json::PointFields;
-use super::render::{commit, counts_sentence, describe, fact, outcome, value};
+use super::point::{commit, describe, outcome, value};
+use super::render::{counts_sentence, fact};
 use crate::domain::{
     Direction, FORMAT_VERSION, StopReason, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name,
     json_text, moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,

@@ -16,4 +16,3 @@ pub use series::{Edge, Limits, Mark, MarkKind, Series, Step};
 pub use svg::chart_svg;
 pub(super) use svg::picture;
 pub use text::{Glyphs, chart_text};
-pub(super) use title::origin;

@@ -1,6 +1,6 @@
 //! What stands above a picture of a chart, and above a page.
 
-use crate::domain::{Record, count_of, cut, one_line, percent_text, span_text};
+use crate::domain::{count_of, cut, one_line, percent_text, span_text};
 use crate::report::Report;
 use crate::rules::Point;
 
@@ -36,18 +36,4 @@ impl Report {
         let parts = [repository, tag, seconds.map(span_text)].into_iter().flatten().chain(more).chain(cost);
         parts.map(|part| cut(&one_line(&part), SHOWN)).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// Where records are from: the repository, then the GPUs and the agent of the newest one that has them; blank where unknown.
-pub(in crate::report) fn origin(repository: Option<String>, records: &[Record]) -> Vec<String> {
-    let gpu = records.iter().rev().find_map(|record| {
-        let (name, count) = (record.environment.gpu.as_ref()?, record.environment.gpus);
-        Some(if count > 1 { format!("{count} x {name}") } else { name.clone() })
-    });
-    let agent = records.iter().rev().find_map(|record| record.agent.as_ref()).map(|call| {
-        let program = call.command.split_whitespace().next().unwrap_or_default();
-        let program = program.rsplit('/').next().unwrap_or(program);
-        call.model.as_ref().map_or_else(|| program.to_owned(), |model| format!("{program} {model}"))
-    });
-    [repository, gpu, agent].map(Option::unwrap_or_default).into()
 }

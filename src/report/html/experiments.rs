@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::detail::{Detail, Excerpt};
 use crate::report::Report;
 use crate::report::found::Details;
-use crate::report::render::{commit, value};
+use crate::report::point::{commit, value};
 use crate::report::safe::safe_line;
 use crate::rules::{Ended, Point};
 
