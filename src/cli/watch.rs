@@ -1,26 +1,27 @@
 //! `ar status --watch`: keys in, screens out. It only looks.
 
 use std::env;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anstream::{AutoStream, ColorChoice, adapter::strip_str};
+use anstream::{AutoStream, ColorChoice};
 use autoresearch::domain::{Clock, GpuLoad, Tag, with_causes};
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
-use autoresearch::report::{Overview, Scene, Screen, Scroll, columns, draw, fit};
+use autoresearch::report::{Overview, Scene, Screen, Scroll, draw, fit};
 use autoresearch::rules::SessionStatus;
 use autoresearch::session::{Lookout, SessionError};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
-use ratatui::crossterm::terminal::{
-    Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
-    enable_raw_mode, size,
-};
-use ratatui::crossterm::{cursor, execute, queue};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, disable_raw_mode, size};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Text;
+use ratatui::{DefaultTerminal, TerminalOptions, Viewport};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
@@ -28,16 +29,16 @@ use super::error::CliError;
 use super::process::{current_dir, no_runtime, runtime};
 use super::{chosen, exit, output, settings};
 
-/// How often it is looked again.
+/// How often the session is read again.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a key is waited for before it is looked whether to end.
+/// How long to wait for a key before checking whether to quit.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long a terminal may take to show the last that is written to it.
+/// How long a terminal may take to show what was written to it last.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
-/// The size of a terminal that does not tell.
+/// The size of a terminal that does not report one.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// Shows a session until a key or a signal ends it.
@@ -60,7 +61,7 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
         let [mut int, mut term, mut hangup] = signals.try_into().map_err(|_| refused("cannot listen for signals"))?;
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
-        // A write to a terminal can take for ever.
+        // A write to a terminal can block for ever.
         let watch = thread::spawn(move || watch(&repo, tag, clock, &seen));
         tokio::select! {
             () = over(&watch) => {}
@@ -69,15 +70,15 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
             _ = hangup.recv() => ended.store(true, Ordering::Relaxed),
         }
         if timeout(LAST_WRITE, over(&watch)).await.is_err() {
-            // Of what was there before this at least works without a write.
+            // This at least needs no write.
             let _ = disable_raw_mode();
             return Ok(ExitCode::from(exit::INTERRUPTED));
         }
         match watch.join() {
-            Ok(Ok(())) if ended.load(Ordering::Relaxed) => Ok(ExitCode::from(exit::INTERRUPTED)),
+            Ok(_) if ended.load(Ordering::Relaxed) => Ok(ExitCode::from(exit::INTERRUPTED)),
             Ok(Ok(())) => Ok(ExitCode::SUCCESS),
             Ok(Err(error)) => Err(CliError::new(error, Some("run `ar status` to print it once".into()))),
-            // What it was is said.
+            // The panic was printed.
             Err(_) => Ok(ExitCode::from(exit::CANNOT_START)),
         }
     })
@@ -90,8 +91,17 @@ async fn over(thread: &JoinHandle<io::Result<()>>) {
 }
 
 fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<()> {
-    let mut terminal = Terminal::take()?;
-    let mut view = View::new(repo, tag, clock);
+    let mut terminal = ratatui::try_init_with_options(TerminalOptions { viewport: Viewport::Fixed(area()) })?;
+    let entered = execute!(io::stdout(), EnterAlternateScreen);
+    let watched = entered.and_then(|()| follow(&mut terminal, View::new(repo, tag, clock), ended));
+    // A terminal that was closed needs no restoring.
+    let _ = ratatui::try_restore();
+    watched
+}
+
+/// Shows the session until a key or `ended` says to stop.
+fn follow(terminal: &mut DefaultTerminal, mut view: View<'_>, ended: &AtomicBool) -> io::Result<()> {
+    let is_plain = AutoStream::choice(&io::stdout()) == ColorChoice::Never;
     let (mut looked, mut is_drawn, mut page) = (None::<Instant>, false, 0);
     while !ended.load(Ordering::Relaxed) {
         if looked.is_none_or(|at| at.elapsed() >= INTERVAL) {
@@ -99,9 +109,17 @@ fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<
             (looked, is_drawn) = (Some(Instant::now()), false);
         }
         if !is_drawn {
-            let (width, height) = terminal.size();
-            let screen = view.screen(width, height);
-            terminal.show(&screen.lines)?;
+            let area = area();
+            if terminal.get_frame().area() != area {
+                terminal.resize(area)?;
+            }
+            let screen = view.screen(area.width, area.height);
+            terminal.draw(|frame| {
+                frame.render_widget(Text::from(screen.lines), area);
+                if is_plain {
+                    frame.buffer_mut().set_style(area, Style::reset());
+                }
+            })?;
             (page, is_drawn) = (screen.page, true);
             view.scroll = screen.scroll;
         }
@@ -111,7 +129,7 @@ fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<
         }
         is_drawn = false;
         match read()? {
-            Event::Resize(..) => terminal.forget(),
+            Event::Resize(..) => terminal.resize(area())?,
             Event::Key(key) if key.kind != KeyEventKind::Release => match action(key) {
                 Some(Action::Quit) => return Ok(()),
                 Some(Action::Scroll(rows)) => view.scroll(rows, page),
@@ -122,6 +140,12 @@ fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<
         }
     }
     Ok(())
+}
+
+/// The whole terminal.
+fn area() -> Rect {
+    let (width, height) = size().ok().filter(|(width, height)| *width > 0 && *height > 0).unwrap_or(USUAL_SIZE);
+    Rect::new(0, 0, width, height)
 }
 
 /// What a key asks for.
@@ -147,16 +171,16 @@ fn action(key: KeyEvent) -> Option<Action> {
     })
 }
 
-/// What is seen of the session.
+/// What the screen shows of the session.
 struct View<'a> {
     lookout: Lookout<'a>,
     gpus: GpuMonitor,
     loads: Vec<GpuLoad>,
-    /// What was seen last, and what was worked out of it.
+    /// What was read last, and what was computed from it.
     seen: Option<(SessionStatus, Overview)>,
     log: Vec<String>,
     scroll: Scroll,
-    /// Why nothing newer was seen.
+    /// Why nothing newer was read.
     trouble: Option<String>,
     tag: Tag,
 }
@@ -210,82 +234,10 @@ impl<'a> View<'a> {
                 let scene = Scene { status, overview, log: &self.log, gpus: &self.loads, trouble };
                 draw(&scene, self.scroll, width, height, output::glyphs())
             }
-            None => Screen { lines: vec![fit(trouble.unwrap_or_default(), Some(width))], page: 0, scroll: self.scroll },
-        }
-    }
-}
-
-/// The terminal, drawn on; as it was before when this is dropped.
-struct Terminal {
-    /// The lines that are there.
-    shown: Vec<String>,
-    is_coloured: bool,
-}
-
-impl Terminal {
-    fn take() -> io::Result<Terminal> {
-        let before = std::panic::take_hook();
-        // What a panic says belongs on the screen that stays.
-        std::panic::set_hook(Box::new(move |panic| {
-            give_back();
-            before(panic);
-        }));
-        enable_raw_mode()?;
-        let terminal =
-            Terminal { shown: Vec::new(), is_coloured: AutoStream::choice(&io::stdout()) != ColorChoice::Never };
-        execute!(io::stdout(), EnterAlternateScreen, DisableLineWrap, cursor::Hide)?;
-        Ok(terminal)
-    }
-
-    fn size(&self) -> (u16, u16) {
-        size().ok().filter(|(width, height)| *width > 0 && *height > 0).unwrap_or(USUAL_SIZE)
-    }
-
-    /// Draws everything anew the next time.
-    fn forget(&mut self) {
-        self.shown.clear();
-    }
-
-    /// Draws the lines that are not there yet.
-    fn show(&mut self, lines: &[String]) -> io::Result<()> {
-        let width = usize::from(self.size().0);
-        let mut bytes = Vec::new();
-        if self.shown.len() != lines.len() {
-            self.shown.clear();
-            queue!(bytes, Clear(ClearType::All))?;
-        }
-        for (row, line) in (0..).zip(lines) {
-            if self.shown.get(usize::from(row)) == Some(line) {
-                continue;
-            }
-            queue!(bytes, cursor::MoveTo(0, row))?;
-            match self.is_coloured {
-                true => bytes.extend_from_slice(line.as_bytes()),
-                false => write!(bytes, "{}", strip_str(line))?,
-            }
-            // At the end of a full line it would take the last character.
-            if columns(line) < width {
-                queue!(bytes, Clear(ClearType::UntilNewLine))?;
+            None => {
+                let line = fit(trouble.unwrap_or_default(), Some(width));
+                Screen { lines: vec![line.into()], page: 0, scroll: self.scroll }
             }
         }
-        if !bytes.is_empty() {
-            let mut out = io::stdout().lock();
-            out.write_all(&bytes)?;
-            out.flush()?;
-        }
-        lines.clone_into(&mut self.shown);
-        Ok(())
     }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        give_back();
-    }
-}
-
-/// Puts the terminal back as it was. One that is gone needs nothing.
-fn give_back() {
-    let _ = disable_raw_mode();
-    let _ = execute!(io::stdout(), cursor::Show, EnableLineWrap, LeaveAlternateScreen);
 }

@@ -1,7 +1,5 @@
 //! A table of text, in any of the formats.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use maud::{Markup, html};
 
 use super::safe::safe_line;
@@ -21,16 +19,16 @@ pub enum Format {
     Markdown,
 }
 
-/// How many columns are left free behind each column of a table.
+/// The number of blanks behind each column of a table.
 const BETWEEN: usize = 2;
 
-/// How far a line below a row stands in.
+/// The indentation of a line below a row.
 const BELOW: usize = 4;
 
-/// How wide the names of fields may be for all that is said to begin in one column.
+/// The longest name of a field up to which all values begin in one column.
 const LONGEST_NAME: usize = 24;
 
-/// Where a column's text stands, and what becomes of it on a terminal with too little room.
+/// The alignment of a column, and what happens to its text on a narrow terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Words, which stay whole.
@@ -48,7 +46,7 @@ pub enum Align {
 pub struct Grid {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
-    /// The columns to go without, the least important first.
+    /// The columns to omit on a narrow terminal, the least important first.
     spare: Vec<&'static str>,
 }
 
@@ -59,7 +57,7 @@ impl Grid {
         Grid { columns: named.collect(), rows: Vec::new(), spare: Vec::new() }
     }
 
-    /// The same, going without these columns where there is no room for them, the least important first.
+    /// Omits these columns where there is no room for them, the least important first.
     #[must_use]
     pub fn sparing(mut self, columns: impl Into<Vec<&'static str>>) -> Self {
         self.spare = columns.into();
@@ -71,30 +69,27 @@ impl Grid {
         self.rows.push(cells.into_iter().map(|cell| safe_line(&cell)).collect());
     }
 
-    /// Renders it for people, at most `width` columns wide where one is given, each line ended.
+    /// Renders it for people, each line ended. Where a row is longer than `width`, its last cell continues below its
+    /// beginning.
     pub fn to_table(&self, width: Option<u16>) -> String {
-        let mut table = Table::new();
-        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        if let Some(width) = width {
-            table.set_width(width);
-        } else {
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-        table.set_header(self.columns.iter().map(|(name, _)| name.as_str()));
-        for row in &self.rows {
-            table.add_row(row);
-        }
-        for (column, (_, align)) in table.column_iter_mut().zip(&self.columns) {
-            column.set_padding((0, BETWEEN as u16));
-            if *align == Align::Right {
-                column.set_cell_alignment(CellAlignment::Right);
+        let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.widest(column)).collect();
+        let indent = widths.iter().rev().skip(1).sum();
+        let line = |cells: Vec<&str>| {
+            let mut line = String::new();
+            for ((cell, wide), (_, align)) in cells.into_iter().zip(&widths).zip(&self.columns) {
+                let gap = " ".repeat(wide - BETWEEN - columns(cell));
+                line += &if *align == Align::Right { gap + cell } else { cell.to_owned() + &gap };
+                line += &" ".repeat(BETWEEN);
             }
-        }
-        table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+            wrap(line.trim_end(), indent, width)
+        };
+        let heading = self.columns.iter().map(|(name, _)| name.as_str()).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(String::as_str).collect());
+        std::iter::once(heading).chain(rows).map(line).collect()
     }
 
-    /// The same with a line for each row, none wider than the terminal. Where there is too little room remarks go below
-    /// their row, then columns are left out until sentences have 3/10 of the width, and these are cut to what there is.
+    /// Renders one line for each row, none wider than the terminal. Where there is too little room, remarks go below their row,
+    /// then columns are omitted until sentences have 3/10 of the width, and sentences are cut to the rest.
     pub fn to_lines(&self, width: Option<u16>) -> String {
         let Some(width) = width.map(usize::from).filter(|width| self.taken(|_| true) > *width + BETWEEN) else {
             return self.to_table(None);
@@ -123,8 +118,7 @@ impl Grid {
         text
     }
 
-    /// Renders names with what is said of them, as their two columns: what is too long goes on below its beginning, and
-    /// names stay whole.
+    /// Renders a table of names and values as fields. A long value continues below its beginning; names stay whole.
     pub fn to_fields(&self, width: Option<u16>) -> String {
         let names = (0..self.rows.len()).map(|row| columns(&self.rows[row][0])).max().unwrap_or(0);
         let indent = names.min(LONGEST_NAME) + BETWEEN;
@@ -136,20 +130,19 @@ impl Grid {
         self.rows.iter().map(field).collect()
     }
 
-    /// How many columns a column of this table takes with what is left free behind it.
+    /// The width of a column with the blanks behind it.
     fn widest(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
         cells.chain([columns(&self.columns[column].0)]).max().unwrap_or(0) + BETWEEN
     }
 
-    /// How many columns those of a kind take together.
+    /// The width of all columns of a kind.
     fn taken(&self, is_meant: impl Fn(Align) -> bool) -> usize {
         let meant = (0..self.columns.len()).filter(|column| is_meant(self.columns[*column].1));
         meant.map(|column| self.widest(column)).sum()
     }
 
-    /// The table without remarks, without spare columns that say nothing, and without as many others of them as it takes to
-    /// give the sentences their room.
+    /// The table without remarks and empty spare columns, and without as many other spare columns as the sentences need.
     fn without_spare(&self, width: usize) -> Grid {
         let is_said = |column: usize| self.rows.iter().any(|row| !row[column].is_empty());
         let mut shown = self.without(|column| {

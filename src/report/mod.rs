@@ -23,6 +23,7 @@ mod render;
 mod safe;
 mod sections;
 mod status;
+mod styled;
 mod watch;
 mod width;
 

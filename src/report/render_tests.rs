@@ -91,8 +91,8 @@ fn a_night_reads_well_at_80_columns() {
     let (history, course) = rich();
     let text = shown(&report(&history, course), Some(80));
     assert_snapshot!(text, @r#"
-loss 0.9979 → 0.5, better by 0.4979 (50 %), in 11 experiments, 3 h 50 min,
-  1.0 GPU hours
+loss 0.9979 → 0.5, better by 0.4979 (50 %), in 11 experiments, 3 h 50 min, 1.0
+  GPU hours
 
 session      nov20
 metric       loss, lower is better

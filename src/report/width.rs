@@ -1,31 +1,16 @@
-//! How wide text is on a terminal, and fitting it in.
+//! The width of text on a terminal, and fitting text in.
 
-/// How many columns a line takes, styles not counted.
+use console::{measure_text_width, truncate_str};
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
+/// The number of columns that a line takes, styles not counted.
 pub fn columns(line: &str) -> usize {
-    anstream::adapter::strip_str(line).map(|text| text.chars().map(char_columns).sum::<usize>()).sum()
+    measure_text_width(line)
 }
 
-/// A line cut to `width` columns, with `…` for what is missing; as it is where there is no terminal.
+/// A line cut to `width` columns, with `…` for what is missing; unchanged where there is no terminal.
 pub fn fit(line: &str, width: Option<u16>) -> String {
-    let Some(width) = width.map(usize::from).filter(|width| columns(line) > *width) else { return line.to_owned() };
-    let mut cut = String::new();
-    let mut left = width.saturating_sub(1);
-    let mut full = false;
-    let mut in_style = false;
-    for c in line.chars() {
-        // Styles take no room, and one that was begun must also end.
-        if in_style || c == '\u{1b}' {
-            cut.push(c);
-            in_style = c != 'm';
-        } else if !full && char_columns(c) <= left {
-            cut.push(c);
-            left -= char_columns(c);
-        } else if !full {
-            full = true;
-            cut.push('…');
-        }
-    }
-    cut
+    width.map_or(line.into(), |width| truncate_str(line, usize::from(width), "…")).into_owned()
 }
 
 /// A text with arrows and signs of what is missing that are made of ASCII; where a line has no room for them, they take
@@ -58,42 +43,13 @@ pub fn in_ascii(text: &str, width: Option<u16>) -> String {
 pub fn wrap(text: &str, indent: usize, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| columns(text) > *width) else { return format!("{text}\n") };
     // On a terminal that is too narrow for the indent the lines begin at its edge.
-    let indent = if indent + indent < width { indent } else { 0 };
-    let (mut lines, mut used) = (String::new(), 0);
-    for word in text.split_inclusive(' ') {
-        let wide = columns(word.trim_end());
-        if used > 0 && used + wide > width {
-            lines.truncate(lines.trim_end().len());
-            lines += &format!("\n{:indent$}", "");
-            used = indent;
-        }
-        for c in word.chars() {
-            if used + char_columns(c) > width && c != ' ' {
-                lines += &format!("\n{:indent$}", "");
-                used = indent;
-            }
-            lines.push(c);
-            used += char_columns(c);
-        }
-    }
-    lines.truncate(lines.trim_end().len());
-    lines + "\n"
-}
-
-/// How many columns a character takes: two in the East Asian wide blocks and for pictures, else one.
-pub(super) fn char_columns(c: char) -> usize {
-    const WIDE: &[std::ops::RangeInclusive<u32>] = &[
-        0x1100..=0x115f,
-        0x2e80..=0xa4cf,
-        0xac00..=0xd7a3,
-        0xf900..=0xfaff,
-        0xfe30..=0xfe6f,
-        0xff00..=0xff60,
-        0xffe0..=0xffe6,
-        0x1f300..=0x1faff,
-        0x20000..=0x3fffd,
-    ];
-    1 + usize::from(WIDE.iter().any(|block| block.contains(&u32::from(c))))
+    let indent = " ".repeat(if indent + indent < width { indent } else { 0 });
+    let options = Options::new(width)
+        .subsequent_indent(&indent)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::fill(text, options) + "\n"
 }
 
 #[cfg(test)]
@@ -122,7 +78,7 @@ mod tests {
         assert_eq!(wrap("best   1.5 of many", 7, None), "best   1.5 of many\n");
         assert_eq!(wrap("best   1.5 of many", 7, Some(16)), "best   1.5 of\n       many\n");
         assert_eq!(wrap("best   1.5 of many", 7, Some(8)), "best\n1.5 of\nmany\n", "no room for the indent");
-        assert_eq!(wrap("a 0123456789", 2, Some(6)), "a\n  0123\n  4567\n  89\n");
+        assert_eq!(wrap("a 0123456789", 2, Some(6)), "a 0123\n  4567\n  89\n");
         assert_eq!(wrap("你好 你好吗", 0, Some(5)), "你好\n你好\n吗\n");
     }
 }

@@ -15,4 +15,5 @@ pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Series, Step};
 pub use svg::chart_svg;
 pub(super) use svg::picture;
+pub(super) use text::draw_chart;
 pub use text::{Glyphs, chart_text};

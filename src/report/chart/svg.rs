@@ -9,7 +9,7 @@ use super::labels::{Area, Wish, place};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
 use crate::domain::cut;
 use crate::report::safe::safe_line;
-use crate::report::width::char_columns;
+use crate::report::width::columns;
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
 const WIDTH: f64 = 1200.0;
@@ -130,7 +130,7 @@ fn text_width(text: &str, size: f64) -> f64 {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | 'I' => 0.34,
         'f' | 'r' | 't' | '(' | ')' | '[' | ']' | '/' | '-' | '"' => 0.45,
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 1.0,
-        _ if char_columns(c) > 1 => 1.05,
+        _ if !c.is_ascii() && columns(c.encode_utf8(&mut [0; 4])) > 1 => 1.05,
         _ if c.is_ascii_uppercase() => 0.76,
         _ => 0.64,
     };

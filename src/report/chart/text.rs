@@ -1,12 +1,12 @@
 //! The chart in characters.
 
-use std::fmt::Write;
-
-use anstyle::{AnsiColor, Style};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 use super::axis::{ticks, whole_ticks};
 use super::series::{Edge, Limits, MarkKind, Series, Step};
 use crate::domain::cut;
+use crate::report::styled::ansi_text;
 
 /// The fewest columns and lines that something can be seen in.
 const LEAST_WIDTH: usize = 24;
@@ -64,14 +64,19 @@ impl Glyphs {
     }
 }
 
-/// Draws a chart at most `width` columns wide and `height` lines high, each line ended; empty where it has no
-/// experiments or too little room (24 columns, 6 lines).
-///
-/// Each experiment is a mark of its own where there are as many columns; else a kept one and the line hide others. Colours are
-/// those of `anstyle`, and nothing is told by them alone.
+/// The [drawing](draw_chart) of a chart as text, each line ended.
 pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> String {
+    ansi_text(&draw_chart(series, width, height, glyphs))
+}
+
+/// Draws a chart at most `width` columns wide and `height` lines high; empty where it has no experiments or too little room
+/// (24 columns, 6 lines).
+///
+/// Each experiment is a mark of its own where there are as many columns; else a kept one and the line hide others. Nothing is
+/// told by colour alone.
+pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(width), usize::from(height));
-    let Some((first, last)) = series.numbers() else { return String::new() };
+    let Some((first, last)) = series.numbers() else { return Vec::new() };
     let has_lane = series.marks.iter().any(|mark| mark.value.is_none());
     // The two axes' lines and the lane of what has no value.
     let fixed = 2 + usize::from(has_lane);
@@ -81,25 +86,23 @@ pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> S
         None => 0,
     };
     if width < LEAST_WIDTH || series.limits.is_some() && rows < LEAST_ROWS {
-        return String::new();
+        return Vec::new();
     }
     let labels = series.limits.map(|limits| row_labels(limits, rows)).unwrap_or_default();
     let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
     let columns = width - margin - 1;
     let column = |number: u32| scaled(f64::from(number - first) / f64::from((last - first).max(1)), columns);
 
-    let mut text = String::new();
     let better = format!(" ({} is better)", series.direction);
     // A wide character takes two columns.
     let room = if series.metric.is_ascii() { width - better.len() } else { (width - better.len()) / 2 };
-    let _ = writeln!(text, "{}{better}", cut(&series.metric, room.saturating_sub(1)));
+    let mut lines = vec![Line::from(format!("{}{better}", cut(&series.metric, room.saturating_sub(1))))];
     let [corner, tick, line, across] = glyphs.axis();
     if let Some(limits) = series.limits {
         let picture = picture(series, limits, rows, columns, &column);
         for (row, label) in picture.iter().zip(labels) {
             let side = if label.is_some() { tick } else { line };
-            let _ = write!(text, "{:>margin$}{side}", label.unwrap_or_default());
-            push_row(&mut text, row, glyphs);
+            lines.push(painted(format!("{:>margin$}{side}", label.unwrap_or_default()), row, glyphs));
         }
     }
     if has_lane {
@@ -108,12 +111,12 @@ pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> S
             let cell = &mut lane[column(mark.number)];
             *cell = (*cell).max(cell_of(mark.kind));
         }
-        let _ = write!(text, "{:>margin$}{line}", "");
-        push_row(&mut text, &lane, glyphs);
+        lines.push(painted(format!("{:>margin$}{line}", ""), &lane, glyphs));
     }
-    let _ = writeln!(text, "{:>margin$}{corner}{}", "", across.to_string().repeat(columns));
-    let _ = writeln!(text, "{:>margin$} {}", "", number_labels(first, last, columns, &column));
-    text + &legend(series, width, glyphs)
+    lines.push(format!("{:>margin$}{corner}{}", "", across.to_string().repeat(columns)).into());
+    lines.push(format!("{:>margin$} {}", "", number_labels(first, last, columns, &column)).into());
+    lines.push(legend(series, width, glyphs));
+    lines
 }
 
 /// The row or column of `count` that a share of the picture falls in.
@@ -193,28 +196,24 @@ fn draw_best(picture: &mut [Vec<Cell>], best: &[Step], limits: Limits, column: &
     }
 }
 
-fn push_row(text: &mut String, row: &[Cell], glyphs: Glyphs) {
+/// A row of the picture behind what stands beside it.
+fn painted(beside: String, row: &[Cell], glyphs: Glyphs) -> Line<'static> {
     let end = row.iter().rposition(|cell| *cell != Cell::Empty).map_or(0, |last| last + 1);
-    let mut current = Style::new();
-    for cell in &row[..end] {
-        let style = style_of(*cell);
-        if style != current {
-            let _ = write!(text, "{current:#}{style}");
-            current = style;
-        }
-        text.push(glyphs.of(*cell));
-    }
-    let _ = writeln!(text, "{current:#}");
+    let runs = row[..end].chunk_by(|one, other| style_of(*one) == style_of(*other));
+    let run = |cells: &[Cell]| {
+        let text: String = cells.iter().map(|cell| glyphs.of(*cell)).collect();
+        Span::styled(text, style_of(cells[0]))
+    };
+    Line::from_iter([Span::raw(beside)].into_iter().chain(runs.map(run)))
 }
 
 fn style_of(cell: Cell) -> Style {
-    let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
     match cell {
         Cell::Empty => Style::new(),
-        Cell::Line | Cell::Rise | Cell::Corner { .. } | Cell::Keep => colour(AnsiColor::Green),
-        Cell::Discard | Cell::Refused => Style::new().dimmed(),
-        Cell::Beyond(_) => colour(AnsiColor::Yellow),
-        Cell::Crash => colour(AnsiColor::Red),
+        Cell::Line | Cell::Rise | Cell::Corner { .. } | Cell::Keep => Style::new().green(),
+        Cell::Discard | Cell::Refused => Style::new().dim(),
+        Cell::Beyond(_) => Style::new().yellow(),
+        Cell::Crash => Style::new().red(),
     }
 }
 
@@ -233,7 +232,7 @@ fn number_labels(first: u32, last: u32, columns: usize, column: &impl Fn(u32) ->
 }
 
 /// What the marks mean, with how many there are of each; what has no room is left out.
-fn legend(series: &Series, width: usize, glyphs: Glyphs) -> String {
+fn legend(series: &Series, width: usize, glyphs: Glyphs) -> Line<'static> {
     let beyond = |edge| {
         let limits = series.limits;
         let is_beyond = |value: f64| limits.is_some_and(|limits| limits.beyond(value) == Some(edge));
@@ -247,20 +246,16 @@ fn legend(series: &Series, width: usize, glyphs: Glyphs) -> String {
         (Cell::Beyond(Edge::Above), beyond(Edge::Above), "off the top"),
         (Cell::Beyond(Edge::Below), beyond(Edge::Below), "off the bottom"),
     ];
-    let mut text = String::new();
-    let mut left = width;
+    let mut line = Line::default();
     for (cell, count, name) in entries.into_iter().filter(|(_, count, _)| *count > 0) {
+        let gap = if line.spans.is_empty() { "" } else { "   " };
         let words = format!(" {count} {name}");
-        let gap = if text.is_empty() { "" } else { "   " };
-        let room = gap.len() + 1 + words.len();
-        if room > left {
+        if line.width() + gap.len() + 1 + words.len() > width {
             break;
         }
-        left -= room;
-        let style = style_of(cell);
-        let _ = write!(text, "{gap}{style}{}{style:#}{words}", glyphs.of(cell));
+        line.extend([Span::raw(gap), Span::styled(glyphs.of(cell).to_string(), style_of(cell)), Span::raw(words)]);
     }
-    text + "\n"
+    line
 }
 
 #[cfg(test)]
