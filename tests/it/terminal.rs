@@ -195,6 +195,17 @@ fn has_colours(written: &str) -> bool {
 const LEFT_AS_IT_WAS: &str = "\u{1b}[?1049l";
 
 #[test]
+fn a_run_has_a_live_line_that_goes_with_it() {
+    let repo = waiting_repo();
+    let terminal = on_terminal_with(&repo, "screen", &[("TERM", "xterm")], &LOOP);
+    until("the live line", || screen_has(&repo, &["experiment 1: ", " of 10m00s", "to beat 2.0"]));
+    touch(&repo, "go");
+    came_to(terminal, "0 as it was");
+    let screen = screen_has(&repo, &["   1  keep", "   2  keep", "stopped: "]).unwrap();
+    assert!(!screen.contains("experiment 1: ") && !screen.contains("of 10m00s"), "{screen}");
+}
+
+#[test]
 fn a_watch_shows_a_loop_at_work_follows_the_size_and_leaves_loop_and_terminal_as_they_were() {
     let repo = waiting_repo();
     let mut at_work =
