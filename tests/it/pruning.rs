@@ -15,9 +15,14 @@ fn loop_beside(repo: &TestRepo, command: &str) {
     ]);
     ar.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_RUN", command);
     let called = Called::from(ar.output().unwrap()).ok();
-    assert_eq!(repo.read("results.tsv").lines().count(), 5, "{called:#?}");
-    let records = repo.git(["for-each-ref", "--format=%(objecttype) %(*objecttype)", "refs/autoresearch/t/"]);
-    assert_eq!(records, ["tag commit"; 4].join("\n"), "{called:#?}");
+    is_whole(repo, &called, 4);
+}
+
+/// Whether so many records are there with their rows, and no object is missing.
+fn is_whole(repo: &TestRepo, called: &Called, count: usize) {
+    assert_eq!(repo.read("results.tsv").lines().count(), 1 + count, "{called:#?}");
+    let records = repo.git(["for-each-ref", "--format=%(objecttype) %(*objecttype)", "refs/autoresearch/t/0*"]);
+    assert_eq!(records, vec!["tag commit"; count].join("\n"), "{called:#?}");
     let checked = repo.git(["fsck", "--connectivity-only", "--no-dangling"]);
     assert_eq!(checked, "", "{called:#?}");
     assert_eq!(repo.status(), "");
@@ -31,4 +36,41 @@ fn objects_that_are_pruned_at_any_named_moment_are_written_again() {
 #[test]
 fn objects_that_are_packed_and_pruned_at_any_named_moment_are_written_again() {
     loop_beside(&training_repo(), "git gc --quiet --prune=now 2>/dev/null");
+}
+
+const TRY: [&str; 9] = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+
+/// One experiment on the change in the working tree, with `command` run at each named moment.
+fn try_beside(command: &str) {
+    let repo = training_repo();
+    repo.write("train.sh", "echo val_bpb: 1.5\n");
+    let mut ar = ar_command(&repo, &repo.path(), TRY);
+    ar.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_RUN", command);
+    let called = Called::from(ar.output().unwrap()).ok();
+    is_whole(&repo, &called, 2);
+}
+
+#[test]
+fn objects_that_are_packed_and_pruned_beside_a_try_are_written_again() {
+    try_beside("git gc --quiet --prune=now 2>/dev/null");
+}
+
+#[test]
+fn a_try_outlasts_a_gc_that_removes_at_its_end_what_it_found_loose_before() {
+    // What a gc does that chose before a record had its ref: it goes on for a second after the session is at rest.
+    try_beside(
+        r#"
+        [ "$(tail -n 1 "$AR_CRASH_TRACE")" = git.tag_written ] || exit 0
+        lost=$(git prune --dry-run --expire=now | cut -d' ' -f1)
+        export lost
+        sh -c '
+            echo "$$ $(uname -n)" > .git/gc.pid
+            until grep -q "\"status\": \"stopped\"" .autoresearch/t/state/progress.json; do sleep 0.05; done
+            sleep 1
+            for id in $lost; do rm -f ".git/objects/${id%${id#??}}/${id#??}"; done
+            rm .git/gc.pid
+        ' > /dev/null 2>&1 &
+        until [ -s .git/gc.pid ]; do sleep 0.01; done
+    "#,
+    );
 }
