@@ -1,5 +1,7 @@
 //! Whether a change was measured before.
 
+use std::path::Path;
+
 use sha2::{Digest, Sha256};
 
 use super::History;
@@ -22,12 +24,20 @@ pub fn fingerprint(tree: String, diff: &[u8]) -> Fingerprint {
 /// or a desktop takes.
 const HELD: u64 = 256 << 20;
 
-/// What outside of the change may have made a run fail for want of memory or time; `others` is the most GPU memory, in
-/// bytes, that other processes held while it ran.
-pub fn outside_cause(class: FailureClass, others: Option<u64>) -> Option<String> {
-    let is_possible = matches!(class, FailureClass::Oom | FailureClass::Timeout);
-    let held = others.filter(|bytes| is_possible && *bytes >= HELD)?;
-    Some(format!("another process held {} of the GPU", bytes_text(held)))
+/// What outside the change may have made a run fail. `others` is the most GPU memory, in bytes, that other processes held
+/// during the run. `full` is a folder whose disk was full at its end.
+pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Path>) -> Option<String> {
+    let needs_gpu = matches!(class, FailureClass::Oom | FailureClass::Timeout);
+    let needs_disk = needs_gpu
+        || matches!(
+            class,
+            FailureClass::Crash | FailureClass::Killed | FailureClass::NoOutput | FailureClass::NoMetric
+        );
+    let held = others.filter(|bytes| needs_gpu && *bytes >= HELD);
+    let held = held.map(|held| format!("another process held {} of the GPU", bytes_text(held)));
+    let full = full.filter(|_| needs_disk).map(|folder| format!("the disk of {} was full", folder.display()));
+    let causes: Vec<String> = [held, full].into_iter().flatten().collect();
+    (!causes.is_empty()).then(|| causes.join(", "))
 }
 
 /// The first experiment that measured the same tree, or else the same change of the same base: of another base it may come
@@ -81,13 +91,20 @@ mod tests {
             known(json!({"outcome": "crash", "failure": {"class": "oom"}, "outside_cause": cause}))
         };
         assert!(is_known(&oom(None), "t1", "b1"));
-        let cause = outside_cause(FailureClass::Oom, Some(12 << 30));
+        let cause = outside_cause(FailureClass::Oom, Some(12 << 30), None);
         assert_eq!(cause.as_deref(), Some("another process held 13 GB of the GPU"));
         assert!(!is_known(&oom(cause), "t1", "b1"));
         assert!(!is_known(&known(json!({"outcome": "crash", "failure": {"class": "lost"}})), "t1", "b1"));
-        assert_eq!(outside_cause(FailureClass::Timeout, Some(1 << 20)), None);
-        assert_eq!(outside_cause(FailureClass::Crash, Some(12 << 30)), None);
-        assert_eq!(outside_cause(FailureClass::Oom, None), None);
+        assert_eq!(outside_cause(FailureClass::Timeout, Some(1 << 20), None), None);
+        assert_eq!(outside_cause(FailureClass::Crash, Some(12 << 30), None), None);
+        assert_eq!(outside_cause(FailureClass::Oom, None, None), None);
+        let full = |class, others| outside_cause(class, others, Some(Path::new("/tmp")));
+        assert_eq!(full(FailureClass::Crash, Some(12 << 30)).as_deref(), Some("the disk of /tmp was full"));
+        assert_eq!(
+            full(FailureClass::Oom, Some(12 << 30)).as_deref(),
+            Some("another process held 13 GB of the GPU, the disk of /tmp was full")
+        );
+        assert_eq!(full(FailureClass::SyntaxError, None), None);
     }
 
     #[test]

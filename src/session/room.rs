@@ -1,5 +1,8 @@
 //! Whether there is room on the disk.
 
+use std::env;
+use std::path::PathBuf;
+
 use super::error::SessionError;
 use crate::domain::Space;
 use crate::exec;
@@ -27,4 +30,12 @@ fn refuse(repo: &Repo, folder: &SessionFolder, what: &str, is_bad: impl Fn(Space
         }
     }
     Ok(())
+}
+
+/// A folder outside the repository that programs write to and whose disk is too full for them. A full disk of the session's
+/// own stops the loop instead.
+pub(super) fn full_elsewhere() -> Option<PathBuf> {
+    let folders = [Some(env::temp_dir()), Some("/dev/shm".into()), env::home_dir()];
+    let is_full = |path: &PathBuf| exec::disk_space(path).is_ok_and(|space| spoilt_by_full_disk(space, true));
+    folders.into_iter().flatten().find(is_full)
 }

@@ -15,6 +15,7 @@ use super::jobs::{RUN, RUN_FILES, guard_name, run_variables};
 use super::open::Session;
 use super::opened::commit_of;
 use super::own_files::remove_file;
+use super::room::full_elsewhere;
 use super::run_log::point_run_log;
 use super::supervise::{Deadline, Ending, Exited, supervise};
 use crate::crash;
@@ -273,7 +274,10 @@ impl Session<'_> {
         let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
-            outside_cause: verdict.failure.as_ref().and_then(|it| outside_cause(it.class, exit.gpu_other_bytes)),
+            outside_cause: verdict
+                .failure
+                .as_ref()
+                .and_then(|it| outside_cause(it.class, exit.gpu_other_bytes, full_elsewhere().as_deref())),
             value: verdict.value,
             failure: verdict.failure,
             metrics,

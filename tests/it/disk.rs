@@ -16,7 +16,7 @@ use crate::exec::{LOCAL, block_on};
 use crate::interrupt::waiting_loop;
 use crate::outcome::outcome;
 use crate::run_loop::{agent, training_repo};
-use crate::support::{Called, SmallDisk, TestRepo, ar};
+use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command};
 
 const STEPS: &str = "better new-worse commit-better";
 
@@ -345,4 +345,23 @@ fn a_baseline_that_is_recorded_gets_its_row_later_when_it_cannot_be_written_at_o
     ar(&repo, ["resume"]).ok();
     assert!(repo.read("results.tsv").ends_with("\t2.000000\t14.3\timproved\tbaseline\n"));
     assert_eq!(repo.read("results.tsv").lines().count(), 2);
+}
+
+#[test]
+fn a_run_that_fails_where_the_disk_of_its_temporary_files_is_full_may_be_tried_again() {
+    let repo = training_repo();
+    let Some(disk) = SmallDisk::mount(repo.outside().join("small")) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    let fill = "head -c 100000000 /dev/zero > $TMPDIR/filled 2>/dev/null; exit 1";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "2"];
+    let mut command = ar_command(&repo, &repo.path(), args);
+    command.env("TMPDIR", disk.path()).args(["--agent", &format!("echo '{fill}' > train.sh")]);
+    let called = Called::from(command.output().unwrap()).ok();
+    let report = ar(&repo, ["show", "1", "--format", "json"]).ok().json();
+    let cause = format!("the disk of {} was full", disk.path().display());
+    assert_eq!(report["outside_cause"], Value::from(cause), "{called:#?} {report}");
+    let again = ar(&repo, ["show", "2", "--format", "json"]).ok().json();
+    assert_eq!(again["failure"]["class"], "no_output", "the same change is no duplicate: {again}");
 }
