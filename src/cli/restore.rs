@@ -6,12 +6,14 @@ use autoresearch::domain::shell_word;
 
 use super::args::RestoreArgs;
 use super::error::CliError;
-use super::{chosen, output};
+use super::process::no_runtime;
+use super::{chosen, output, signals};
 
 /// Puts an experiment's code on a new branch.
 pub(super) fn run(args: RestoreArgs) -> Result<ExitCode, CliError> {
     let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
-    let restored = view.restore(&record, args.branch, args.worktree.as_deref())?;
+    let interrupts = signals::interrupts().map_err(no_runtime)?;
+    let restored = view.restore(&record, args.branch, args.worktree.as_deref(), &interrupts)?;
     let what = format!("experiment {} of {}, {}", record.id, view.tag, record.commit.short(8));
     output::line(&match &restored.worktree {
         Some(dir) => format!("{what}, is on the branch {}, checked out in {}", restored.branch, dir.display()),

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
-use std::sync::atomic::AtomicBool;
 
 use gix::progress::Discard;
 use gix::worktree::add::Head;
@@ -11,6 +10,7 @@ use gix::worktree::remove::Force;
 
 use super::error::{At, During};
 use super::path::object_id;
+use super::programs::Program;
 use super::{GitError, HeadTarget, Repo, Result, refs, sync};
 
 /// The files of a linked working tree's own git folder by which git knows it.
@@ -32,11 +32,17 @@ impl Repo {
             HeadTarget::Branch(name) => Head::Attached(refs::full_name(name)?),
             HeadTarget::Detached(commit) => Head::Detached(object_id(commit)?),
         };
-        let never = AtomicBool::new(false);
-        let (made, outcome) = self.gix.add_worktree(&dir, head, Discard, &never).during(WHAT)?;
-        let opened = match outcome.collisions.first() {
-            Some(collision) => Err(GitError::Damaged(format!("{} cannot be written", collision.path))),
-            None => sync_made(&dir, made.git_dir()).and_then(|()| Repo::discover(&dir)),
+        let call = self.call(Program::Filter);
+        call.begin();
+        let made = self.gix.add_worktree(&dir, head, Discard, call.stopping()).during(WHAT);
+        let (made, outcome) = match made {
+            Ok(made) => made,
+            Err(error) => return Err(call.check_failed().err().unwrap_or(error)),
+        };
+        let opened = match (call.check(Ok(())), outcome.collisions.first()) {
+            (Err(cut), _) => Err(cut),
+            (_, Some(collision)) => Err(GitError::Damaged(format!("{} cannot be written", collision.path))),
+            _ => sync_made(&dir, made.git_dir()).and_then(|()| Repo::discover(&dir)),
         };
         if opened.is_err() {
             self.gix.remove_worktree(&dir, Force::DiscardChanges, Discard).during("removing a working tree")?;

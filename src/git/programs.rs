@@ -4,6 +4,7 @@
 //! ([`Call`]), and why it has to end.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,8 @@ pub enum Cut {
 pub struct Programs {
     state: Mutex<State>,
     begun: Condvar,
+    /// Whether the user has asked to stop, as of the last check: work of gix's that checks this ends at once.
+    stopping: AtomicBool,
 }
 
 #[derive(Default)]
@@ -92,6 +95,9 @@ impl Programs {
     pub fn watch(&self, terminate: impl Fn()) {
         let mut state = self.state();
         loop {
+            if state.running.is_some_and(|(_, since)| since.elapsed() >= POLL) && state.is_asked() {
+                self.stopping.store(true, Ordering::Relaxed);
+            }
             state = match state.due() {
                 Some(cut) => {
                     state.cut.get_or_insert(cut);
@@ -114,10 +120,14 @@ impl Programs {
 }
 
 impl State {
+    fn is_asked(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked())
+    }
+
     /// Why what is running now has to end.
     fn due(&self) -> Option<Cut> {
         let (program, since) = self.running?;
-        if since.elapsed() >= WAY_BACK && self.asked.as_ref().is_some_and(|asked| asked()) {
+        if since.elapsed() >= WAY_BACK && self.is_asked() {
             Some(Cut::Asked)
         } else if self.end.is_some_and(|end| Instant::now() >= end) {
             Some(Cut::TimeOver)
@@ -140,8 +150,14 @@ pub(super) struct Call {
 impl Call {
     /// A program may be running from here on, up to [`Call::check`] or the end of the call.
     pub(super) fn begin(&self) {
+        adopt_orphans(true);
         self.programs.state().running = Some((self.program, Instant::now()));
         self.programs.begun.notify_all();
+    }
+
+    /// Set once the user has asked to stop.
+    pub(super) fn stopping(&self) -> &AtomicBool {
+        &self.programs.stopping
     }
 
     /// No program is running any more. Fails if the watchdog terminated a program meanwhile: a filter that is not `required` would count as one that
@@ -149,10 +165,21 @@ impl Call {
     pub(super) fn check<T>(&self, done: Result<T>) -> Result<T> {
         let mut state = self.programs.state();
         state.running = None;
+        adopt_orphans(false);
         match state.cut {
-            Some(cut) => Err(GitError::Cut { program: self.program, limit: self.program.limit(), cut }),
+            Some(cut) => Err(self.cut(cut)),
             None => done,
         }
+    }
+
+    /// Does the same for work that failed and checks [`Call::stopping`].
+    pub(super) fn check_failed(&self) -> Result<()> {
+        self.check(Ok(()))?;
+        if self.stopping().load(Ordering::Relaxed) { Err(self.cut(Cut::Asked)) } else { Ok(()) }
+    }
+
+    fn cut(&self, cut: Cut) -> GitError {
+        GitError::Cut { program: self.program, limit: self.program.limit(), cut }
     }
 }
 
@@ -160,11 +187,22 @@ impl Drop for Call {
     fn drop(&mut self) {
         let mut state = self.programs.state();
         state.running = None;
+        adopt_orphans(false);
         state.calls = state.calls.saturating_sub(1);
         if state.calls == 0 {
             state.cut = None;
         }
     }
+}
+
+/// While a program can be running, processes that it leaves behind become children of this one: one that forks twice and
+/// keeps the pipe open would be found by nobody.
+fn adopt_orphans(adopt: bool) {
+    // Where the system refuses it, the watchdog finds only what descends from the program.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(adopt.then(rustix::process::getpid));
+    #[cfg(not(target_os = "linux"))]
+    let _ = adopt;
 }
 
 impl Repo {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
 use super::view::SessionView;
-use super::watchdog::watch_programs;
+use super::interrupts::Interrupts;
+use super::watchdog::{watch_programs, watch_programs_until};
 use crate::domain::{CommitId, Outcome, Record, Tag};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{kept_message, squashed_message};
@@ -35,7 +36,7 @@ pub struct Finalized {
 
 impl SessionView {
     /// Puts an experiment's code on the new branch `branch`, `<tag>-<number>` unless said, and where `worktree` is given
-    /// checks it out there.
+    /// checks it out there, unless `interrupts` ask to stop meanwhile.
     ///
     /// # Errors
     ///
@@ -45,6 +46,7 @@ impl SessionView {
         record: &Record,
         branch: Option<String>,
         worktree: Option<&Path>,
+        interrupts: &Interrupts,
     ) -> Result<Restored, SessionError> {
         SessionView::require_commit(record)?;
         let branch = branch.unwrap_or_else(|| format!("{}-{}", self.tag, record.id));
@@ -56,6 +58,7 @@ impl SessionView {
             self.repo.create_branch(&full, &record.commit, &why)?;
         }
         let Some(place) = place else { return Ok(Restored { branch, worktree: None }) };
+        watch_programs_until(&self.repo, interrupts)?;
         match self.repo.add_worktree(&place, &HeadTarget::Branch(full.clone())) {
             Ok(made) => Ok(Restored { branch, worktree: Some(made.worktree().to_owned()) }),
             Err(error) => {

@@ -12,6 +12,7 @@ use super::jobs::{RUN, run_variables};
 use super::running::{judge_run, metric_file_stamp};
 use super::supervise::{Ending, supervise};
 use super::view::SessionView;
+use super::watchdog::watch_programs_until;
 use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, ended_text};
 use crate::exec::{self, ExecError, Executor, Job};
 use crate::fs::{open_locked, open_regular};
@@ -98,6 +99,7 @@ impl SessionView {
                 tempfile::Builder::new().prefix(&name).tempdir().map_err(failed)?.keep()
             }
         };
+        watch_programs_until(&self.repo, interrupts)?;
         let made = self.repo.add_worktree(&dir, &HeadTarget::Detached(record.commit.clone()));
         if made.is_err() && rerun.worktree.is_none() {
             // It is empty, and may be gone.

@@ -18,6 +18,13 @@ pub(super) fn watch_programs(repo: &Repo, budget: Option<Duration>) -> Result<()
     thread::Builder::new().name("watchdog".into()).spawn(watch).map(drop).map_err(SessionError::Watchdog)
 }
 
+/// Starts the watchdog of a repository for a call that ends at the first request of `interrupts`.
+pub(super) fn watch_programs_until(repo: &Repo, interrupts: &Interrupts) -> Result<(), SessionError> {
+    let interrupts = interrupts.clone();
+    repo.programs().end_when(move || interrupts.asked() != Interrupt::None);
+    watch_programs(repo, None)
+}
+
 fn end_in(budget: Duration) -> Option<Instant> {
     Instant::now().checked_add(budget)?.checked_add(WAY_BACK)
 }

@@ -16,10 +16,15 @@ const AGENT: &str = "touch ../hang; echo echo val_bpb: 1.$AR_EXPERIMENT > train.
 
 /// A program that does `work`, and with the file `hang` beside the repository notes that it waits, and waits for ever.
 fn program(repo: &TestRepo, work: &str) -> String {
+    program_that(repo, "sh -c \"$wait\"", work)
+}
+
+/// A program that does `work`, and with the file `hang` beside the repository does `$wait` as `hang` says.
+fn program_that(repo: &TestRepo, hang: &str, work: &str) -> String {
     let outside = repo.outside().display();
     let path = repo.outside().join("program");
-    let script = format!("#!/bin/sh\n[ -e {outside}/hang ] && echo > {outside}/waits && sleep 600 && exit 1\n{work}\n");
-    fs::write(&path, script).unwrap();
+    let wait = format!("wait='echo > {outside}/waits; sleep 600'");
+    fs::write(&path, format!("#!/bin/sh\n{wait}\n[ -e {outside}/hang ] && {hang} && exit 1\n{work}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.display().to_string()
 }
@@ -32,11 +37,19 @@ fn configure(repo: &TestRepo, kind: &str) {
             repo.commit_all("a filter");
             repo.git(["config", "filter.x.clean", &program(repo, "cat")]);
         }
-        "openpgp" => {
+        "daemon" => {
+            repo.write(".gitattributes", "*.sh filter=x\n");
+            repo.commit_all("a filter");
+            // It is gone at once, and what it left behind keeps the pipe open, in a session of its own.
+            let hang = "(setsid sh -c \"$wait\" &) && exit 0";
+            repo.git(["config", "filter.x.clean", &program_that(repo, hang, "cat")]);
+        }
+        "openpgp" | "x509" => {
             let sign = "cat > /dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; echo SIGNED-BY-TEST";
             repo.git(["config", "commit.gpgSign", "true"]);
             repo.git(["config", "user.signingKey", "me"]);
-            repo.git(["config", "gpg.program", &program(repo, sign)]);
+            repo.git(["config", "gpg.format", kind]);
+            repo.git(["config", &format!("gpg.{kind}.program"), &program(repo, sign)]);
         }
         _ => {
             let sign = "for file; do :; done; echo SIGNED-BY-TEST > \"$file.sig\"";
@@ -65,7 +78,14 @@ fn ends(repo: &TestRepo, child: Child, code: i32) {
 
 #[test]
 fn a_program_of_gits_that_hangs_keeps_no_request_to_stop_waiting() {
-    let cases = [("filter", "-INT"), ("filter", "stop"), ("openpgp", "-TERM"), ("ssh", "-INT")];
+    let cases = [
+        ("filter", "-INT"),
+        ("filter", "stop"),
+        ("daemon", "-TERM"),
+        ("openpgp", "-TERM"),
+        ("x509", "-TERM"),
+        ("ssh", "-INT"),
+    ];
     // Each has some seconds for the way back.
     thread::scope(|scope| cases.map(|(kind, stop)| drop(scope.spawn(move || hangs_and_is_ended(kind, stop)))));
 }
@@ -97,7 +117,31 @@ fn hangs_and_is_ended(kind: &str, stop: &str) {
     ar(&repo, ["resume", "--max-experiments", "1", "--agent", agent]).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 3, "{kind}");
     let is_signed = repo.git(["cat-file", "commit", "autoresearch/t"]).contains("SIGNED-BY-TEST");
-    assert_eq!(is_signed, kind != "filter");
+    assert_eq!(is_signed, !["filter", "daemon"].contains(&kind), "{kind}");
+}
+
+#[test]
+fn a_filter_that_hangs_keeps_no_request_to_stop_a_repeat_or_a_restored_branch_waiting() {
+    let repo = training_repo();
+    configure(&repo, "filter");
+    repo.git(["config", "filter.x.smudge", &repo.outside().join("program").display().to_string()]);
+    let agent = "echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
+    ar(&repo, ARGS.into_iter().chain(["--agent", agent, "--max-experiments", "1"])).ok();
+    let refs = repo.git(["for-each-ref"]);
+    fs::write(repo.outside().join("hang"), "").unwrap();
+    let dir = repo.outside().join("restored").display().to_string();
+    for args in [&["repro", "1"][..], &["restore", "1", "--worktree", &dir]] {
+        let _ = fs::remove_file(repo.outside().join("waits"));
+        let mut command = ar_command(&repo, &repo.path(), args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the program to wait", || repo.outside().join("waits").exists().then_some(()));
+        signal(&child, "-INT");
+        let called = Called::from(child.wait_with_output().unwrap()).exits(130);
+        assert!(called.stderr.contains("terminated a git filter"), "{called:#?}");
+        until("all programs to be gone", || repo.processes().is_empty().then_some(()));
+        assert_eq!((repo.git(["for-each-ref"]), repo.git(["worktree", "list"]).lines().count()), (refs.clone(), 1));
+    }
+    assert!(!repo.outside().join("restored").exists());
 }
 
 #[test]
