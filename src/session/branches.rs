@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
-use super::view::SessionView;
 use super::interrupts::Interrupts;
+use super::view::SessionView;
 use super::watchdog::{watch_programs, watch_programs_until};
 use crate::domain::{CommitId, Outcome, Record, Tag};
 use crate::git::{Head, HeadTarget};

@@ -1,13 +1,19 @@
-//! Records whose objects are gone, rebuilt from what else tells of them: commit, row and event log.
+//! Records whose objects are gone, rebuilt from what else tells of them: commit, row, event log and run folder.
 
 use serde_json::{Value, json};
 
 use super::facts::{Facts, RecordRef};
-use crate::domain::{CommitId, Contract, DiffStat, Environment, FORMAT_VERSION, MetricValue, Outcome, Record};
+use crate::domain::{
+    AgentCall, CommitId, Contract, DiffStat, Environment, FORMAT_VERSION, MetricValue, Metrics, Outcome, Record, Run,
+};
+use crate::exec::{Exit, job_file};
 use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
+use crate::session::finished_log::read_log;
+use crate::session::jobs::{AGENT, RUN};
 use crate::session::reading::record_message;
+use crate::state::read_json;
 
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;
@@ -26,12 +32,21 @@ pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
     let line = log_line(facts, found.id)?;
     let said = [&line["data"], &line["detail"]].into_iter().find(|said| said.is_object())?;
     let commit: CommitId = serde_json::from_value(said["commit"].clone()).ok().filter(|it| repo.has_commit(it))?;
-    let record = record_of(repo, &terms, found.id, commit, &line, said)?;
+    let left = left_of_run(facts, &terms, found.id);
+    let record = record_of(repo, &terms, found.id, commit, &line, said, left)?;
     let message = record_message(&record).ok()?;
     Some((record, message))
 }
 
-fn record_of(repo: &Repo, terms: &Contract, id: u32, commit: CommitId, line: &Value, said: &Value) -> Option<Record> {
+fn record_of(
+    repo: &Repo,
+    terms: &Contract,
+    id: u32,
+    commit: CommitId,
+    line: &Value,
+    said: &Value,
+    left: LeftOfRun,
+) -> Option<Record> {
     let base = if id == 0 { commit.clone() } else { repo.parents(&commit).ok()?.into_iter().next()? };
     let outcome: Outcome = serde_json::from_value(said["outcome"].clone()).ok()?;
     let row = row_of(repo, terms, &commit);
@@ -61,10 +76,11 @@ fn record_of(repo: &Repo, terms: &Contract, id: u32, commit: CommitId, line: &Va
             value,
             raw: number.map(|number| number.raw).or(value.map(|value| value.to_string())),
         },
-        "metrics": {},
+        "metrics": left.metrics,
         "memory_gb": row.as_ref().and_then(|row| row.memory_gb),
-        "runs": [],
+        "runs": left.runs(terms, value),
         "environment": Environment::default(),
+        "agent": left.agent,
         "started": line["ts"],
         "finished": line["ts"],
         "rebuilt": true,
@@ -74,6 +90,48 @@ fn record_of(repo: &Repo, terms: &Contract, id: u32, commit: CommitId, line: &Va
         record.more.insert("contract".into(), json!(terms));
     }
     Some(record)
+}
+
+/// What the folder of an experiment tells of its last run and its last call of the agent.
+struct LeftOfRun {
+    exit: Option<Exit>,
+    metrics: Metrics,
+    agent: Option<AgentCall>,
+}
+
+impl LeftOfRun {
+    fn runs(&self, terms: &Contract, value: Option<f64>) -> Vec<Run> {
+        let run = |exit: &Exit| Run {
+            command: terms.command.clone(),
+            seed: None,
+            started: exit.started,
+            seconds: exit.seconds,
+            exit: exit.exit,
+            signal: exit.signal,
+            value,
+        };
+        self.exit.iter().map(run).collect()
+    }
+}
+
+fn left_of_run(facts: &Facts, terms: &Contract, id: u32) -> LeftOfRun {
+    let folder = facts.folder.run(id);
+    // A file that is missing or spoilt tells nothing.
+    let exit = |name| read_json::<Exit>(&job_file(&folder, name, "exit")).ok().flatten();
+    let summary = read_log(&facts.folder.run_log(id), &terms.metric).ok();
+    let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
+    let called = terms.agent.clone().zip(exit(AGENT));
+    LeftOfRun {
+        exit: exit(RUN),
+        metrics: metrics.map(|(name, number)| (name, number.value)).collect(),
+        agent: called.map(|(command, exit)| AgentCall {
+            command,
+            seconds: exit.seconds,
+            model: None,
+            tokens: None,
+            cost: None,
+        }),
+    }
 }
 
 /// The last line of the log of decisions that tells how an experiment ended.

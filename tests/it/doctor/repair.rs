@@ -188,6 +188,23 @@ fn every_damage_is_found_mended_and_found_no_more() {
 }
 
 #[test]
+fn a_record_that_is_rebuilt_has_what_its_folder_tells() {
+    let repo = session();
+    let name = "refs/autoresearch/t/00001";
+    let record =
+        || -> Value { serde_json::from_str(&repo.git(["for-each-ref", "--format=%(contents:body)", name])).unwrap() };
+    let before = record();
+    lose(&repo, name);
+    ar(&repo, ["doctor", "--repair"]).ok();
+    let after = record();
+    assert_eq!(after["rebuilt"], true);
+    for field in ["commit", "base", "description", "outcome", "metric", "memory_gb", "metrics", "runs", "agent"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    assert!(before["metrics"].as_object().is_some_and(|metrics| metrics.len() > 3), "{before}");
+}
+
+#[test]
 fn a_contract_that_was_changed_is_mended_as_it_was_approved() {
     let repo = session();
     let approved = serde_json::from_str::<Value>(&repo.read(state("contract.json"))).unwrap();
