@@ -1,6 +1,6 @@
 //! Changes that are taken out of the working tree as commits, and back in.
 
-use super::attempt::Attempted;
+use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::open::Session;
 use super::own_files::remove_file;
@@ -26,7 +26,8 @@ impl Session<'_> {
         crash::point("aside.opened");
         self.workspace.check_out(&mut self.store, &open)?;
         crash::point("aside.checked_out");
-        let open = self.prepare_run(open)?;
-        self.finish_attempt(open, deadline).await
+        let mut attempt = Attempt::at(open);
+        attempt.prepare_run(self)?;
+        attempt.finish(self, deadline).await
     }
 }

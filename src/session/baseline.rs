@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::attempt::Attempted;
+use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
 use super::open::Session;
 use super::opened::draft_of;
 use super::supervise::{Deadline, Ending};
 use crate::domain::{FailureClass, Notice, Outcome, Phase};
-use crate::rules::{LOST_RETRIES, Measured, RunFound};
+use crate::rules::{Measured, RunFound};
 use crate::state::OpenExperiment;
 
 impl Session<'_> {
@@ -17,7 +17,7 @@ impl Session<'_> {
     /// is misspelt must not become part of an approved contract.
     pub(super) async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let start = self.store.contract.start.clone();
-        let mut open = match self.store.journal.open.clone() {
+        let open = match self.store.journal.open.clone() {
             Some(open) => {
                 self.await_files(&open).await;
                 if !matches!(self.executor.found(&self.store.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
@@ -35,13 +35,14 @@ impl Session<'_> {
                 }
             }
         };
+        let mut attempt = Attempt::at(open);
         if self.store.journal.phase != Phase::Guarding {
-            open = match self.run_baseline(OpenExperiment { draft: None, ..open }, deadline).await? {
-                Ok(open) => open,
-                Err(attempted) => return Ok(attempted),
-            };
+            attempt.open.draft = None;
+            if let Some(attempted) = self.run_baseline(&mut attempt, deadline).await? {
+                return Ok(attempted);
+            }
         }
-        match self.run_guards(&mut open, deadline).await? {
+        match attempt.run_guards(self, deadline).await? {
             Ending::Done(()) | Ending::Lost => {}
             Ending::Detached => return Ok(Attempted::StillRunning),
             Ending::Interrupted => {
@@ -49,7 +50,7 @@ impl Session<'_> {
                 return Ok(Attempted::RolledBack);
             }
         }
-        let mut record = draft_of(&open)?;
+        let mut record = draft_of(&attempt.open)?;
         if let Some(failure) = &record.failure {
             self.take_back()?;
             let refused = record.guards.last().filter(|guard| !guard.passed);
@@ -67,40 +68,36 @@ impl Session<'_> {
         }
         // Whoever has the refs has the terms.
         record.more.insert("contract".into(), json!(self.store.contract));
-        self.record_and_settle(open, record)?;
+        attempt.record(self, record)?;
         Ok(Attempted::Recorded)
     }
 
-    /// Waits for the run of the baseline, which is started if it was not, and gives the experiment with its draft; or how
-    /// the waiting ended.
+    /// Waits for the run of the baseline, which is started if it was not, and drafts its record. Returns how the attempt ended,
+    /// where it did.
     async fn run_baseline(
         &mut self,
-        mut open: OpenExperiment,
+        attempt: &mut Attempt,
         deadline: Deadline,
-    ) -> Result<Result<OpenExperiment, Attempted>, SessionError> {
-        let is_entered = open.runs > 0 && self.store.journal.phase != Phase::Committing;
+    ) -> Result<Option<Attempted>, SessionError> {
+        let is_entered = attempt.open.runs > 0 && self.store.journal.phase != Phase::Committing;
         if !is_entered || self.executor.found(&self.store.folder.run(0), RUN) == RunFound::Gone {
-            open = self.prepare_run(open)?;
+            attempt.prepare_run(self)?;
         }
-        let measured = loop {
-            let running = self.take_run(&open).await?;
-            match self.watch_run(running, &open, deadline).await? {
-                Ending::Done(measured) => break *measured,
-                Ending::Lost if open.runs <= LOST_RETRIES => open = self.run_again(open)?,
-                Ending::Lost => break Measured::lost(open.runs),
-                Ending::Detached => return Ok(Err(Attempted::StillRunning)),
-                Ending::Interrupted => {
-                    self.take_back()?;
-                    return Ok(Err(Attempted::RolledBack));
-                }
+        let measured = match attempt.measured(self, deadline).await? {
+            Ending::Done(measured) => *measured,
+            Ending::Lost => Measured::lost(attempt.open.runs),
+            Ending::Detached => return Ok(Some(Attempted::StillRunning)),
+            Ending::Interrupted => {
+                self.take_back()?;
+                return Ok(Some(Attempted::RolledBack));
             }
         };
         // Of a run that failed, what looks like a number is a part of its complaint.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
         let unmet = measured.unmet_limits(&self.store.contract);
-        self.look_around(open.id).await;
-        let record = self.judge(&open, measured)?;
+        self.look_around(attempt.open.id).await;
+        let record = attempt.judge(self, measured)?;
         if record.outcome == Outcome::Crash {
             self.take_back()?;
             return Err(SessionError::BaselineFailed {
@@ -115,8 +112,8 @@ impl Session<'_> {
         if !unmet.is_empty() {
             self.emit(Notice::LimitsBroken(unmet))?;
         }
-        open.draft = Some(Box::new(record));
-        Ok(Ok(open))
+        attempt.open.draft = Some(Box::new(record));
+        Ok(None)
     }
 
     /// Takes the opening of the session back, with everything as it was before: also a change that was taken out of the

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::attempt::{Attempted, Stage};
+use super::attempt::{Attempt, Attempted, Stage};
 use super::error::SessionError;
 use super::jobs::{guard_name, run_variables};
 use super::open::Session;
@@ -15,7 +15,6 @@ use crate::exec::{self, Exit, Job};
 use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound};
-use crate::state::OpenExperiment;
 
 /// What is recorded of a change whose guard failed.
 fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
@@ -23,28 +22,23 @@ fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
     (reason, Failure { class: FailureClass::GuardFailed, excerpt: guard.excerpt.clone() })
 }
 
-impl Session<'_> {
+impl Attempt {
     /// Runs the guards that are still to run on the open experiment, whose number would be kept.
-    pub(super) async fn guard(
-        &mut self,
-        mut open: Box<OpenExperiment>,
-        deadline: Deadline,
-    ) -> Result<Stage, SessionError> {
-        match self.run_guards(&mut open, deadline).await? {
-            Ending::Done(()) | Ending::Lost => self.conclude(open),
+    pub(super) async fn guard(&mut self, session: &mut Session<'_>, deadline: Deadline) -> Result<Stage, SessionError> {
+        match self.run_guards(session, deadline).await? {
+            Ending::Done(()) | Ending::Lost => self.conclude(session),
             Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
-            Ending::Interrupted if open.versions.is_empty() => {
-                self.roll_back(&open, "was interrupted")?;
+            Ending::Interrupted if self.open.versions.is_empty() => {
+                self.roll_back(session, "was interrupted")?;
                 Ok(Stage::Over(Attempted::RolledBack))
             }
-            Ending::Interrupted if self.roll_back_version(&open)? => Ok(Stage::Over(Attempted::RolledBack)),
+            Ending::Interrupted if self.roll_back_version(session)? => Ok(Stage::Over(Attempted::RolledBack)),
             Ending::Interrupted => {
                 // What its earlier versions measured may not be lost.
-                let mut draft = draft_of(&open)?;
+                let mut draft = draft_of(&self.open)?;
                 draft.outcome = Outcome::Discard;
                 draft.reason += "; its guards were interrupted";
-                self.record_and_settle(*open, draft)?;
-                Ok(Stage::Over(Attempted::Recorded))
+                self.record(session, draft)
             }
         }
     }
@@ -53,29 +47,29 @@ impl Session<'_> {
     /// often. The draft says then what that means for the change.
     pub(super) async fn run_guards(
         &mut self,
-        open: &mut OpenExperiment,
+        session: &mut Session<'_>,
         deadline: Deadline,
     ) -> Result<Ending<()>, SessionError> {
-        if self.store.contract.guards.is_empty() {
+        if session.store.contract.guards.is_empty() {
             return Ok(Ending::Done(()));
         }
-        let mut draft = draft_of(open)?;
-        if self.store.journal.phase != Phase::Guarding {
-            self.store.enter(Phase::Guarding, open.clone())?;
+        let mut draft = draft_of(&self.open)?;
+        if session.store.journal.phase != Phase::Guarding {
+            self.enter(session, Phase::Guarding)?;
             crash::point("guarding.entered");
         }
         let mut lost = 0;
-        while let Some(command) = self.store.contract.guards.get(draft.guards.len()).cloned()
+        while let Some(command) = session.store.contract.guards.get(draft.guards.len()).cloned()
             && draft.guards.last().is_none_or(|guard| guard.passed)
         {
             let number = draft.guards.len() + 1;
-            let exit = match self.wait_for_guard(open, number, &command, deadline).await? {
+            let exit = match self.wait_for_guard(session, number, &command, deadline).await? {
                 Ending::Done(exit) => exit,
                 Ending::Detached => return Ok(Ending::Detached),
                 Ending::Interrupted => return Ok(Ending::Interrupted),
                 Ending::Lost if lost < LOST_RETRIES => {
                     lost += 1;
-                    self.forget_guard(open.id, number)?;
+                    self.forget_guard(session, number)?;
                     continue;
                 }
                 Ending::Lost => {
@@ -83,47 +77,47 @@ impl Session<'_> {
                     draft.outcome = Outcome::Discard;
                     draft.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
                     draft.failure = Some(Failure { class: FailureClass::Lost, excerpt: String::new() });
-                    open.draft = Some(Box::new(draft));
+                    self.open.draft = Some(Box::new(draft));
                     return Ok(Ending::Lost);
                 }
             };
             crash::point("guarding.guard_over");
-            let guard = self.judge_guard(open, number, command, &exit)?;
-            self.emit(Event::GuardFinished { id: open.id, guard: guard.clone() })?;
+            let guard = self.judge_guard(session, number, command, &exit)?;
+            session.emit(Event::GuardFinished { id: self.open.id, guard: guard.clone() })?;
             draft.guards.push(guard);
-            open.draft = Some(Box::new(draft.clone()));
-            self.store.enter(Phase::Guarding, open.clone())?;
+            self.open.draft = Some(Box::new(draft.clone()));
+            self.enter(session, Phase::Guarding)?;
             crash::point("guarding.guard_noted");
         }
         if let Some(guard) = draft.guards.last().filter(|guard| !guard.passed) {
             let (reason, failure) = refused_by(guard, &draft);
             (draft.outcome, draft.reason, draft.failure) = (Outcome::Discard, reason, Some(failure));
         }
-        open.draft = Some(Box::new(draft));
+        self.open.draft = Some(Box::new(draft));
         Ok(Ending::Done(()))
     }
 
     /// Waits for a guard, which is started unless it goes on or is over.
     async fn wait_for_guard(
-        &mut self,
-        open: &OpenExperiment,
+        &self,
+        session: &mut Session<'_>,
         number: usize,
         command: &str,
         deadline: Deadline,
     ) -> Result<Ending<Exit>, SessionError> {
-        let folder = self.store.run_folder(open.id)?;
+        let folder = session.store.run_folder(self.open.id)?;
         let name = guard_name(number);
-        let mut job = match self.executor.found(&folder, &name) {
+        let mut job = match session.executor.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
-                self.store.begin_watch(Actor::Guard, open.id)?;
-                self.tell()?;
-                self.executor.attach(&folder, &name)?
+                session.store.begin_watch(Actor::Guard, self.open.id)?;
+                session.tell()?;
+                session.executor.attach(&folder, &name)?
             }
-            RunFound::Gone | RunFound::Unstarted => self.start_guard(open, number, command, &folder)?,
+            RunFound::Gone | RunFound::Unstarted => self.start_guard(session, number, command, &folder)?,
         };
-        let ended = self.wait_for(&mut job, deadline, |_| Ok(())).await?;
+        let ended = self.wait_for(session, &mut job, deadline, |_| Ok(())).await?;
         if ended.is_over() {
-            self.put_right_after(open.id, &name).await?;
+            self.put_right_after(session, &name).await?;
         }
         match ended.done() {
             Ok(exit) => Ok(Ending::Done(exit?)),
@@ -132,57 +126,62 @@ impl Session<'_> {
     }
 
     fn start_guard(
-        &mut self,
-        open: &OpenExperiment,
+        &self,
+        session: &mut Session<'_>,
         number: usize,
         command: &str,
         folder: &Path,
     ) -> Result<exec::Running, SessionError> {
-        self.check_room()?;
-        let commit = commit_of(open)?;
-        self.workspace.put_protected_back(&mut self.store, open.id, &commit)?;
+        session.check_room()?;
+        let commit = commit_of(&self.open)?;
+        session.workspace.put_protected_back(&mut session.store, self.open.id, &commit)?;
         // A guard judges the change, and not what its run or an earlier guard made of it.
-        self.workspace.check_out(&mut self.store, open)?;
+        session.workspace.check_out(&mut session.store, &self.open)?;
         let name = guard_name(number);
-        self.store.clear_run_folder(open.id)?;
+        session.store.clear_run_folder(self.open.id)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
-        self.store.begin_watch(Actor::Guard, open.id)?;
-        let job = self.executor.start(&Job {
+        session.store.begin_watch(Actor::Guard, self.open.id)?;
+        let job = session.executor.start(&Job {
             name,
             command: command.to_owned(),
-            cwd: self.store.repo.worktree().to_owned(),
-            env: run_variables(&self.store.contract.tag, open.id, &self.store.folder.state(), folder),
+            cwd: session.store.repo.worktree().to_owned(),
+            env: run_variables(&session.store.contract.tag, self.open.id, &session.store.folder.state(), folder),
             folder: folder.to_owned(),
             log,
             log_limit: None,
             stdin: None,
-            timeout: self.store.contract.timeout,
-            grace: self.store.contract.grace,
+            timeout: session.store.contract.timeout,
+            grace: session.store.contract.grace,
             tied: false,
         })?;
-        let timeout = self.store.contract.timeout.as_secs_f64();
-        self.emit(Event::GuardStarted { id: open.id, command: command.to_owned(), timeout })?;
+        let timeout = session.store.contract.timeout.as_secs_f64();
+        session.emit(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout })?;
         Ok(job)
     }
 
     /// What a guard that is over said.
     fn judge_guard(
-        &mut self,
-        open: &OpenExperiment,
+        &self,
+        session: &mut Session<'_>,
         number: usize,
         command: String,
         exit: &Exit,
     ) -> Result<GuardRun, SessionError> {
         let is_well = exit.exit == Some(0) && !exit.timed_out;
-        if let Err(full) = self.store.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
+        if let Err(full) = session.store.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
             // It is run again when there is room.
-            self.forget_guard(open.id, number)?;
+            self.forget_guard(session, number)?;
             return Err(full);
         }
-        let log = read_tail(&self.store.folder.run(open.id).join(format!("{}.log", guard_name(number))), 0)?;
+        let log = read_tail(&session.store.folder.run(self.open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, Actor::Guard)?;
+        let changed = session.workspace.protected_changed(
+            &mut session.store,
+            self.open.id,
+            &commit_of(&self.open)?,
+            Actor::Guard,
+        )?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }
@@ -199,9 +198,9 @@ impl Session<'_> {
     }
 
     /// Clears away how a guard ended, so that it is run again.
-    fn forget_guard(&self, id: u32, number: usize) -> Result<(), SessionError> {
+    fn forget_guard(&self, session: &Session<'_>, number: usize) -> Result<(), SessionError> {
         let name = guard_name(number);
-        let folder = self.store.folder.run(id);
+        let folder = session.store.folder.run(self.open.id);
         ["exit.json", "started.json"].iter().try_for_each(|kind| remove_file(&folder.join(format!("{name}.{kind}"))))
     }
 }

@@ -45,7 +45,6 @@ mod protected;
 mod reading;
 mod recover;
 mod repro;
-mod rework;
 mod room;
 mod run_log;
 mod run_loop;

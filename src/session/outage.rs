@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
+use super::attempt::Attempt;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::Session;
@@ -43,15 +44,10 @@ impl Session<'_> {
     }
 
     /// Puts back what a call changed that an outage cut short, and notes the outage. The call took so many seconds.
-    pub(super) fn enter_outage(
-        &mut self,
-        open: &OpenExperiment,
-        outage: Outage,
-        seconds: f64,
-    ) -> Result<(), SessionError> {
+    pub(super) fn enter_outage(&mut self, attempt: &Attempt, outage: Outage, seconds: f64) -> Result<(), SessionError> {
         self.store.journal.enter_outage(outage, self.store.contract.agent.clone());
         self.store.journal.note_lasted(seconds);
-        self.put_unfinished_away(open)
+        attempt.put_unfinished_away(self)
     }
 
     /// Notes that the agent works, again if it did not.

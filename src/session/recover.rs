@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::attempt::Attempted;
+use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::jobs::{AGENT, RUN, guard_name};
 use super::open::Session;
@@ -37,37 +37,41 @@ impl Session<'_> {
         if !found.recorded && self.workspace.check_again(&mut self.store, &mut open)? {
             self.end_jobs(open.id).await?;
         }
+        let mut attempt = Attempt::at(open);
         let mut attempted = None;
         for step in recover(found) {
             match step {
                 Step::EndJobs => {
-                    self.end_jobs(open.id).await?;
+                    self.end_jobs(attempt.open.id).await?;
                     if self.store.journal.phase == Phase::Proposing {
                         self.workspace.put_untracked_back(&mut self.store)?;
                     }
                 }
                 Step::Reset => {
-                    self.workspace.spare_newer(&mut self.store, open.id)?;
-                    self.workspace.reset_to(&mut self.store, &open.base.clone(), open.id)?;
+                    self.workspace.spare_newer(&mut self.store, attempt.open.id)?;
+                    self.workspace.reset_to(&mut self.store, &attempt.open.base.clone(), attempt.open.id)?;
                 }
-                Step::CheckOut => self.workspace.check_out(&mut self.store, &open)?,
-                Step::BringBack => self.workspace.put_back(&mut self.store, &draft_of(&open)?.commit, &open.base)?,
-                Step::Run => open = self.prepare_run(open)?,
-                Step::Finish => attempted = Some(self.finish_attempt(open.clone(), deadline).await?),
+                Step::CheckOut => self.workspace.check_out(&mut self.store, &attempt.open)?,
+                Step::BringBack => {
+                    self.workspace.put_back(&mut self.store, &draft_of(&attempt.open)?.commit, &attempt.open.base)?
+                }
+                Step::Run => attempt.prepare_run(self)?,
+                Step::Finish => attempted = Some(attempt.finish(self, deadline).await?),
                 Step::Record => {
-                    self.record_and_settle(open.clone(), draft_of(&open)?)?;
+                    attempt.record(self, draft_of(&attempt.open)?)?;
                     attempted = Some(Attempted::Recorded);
                 }
                 Step::RecordLost => {
-                    let record = self.judge(&open, Measured::lost(open.runs))?;
-                    self.record_and_settle(open.clone(), record)?;
+                    let record = attempt.judge(self, Measured::lost(attempt.open.runs))?;
+                    attempt.record(self, record)?;
                     attempted = Some(Attempted::Recorded);
                 }
                 Step::Settle => {
-                    let record = self.store.history.get(open.id).cloned();
-                    let missing = || no_experiment(&self.store.history, &self.store.contract.tag, open.id.to_string());
+                    let record = self.store.history.get(attempt.open.id).cloned();
+                    let missing =
+                        || no_experiment(&self.store.history, &self.store.contract.tag, attempt.open.id.to_string());
                     let record = record.ok_or_else(missing)?;
-                    self.settle(&open, &record)?;
+                    attempt.settle(self, &record)?;
                     attempted = Some(Attempted::Recorded);
                 }
                 Step::Close => self.enter_idle()?,

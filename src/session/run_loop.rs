@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::attempt::Attempted;
+use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::Session;
@@ -162,7 +162,7 @@ impl Session<'_> {
             }
             self.check_room()?;
             let keeper = self.log_keeper.start(&self.store);
-            let proposed = self.propose().await?;
+            let proposed = Attempt::propose(self).await?;
             self.log_keeper.end(keeper, &self.store, &self.events.log)?;
             match proposed {
                 Ending::Interrupted => return Ok(self.interrupted()),
@@ -177,14 +177,14 @@ impl Session<'_> {
                     }
                 }
                 Ending::Done(CallResult::Nothing { seconds }) => idle_seconds = Some(seconds),
-                Ending::Done(CallResult::Change(open))
-                    if open.refused.is_none()
+                Ending::Done(CallResult::Change(attempt))
+                    if attempt.open.refused.is_none()
                         && let Some(reason) = self.times.no_time_for_run(&self.store) =>
                 {
-                    self.roll_back(&open, "came too late to be run")?;
+                    attempt.roll_back(self, "came too late to be run")?;
                     return Ok(reason);
                 }
-                Ending::Done(CallResult::Change(open)) => match self.finish_attempt(*open, None).await? {
+                Ending::Done(CallResult::Change(mut attempt)) => match attempt.finish(self, None).await? {
                     Attempted::Recorded => lost = 0,
                     Attempted::RolledBack => return Ok(self.interrupted()),
                     Attempted::StillRunning => return Ok(StopReason::Detached),

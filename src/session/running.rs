@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::attempt::Attempt;
 use super::error::SessionError;
 use super::follow::LogFollower;
 use super::ignored::stamp;
@@ -23,8 +24,8 @@ use crate::domain::{Actor, Event, MetricSource, Notice, Phase, Run, ended_text};
 use crate::exec::{ExecError, Exit, Job, Running, Started};
 use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::{Measured, RunFound, outside_cause};
-use crate::state::{OpenExperiment, read_json};
+use crate::rules::{LOST_RETRIES, Measured, RunFound, outside_cause};
+use crate::state::read_json;
 
 /// How large the file may be that a metric is read from, in bytes: that of a run which lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;
@@ -36,7 +37,7 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(60);
 pub(super) const DELETIONS: u32 = 3;
 
 /// A run that is going on.
-pub(super) struct RunWatch {
+struct RunWatch {
     job: Running,
     log: LogFollower,
     /// How long it had been going on when this process began to watch.
@@ -44,56 +45,61 @@ pub(super) struct RunWatch {
     began: Instant,
 }
 
-impl Session<'_> {
+impl Attempt {
     /// Notes the commit of the open experiment in the journal, and enters its run there, unless it is refused, once what is
     /// left of an earlier one is cleared away: from here on an `exit.json` is that of this run.
-    pub(super) fn prepare_run(&mut self, open: OpenExperiment) -> Result<OpenExperiment, SessionError> {
-        if open.refused.is_some() {
-            self.store.enter(Phase::Committing, open.clone())?;
-            return Ok(open);
+    pub(super) fn prepare_run(&mut self, session: &mut Session<'_>) -> Result<(), SessionError> {
+        if self.open.refused.is_some() {
+            return self.enter(session, Phase::Committing);
         }
-        let folder = self.store.clear_run_folder(open.id)?;
-        if self.store.journal.phase == Phase::Running || !open.versions.is_empty() {
+        let folder = session.store.clear_run_folder(self.open.id)?;
+        if session.store.journal.phase == Phase::Running || !self.open.versions.is_empty() {
             // Without what is cleared away now, a run that was lost would look like one that was never started, and a version
             // that is worked on again would have no log.
-            self.store.enter(Phase::Committing, open.clone())?;
+            self.enter(session, Phase::Committing)?;
             crash::point("running.left");
         }
         remove_left_over(&folder)?;
-        if open.runs == 0 && !open.versions.is_empty() {
-            self.store.folder.set_version_aside(open.id, open.versions.len(), self.store.contract.guards.len())?;
+        if self.open.runs == 0 && !self.open.versions.is_empty() {
+            session.store.folder.set_version_aside(
+                self.open.id,
+                self.open.versions.len(),
+                session.store.contract.guards.len(),
+            )?;
             crash::point("running.version_set_aside");
         }
         for name in RUN_FILES {
             remove_file(&folder.join(name))?;
         }
-        for number in 1..=self.store.contract.guards.len() {
+        for number in 1..=session.store.contract.guards.len() {
             let name = guard_name(number);
             for kind in ["log", "job.json", "started.json", "exit.json"] {
                 remove_file(&folder.join(format!("{name}.{kind}")))?;
             }
         }
         crash::point("running.folder_cleared");
-        let metric_file = metric_file_stamp(&self.store.contract.metric.source, self.store.repo.worktree());
-        let open = OpenExperiment { runs: open.runs + 1, metric_file, ..open };
-        self.store.enter(Phase::Running, open.clone())?;
-        self.prepared_run = Some((open.id, open.runs));
+        self.open.metric_file = metric_file_stamp(&session.store.contract.metric.source, session.store.repo.worktree());
+        self.open.runs += 1;
+        self.enter(session, Phase::Running)?;
+        session.prepared_run = Some((self.open.id, self.open.runs));
         crash::point("running.entered");
-        Ok(open)
+        Ok(())
     }
 
     /// Picks up the run of the open experiment, or starts it if there is none.
-    pub(super) async fn take_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
+    async fn take_run(&self, session: &mut Session<'_>) -> Result<RunWatch, SessionError> {
         let mut deletions = 0;
         loop {
-            if self.prepared_run != Some((open.id, open.runs)) {
-                self.await_files(open).await;
+            if session.prepared_run != Some((self.open.id, self.open.runs)) {
+                session.await_files(&self.open).await;
             }
-            if matches!(self.executor.found(&self.store.folder.run(open.id), RUN), RunFound::Gone | RunFound::Unstarted)
-            {
-                return self.start_run(open);
+            if matches!(
+                session.executor.found(&session.store.folder.run(self.open.id), RUN),
+                RunFound::Gone | RunFound::Unstarted
+            ) {
+                return self.start_run(session);
             }
-            match self.attach_run(open) {
+            match self.attach_run(session) {
                 // Its files were deleted since that look.
                 Err(SessionError::Exec(ExecError::File { source, .. }))
                     if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
@@ -101,34 +107,34 @@ impl Session<'_> {
                     deletions += 1;
                 }
                 run => {
-                    self.store.begin_watch(Actor::Run, open.id)?;
+                    session.store.begin_watch(Actor::Run, self.open.id)?;
                     return run;
                 }
             }
         }
     }
 
-    fn start_run(&mut self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
-        self.check_room()?;
-        let commit = commit_of(open)?;
-        self.workspace.put_protected_back(&mut self.store, open.id, &commit)?;
-        let folder = self.store.clear_run_folder(open.id)?;
+    fn start_run(&self, session: &mut Session<'_>) -> Result<RunWatch, SessionError> {
+        session.check_room()?;
+        let commit = commit_of(&self.open)?;
+        session.workspace.put_protected_back(&mut session.store, self.open.id, &commit)?;
+        let folder = session.store.clear_run_folder(self.open.id)?;
         let log = folder.join("run.log");
-        let root = self.store.repo.worktree().to_owned();
+        let root = session.store.repo.worktree().to_owned();
         if let Some(notice) =
-            point_run_log(&root, self.store.repo.is_tracked(Path::new("run.log"))?, &log, &self.store.folder)?
+            point_run_log(&root, session.store.repo.is_tracked(Path::new("run.log"))?, &log, &session.store.folder)?
         {
-            self.emit(notice)?;
+            session.emit(notice)?;
         }
         crash::point("running.log_linked");
-        let mut follower = LogFollower::new(log.clone(), &self.store.contract.metric)?;
-        self.store.begin_watch(Actor::Run, open.id)?;
-        let contract = &self.store.contract;
-        let mut job = self.executor.start(&Job {
+        let mut follower = LogFollower::new(log.clone(), &session.store.contract.metric)?;
+        session.store.begin_watch(Actor::Run, self.open.id)?;
+        let contract = &session.store.contract;
+        let mut job = session.executor.start(&Job {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
-            env: run_variables(&contract.tag, open.id, &self.store.folder.state(), &folder),
+            env: run_variables(&contract.tag, self.open.id, &session.store.folder.state(), &folder),
             folder,
             log: log.clone(),
             stdin: None,
@@ -139,49 +145,66 @@ impl Session<'_> {
         })?;
         follower.hold(job.take_log());
         let timeout = contract.timeout.as_secs_f64();
-        self.emit(Event::RunStarted {
-            id: open.id,
+        session.emit(Event::RunStarted {
+            id: self.open.id,
             commit,
-            description: open.description.clone(),
+            description: self.open.description.clone(),
             log,
             timeout,
-            incumbent: self.store.history.best().map(|(_, number)| number),
+            incumbent: session.store.history.best().map(|(_, number)| number),
         })?;
         // The run goes on meanwhile, and does not rest on it.
-        self.store.repo.sync_deferred()?;
+        session.store.repo.sync_deferred()?;
         Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
     }
 
     /// Picks up a run that another process started.
-    fn attach_run(&self, open: &OpenExperiment) -> Result<RunWatch, SessionError> {
-        let folder = self.store.folder.run(open.id);
-        let job = self.executor.attach(&folder, RUN)?;
-        let log = LogFollower::new(folder.join("run.log"), &self.store.contract.metric)?;
+    fn attach_run(&self, session: &Session<'_>) -> Result<RunWatch, SessionError> {
+        let folder = session.store.folder.run(self.open.id);
+        let job = session.executor.attach(&folder, RUN)?;
+        let log = LogFollower::new(folder.join("run.log"), &session.store.contract.metric)?;
         let started: Option<Started> = read_json(&folder.join("started.json")).unwrap_or_default();
         let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
         Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
     }
 
-    /// Waits for a run, at most until `deadline`, and measures it.
-    pub(super) async fn watch_run(
+    /// Waits for the run, which is started if it was not, at most until `deadline`, and measures it. A run that is lost with its
+    /// machine or its shim says nothing about the idea, and is started again, but not for ever.
+    pub(super) async fn measured(
         &mut self,
+        session: &mut Session<'_>,
+        deadline: Deadline,
+    ) -> Result<Ending<Box<Measured>>, SessionError> {
+        loop {
+            let run = self.take_run(session).await?;
+            match self.watch_run(session, run, deadline).await? {
+                Ending::Lost if self.open.runs <= LOST_RETRIES => self.run_again(session)?,
+                ending => return Ok(ending),
+            }
+        }
+    }
+
+    /// Waits for a run, at most until `deadline`, and measures it.
+    async fn watch_run(
+        &mut self,
+        session: &mut Session<'_>,
         run: RunWatch,
-        open: &OpenExperiment,
         deadline: Deadline,
     ) -> Result<Ending<Box<Measured>>, SessionError> {
         let RunWatch { mut job, mut log, before, began } = run;
         let mut last_beat = Instant::now();
-        let tick = |session: &mut Self| {
+        let id = self.open.id;
+        let tick = |session: &mut Session<'_>| {
             log.look()?;
             let elapsed = before + began.elapsed();
             session.emit(Event::RunProgress {
-                id: open.id,
+                id,
                 elapsed: elapsed.as_secs_f64(),
                 last: log.scanner.last().cloned(),
             })?;
             if last_beat.elapsed() >= HEARTBEAT {
                 last_beat = Instant::now();
-                let detail = json!({"experiment": open.id, "elapsed": elapsed.as_secs()});
+                let detail = json!({"experiment": id, "elapsed": elapsed.as_secs()});
                 session.store.heal()?;
                 session.events.log.heartbeat(session.store.now(), &detail)?;
                 session.store.watch_again(&session.store.folder.logs());
@@ -189,15 +212,15 @@ impl Session<'_> {
             }
             Ok(())
         };
-        let ended = self.wait_for(&mut job, deadline, tick).await?;
+        let ended = self.wait_for(session, &mut job, deadline, tick).await?;
         if ended.is_over() {
-            self.put_right_after(open.id, RUN).await?;
+            self.put_right_after(session, RUN).await?;
         }
         let exit = match ended.done() {
             Ok(Err(full @ ExecError::DiskFull { .. })) => {
                 // As long as the log is open, its removal makes no room.
                 drop(log);
-                return Err(self.spoilt(open, full.into()));
+                return Err(self.spoilt(session, full.into()));
             }
             Ok(exit) => exit?,
             Err(ending) => return Ok(ending),
@@ -207,30 +230,31 @@ impl Session<'_> {
         while !log.look()? {}
         // Where that fails, the number is read at least.
         let _ = log.put_back();
-        let measured = self.measure(log, open, &exit)?;
-        let what = format!("the run of experiment {}", open.id);
-        if let Err(full) = self.store.refuse_spoilt(&what, measured.failure.is_some()) {
-            return Err(self.spoilt(open, full));
+        let measured = self.measure(session, log, &exit)?;
+        let what = format!("the run of experiment {}", self.open.id);
+        if let Err(full) = session.store.refuse_spoilt(&what, measured.failure.is_some()) {
+            return Err(self.spoilt(session, full));
         }
         Ok(Ending::Done(Box::new(measured)))
     }
 
     /// Waits for a job of the open experiment, at most until `deadline`, and calls `tick` meanwhile.
     pub(super) async fn wait_for(
-        &mut self,
+        &self,
+        session: &mut Session<'_>,
         job: &mut Running,
         deadline: Deadline,
-        mut tick: impl FnMut(&mut Self) -> Result<(), SessionError>,
+        mut tick: impl FnMut(&mut Session<'_>) -> Result<(), SessionError>,
     ) -> Result<Ending<Exited>, SessionError> {
-        let interrupts = self.interrupts.clone();
+        let interrupts = session.interrupts.clone();
         let ended = supervise(job, &interrupts, deadline, || {
-            let asked = self.asked()?;
-            tick(self)?;
+            let asked = session.asked()?;
+            tick(session)?;
             Ok(asked)
         });
         match ended.await {
             Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
-                self.emit(Notice::StillRuns(error.to_string()))?;
+                session.emit(Notice::StillRuns(error.to_string()))?;
                 Ok(Ending::Detached)
             }
             ended => ended,
@@ -239,35 +263,38 @@ impl Session<'_> {
 
     /// Removes the locks that a finished job of the open experiment left behind, and undoes what it may not change. Returns
     /// how many rows were removed from results.tsv.
-    pub(super) async fn put_right_after(&mut self, id: u32, job: &str) -> Result<u32, SessionError> {
-        self.remove_left_locks(id, job).await?;
-        self.store.end_watch()
+    pub(super) async fn put_right_after(&self, session: &mut Session<'_>, job: &str) -> Result<u32, SessionError> {
+        session.remove_left_locks(self.open.id, job).await?;
+        session.store.end_watch()
     }
 
     /// Sees to it that a run which ended for want of room is done again and not counted among the starts, as far as that
     /// can be written; gives `full` back.
-    fn spoilt(&mut self, open: &OpenExperiment, full: SessionError) -> SessionError {
-        let folder = self.store.folder.run(open.id);
-        let open = OpenExperiment { runs: open.runs.saturating_sub(1), ..open.clone() };
-        let done = remove_file(&folder.join("exit.json")).and_then(|()| self.store.enter(Phase::Running, open.clone()));
-        if done.is_err() {
+    fn spoilt(&mut self, session: &mut Session<'_>, full: SessionError) -> SessionError {
+        let folder = session.store.folder.run(self.open.id);
+        self.open.runs = self.open.runs.saturating_sub(1);
+        let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter(session, Phase::Running));
+        if without("exit.json").is_err() {
             // Its log makes the room that the journal needs.
-            let _ = remove_file(&folder.join("run.log")).and_then(|()| self.store.enter(Phase::Running, open));
+            let _ = without("run.log");
         }
         full
     }
 
     /// Makes a number, or the reason why there is none, of a run that is over.
-    fn measure(&mut self, log: LogFollower, open: &OpenExperiment, exit: &Exit) -> Result<Measured, SessionError> {
-        let (source, before) = (&self.store.contract.metric.source, open.metric_file.as_deref());
-        let (summary, mut verdict) = judge_run(log, source, self.store.repo.worktree(), before, exit);
-        let touched = self.workspace.protected_touched(&mut self.store);
-        if let Some(failure) =
-            self.workspace.protected_changed(&mut self.store, open.id, &commit_of(open)?, Actor::Run)?
-        {
+    fn measure(&self, session: &mut Session<'_>, log: LogFollower, exit: &Exit) -> Result<Measured, SessionError> {
+        let (source, before) = (&session.store.contract.metric.source, self.open.metric_file.as_deref());
+        let (summary, mut verdict) = judge_run(log, source, session.store.repo.worktree(), before, exit);
+        let touched = session.workspace.protected_touched(&mut session.store);
+        if let Some(failure) = session.workspace.protected_changed(
+            &mut session.store,
+            self.open.id,
+            &commit_of(&self.open)?,
+            Actor::Run,
+        )? {
             verdict.failure = Some(failure);
         }
-        let mut changed = self.workspace.changed_meanwhile(&mut self.store, &commit_of(open)?)?;
+        let mut changed = session.workspace.changed_meanwhile(&mut session.store, &commit_of(&self.open)?)?;
         changed.extend(touched);
         changed.sort();
         changed.dedup();
@@ -283,7 +310,7 @@ impl Session<'_> {
             metrics,
             memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
             run: Some(Run {
-                command: self.store.contract.command.clone(),
+                command: session.store.contract.command.clone(),
                 seed: None,
                 started: exit.started,
                 seconds: exit.seconds,
@@ -294,6 +321,14 @@ impl Session<'_> {
             ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
             changed,
         })
+    }
+
+    /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
+    /// taken back.
+    fn run_again(&mut self, session: &mut Session<'_>) -> Result<(), SessionError> {
+        session.emit(Notice::RunRestarted(self.open.id))?;
+        session.workspace.check_out(&mut session.store, &self.open)?;
+        self.prepare_run(session)
     }
 }
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::attempt::Attempted;
+use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::open::Session;
-use super::opened::{Texts, add_said, is_being_replaced};
-use super::reading::read_records;
+use super::opened::{Texts, add_said};
 use super::supervise::Deadline;
 use crate::agent::Proposal;
 use crate::crash;
@@ -61,14 +60,14 @@ impl Session<'_> {
             return self.or_take_back(Err(SessionError::AtCap { limit, experiments }));
         }
         let attempted = if self.store.history.baseline().is_some() {
-            let open = match self.reworked() {
+            let mut attempt = match self.reworked() {
                 Some(record) => self.commit_version(record, proposal)?,
                 None => {
                     self.refuse_direction(&proposal)?;
                     self.commit_working_tree(proposal)?
                 }
             };
-            self.finish_attempt(open, deadline).await?
+            attempt.finish(self, deadline).await?
         } else {
             let first = match self.workspace.set_aside(&mut self.store, proposal) {
                 Ok(()) => self.first_try(deadline).await,
@@ -128,7 +127,7 @@ impl Session<'_> {
     }
 
     /// Commits the change in the working tree as the next experiment.
-    fn commit_working_tree(&mut self, proposal: Proposal) -> Result<OpenExperiment, SessionError> {
+    fn commit_working_tree(&mut self, proposal: Proposal) -> Result<Attempt, SessionError> {
         let mut open = OpenExperiment::new(self.store.history.next_id(), self.store.tip(), self.store.now());
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
@@ -137,8 +136,9 @@ impl Session<'_> {
         self.store.journal.iteration += 1;
         self.store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: None };
-        self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
-        Ok(open)
+        let mut attempt = Attempt::at(open);
+        attempt.commit_change(self, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        Ok(attempt)
     }
 
     /// Notes that nobody is at work any more when a call has failed, and says of an experiment that a full disk left open
@@ -225,11 +225,7 @@ impl Session<'_> {
 
     /// Commits the change in the working tree as the next version of an experiment that is recorded. Until it is measured
     /// the record stands as it is; then it makes room for the new one.
-    pub(super) fn commit_version(
-        &mut self,
-        record: Record,
-        proposal: Proposal,
-    ) -> Result<OpenExperiment, SessionError> {
+    pub(super) fn commit_version(&mut self, record: Record, proposal: Proposal) -> Result<Attempt, SessionError> {
         let mut open = OpenExperiment::new(record.id, record.base.clone(), record.started);
         open.agent.clone_from(&record.agent);
         open.direction = proposal.direction.clone().or_else(|| record.direction.clone());
@@ -255,23 +251,10 @@ impl Session<'_> {
         self.store.journal.iteration += 1;
         self.store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
-        self.commit_change(&mut open, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        let mut attempt = Attempt::at(open);
+        attempt.commit_change(self, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         self.store.journal.rework = None;
-        Ok(open)
-    }
-
-    /// Takes the open experiment back if it is the next version of a recorded one, and nothing was measured since: the record
-    /// stands as it was. Says whether it is.
-    pub(super) fn roll_back_version(&mut self, open: &OpenExperiment) -> Result<bool, SessionError> {
-        if !is_being_replaced(&self.store.repo, &self.store.contract.tag, open)? {
-            return Ok(false);
-        }
-        let stands = |record: &Record| open.versions.last().is_some_and(|version| version.commit == record.commit);
-        let records = read_records(&self.store.repo, &self.store.contract.tag)?.into_iter().flatten();
-        let Some(record) = records.into_iter().find(stands) else { return Ok(false) };
-        self.roll_back(open, "was interrupted")?;
-        self.store.history.push(record);
-        Ok(true)
+        Ok(attempt)
     }
 }
 
