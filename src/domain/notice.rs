@@ -258,3 +258,32 @@ pub fn few(names: &[String]) -> Vec<String> {
     }
     shown
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Event;
+    use super::*;
+
+    #[test]
+    fn an_event_has_the_words_of_its_notice_as_detail() {
+        let notice =
+            Notice::FilesPutRight { who: Actor::Run, paths: vec!["a".into(), "b".into()], kept: vec!["c".into()] };
+        let words = "restored ar's files changed while the run was active: a, b; the changed versions are c";
+        let event = serde_json::to_value(Event::from(notice)).unwrap();
+        assert_eq!(event, serde_json::json!({"event": "notice", "detail": words}));
+    }
+
+    #[test]
+    fn what_there_is_nothing_to_say_of_has_no_words() {
+        let folder = PathBuf::from("x");
+        let rebuilt = |saved: &str| Notice::JournalRebuilt { folder: folder.clone(), saved: saved.into() }.to_string();
+        assert!(rebuilt("").ends_with("without the logs of earlier runs"));
+        assert!(rebuilt("refs/y").ends_with("; a change that was set aside may be in refs/y"));
+        let what = RowChanges { lost: 1, removed: vec!["r".into(); 4], reordered: true, foreign: 2 };
+        assert_eq!(
+            Notice::RowsPutRight { who: Actor::Agent, what, kept: None }.to_string(),
+            "results.tsv changed while the agent was active: 1 row changed or missing, restored, 4 rows without an \
+             experiment, removed: \"r\", \"r\", \"r\", …, rows in another order, restored, 2 foreign rows, left in place"
+        );
+    }
+}

@@ -107,7 +107,6 @@ impl Store {
             }
             self.put_ideas_back()?;
         }
-        self.watch_again(&self.folder.logs());
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
         {

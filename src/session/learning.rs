@@ -5,6 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::error::SessionError;
+use super::expected::HeldMemories;
 use super::own_files::OWN_FILES;
 use super::reading::session_tags;
 use super::store::Store;
@@ -19,13 +20,6 @@ use crate::rules::{
     summary_lesson, summed_up,
 };
 use crate::state::{IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError};
-
-/// What the files held before an agent or a run began.
-#[derive(Debug)]
-pub(super) struct HeldMemories {
-    lessons: Vec<u8>,
-    ideas: Vec<u8>,
-}
 
 /// Notes the idea that the agent is offered with the open experiment.
 pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {

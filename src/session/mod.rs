@@ -18,6 +18,7 @@ mod demo;
 mod doctor;
 mod error;
 mod events;
+mod expected;
 mod failed_log;
 mod fetched;
 mod finished_log;

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
 use super::events::{Events, Observer};
+use super::expected::Expected;
 use super::fetched::is_fetched;
 use super::heal::rebuilt_journal;
 use super::interrupts::{Interrupt, Interrupts};
@@ -17,7 +18,7 @@ use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
 use super::plan::{Drive, Plan};
 use super::protected::{Protected, forget_copies};
 use super::reading::{expected_tip, read_history};
-use super::store::{Expected, Said, Store, Written};
+use super::store::{Said, Store, Written};
 use super::surroundings::Place;
 use super::times::Times;
 use super::watchdog::listen;
@@ -269,7 +270,9 @@ impl<'a> Session<'a> {
     fn tell_said(&mut self) -> Result<(), SessionError> {
         let said = self.store.take_said();
         let told = said.iter().try_for_each(|event| self.events.emit(event, &self.store));
-        self.store.watch_again(&self.store.folder.logs());
+        if said.iter().any(|event| !matches!(event, Event::RunProgress { .. })) {
+            self.store.watch_again(&self.store.folder.logs());
+        }
         told
     }
 
@@ -277,7 +280,7 @@ impl<'a> Session<'a> {
     pub(super) fn asked(&mut self) -> Result<Interrupt, SessionError> {
         let before = self.events.told;
         let asked = self.interrupts.hear(&mut self.store, &mut self.events.told);
-        if asked > before {
+        if asked > before && asked != Interrupt::Detach {
             self.tell()?;
         }
         Ok(asked)

@@ -1,17 +1,16 @@
 //! What all experiments of a session share, and who alone writes it: refs, contract, journal, rows and memory files.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::SessionError;
+use super::expected::{Expected, Kept};
 use super::jobs::{AGENT, RUN, RUN_FILES, guard_name};
 use super::own_files::INDEX_BEFORE;
 use super::reading::{expected_tip, record_message};
 use super::room::{refuse_full, refuse_spoilt};
-use super::watch::{Seen, Watch};
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
@@ -19,7 +18,7 @@ use crate::domain::{
     with_causes,
 };
 use crate::exec;
-use crate::fs::{FileStamp, Unsynced, move_odd_away, read_regular, write_atomic};
+use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
 use crate::rules::{
@@ -62,34 +61,6 @@ pub(super) struct Written {
     pub(super) journal: Journal,
     /// What must be on the disk before the journal is written the next time, beside what the repository knows of.
     pub(super) unsynced: Unsynced,
-}
-
-/// Refs, rows and files as they were last known, by which changes of others are found.
-#[derive(Default)]
-pub(super) struct Expected {
-    /// What was there before the agent or the run that is active.
-    pub(super) watch: Option<Watch>,
-    /// What was seen when somebody was active the last time.
-    pub(super) seen: Seen,
-    /// The state files that only this process can write again.
-    files: BTreeMap<PathBuf, Kept>,
-}
-
-/// A file as this process wrote it, or found it when it began.
-struct Kept {
-    content: Vec<u8>,
-    stamp: Option<FileStamp>,
-}
-
-impl Expected {
-    /// Reads the state files of these names.
-    pub(super) fn of(state: &Path, names: &[&str]) -> Expected {
-        let files = names.iter().map(|name| state.join(name)).filter_map(|path| {
-            let stamp = FileStamp::of(&path);
-            Some((path.clone(), Kept { content: read_regular(&path).ok()?, stamp }))
-        });
-        Expected { files: files.collect(), ..Expected::default() }
-    }
 }
 
 /// What the store and the workspace did and nobody was told of yet.

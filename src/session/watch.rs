@@ -9,9 +9,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
+use super::expected::{Stamps, Watch};
 use super::ignored::IgnoredFiles;
 use super::jobs::RUN_FILES;
-use super::learning::HeldMemories;
 use super::others::{HeldSessions, Others, is_odd_ref, other_records, tag_of};
 use super::own_folder::OwnFolder;
 use super::reading::{SESSIONS, readable_refs};
@@ -20,7 +20,7 @@ use crate::domain::{Actor, CommitId, Notice, Phase, Record, RowChanges, Tag};
 use crate::fs::{FileStamp, move_odd_away};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
-use crate::state::{EVENT_LOGS, Held, Mended, SESSIONS_FOLDER, STATE_FILES};
+use crate::state::{EVENT_LOGS, Mended, SESSIONS_FOLDER, STATE_FILES};
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
@@ -34,39 +34,6 @@ const HELD_LOG: u64 = 1024 * 1024;
 /// How many logs of earlier runs are looked at whenever somebody was at work, the newest ones; all of them when a loop begins
 /// and when it ends.
 const LOGS: usize = 50;
-
-/// What was there before an agent or a run began.
-#[derive(Debug)]
-pub(super) struct Watch {
-    /// Who is at work.
-    pub(super) who: Actor,
-    /// The experiment that is open.
-    id: u32,
-    files: Held,
-    /// Git's own files, which are put back only where they are no files any more.
-    pub(super) git: Held,
-    pub(super) own: OwnFolder,
-    /// The ignored files, where the agent is at work.
-    ignored: Option<IgnoredFiles>,
-    pub(super) memories: HeldMemories,
-    rows: Option<HeldRows>,
-    refs: Vec<(String, String)>,
-    sessions: HeldSessions,
-    /// Files that are named when they change, and left as they are, logs of earlier runs apart.
-    stamps: Stamps,
-}
-
-/// What the last watch of this process has seen, with which the next one begins.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    files: Held,
-    git: Held,
-    /// The logs of runs that are over; absent until somebody looks at them.
-    logs: Option<Stamps>,
-}
-
-/// Files that are there, with what the file system says of each.
-type Stamps = BTreeMap<PathBuf, FileStamp>;
 
 /// Whether a log is gone because it was compressed or dropped.
 fn is_looked_after(log: &Path) -> bool {

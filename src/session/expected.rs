@@ -1,0 +1,80 @@
+//! Refs, rows and files as they were last known or written, by which changes of others are found and undone.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::ignored::IgnoredFiles;
+use super::others::HeldSessions;
+use super::own_folder::OwnFolder;
+use crate::domain::Actor;
+use crate::fs::{FileStamp, read_regular};
+use crate::ledger::HeldRows;
+use crate::state::Held;
+
+/// Refs, rows and files as they were last known, by which changes of others are found.
+#[derive(Default)]
+pub(super) struct Expected {
+    /// What was there before the agent or the run that is active.
+    pub(super) watch: Option<Watch>,
+    /// What was seen when somebody was active the last time.
+    pub(super) seen: Seen,
+    /// The state files that only this process can write again.
+    pub(super) files: BTreeMap<PathBuf, Kept>,
+}
+
+/// A file as this process wrote it, or found it when it began.
+pub(super) struct Kept {
+    pub(super) content: Vec<u8>,
+    pub(super) stamp: Option<FileStamp>,
+}
+
+impl Expected {
+    /// Reads the state files of these names.
+    pub(super) fn of(state: &Path, names: &[&str]) -> Expected {
+        let files = names.iter().map(|name| state.join(name)).filter_map(|path| {
+            let stamp = FileStamp::of(&path);
+            Some((path.clone(), Kept { content: read_regular(&path).ok()?, stamp }))
+        });
+        Expected { files: files.collect(), ..Expected::default() }
+    }
+}
+
+/// What was there before an agent or a run began.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Who is at work.
+    pub(super) who: Actor,
+    /// The experiment that is open.
+    pub(super) id: u32,
+    pub(super) files: Held,
+    /// Git's own files, which are put back only where they are no files any more.
+    pub(super) git: Held,
+    pub(super) own: OwnFolder,
+    /// The ignored files, where the agent is at work.
+    pub(super) ignored: Option<IgnoredFiles>,
+    pub(super) memories: HeldMemories,
+    pub(super) rows: Option<HeldRows>,
+    pub(super) refs: Vec<(String, String)>,
+    pub(super) sessions: HeldSessions,
+    /// Files that are named when they change, and left as they are, logs of earlier runs apart.
+    pub(super) stamps: Stamps,
+}
+
+/// What the last watch of this process has seen, with which the next one begins.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) files: Held,
+    pub(super) git: Held,
+    /// The logs of runs that are over; absent until somebody looks at them.
+    pub(super) logs: Option<Stamps>,
+}
+
+/// Files that are there, with what the file system says of each.
+pub(super) type Stamps = BTreeMap<PathBuf, FileStamp>;
+
+/// What the files held before an agent or a run began.
+#[derive(Debug)]
+pub(super) struct HeldMemories {
+    pub(super) lessons: Vec<u8>,
+    pub(super) ideas: Vec<u8>,
+}
