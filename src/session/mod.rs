@@ -4,9 +4,8 @@
 //! [`Event`](crate::domain::Event)s to an [`Observer`].
 
 mod agent_commits;
-mod aside;
 mod attempt;
-mod baseline;
+mod begin;
 mod branches;
 mod calling;
 mod check;
@@ -33,18 +32,15 @@ mod jobs;
 mod keep_logs;
 mod known;
 mod learning;
-mod left_locks;
 mod open;
 mod opened;
 mod others;
-mod outage;
 mod own_files;
 mod own_folder;
 mod plan;
 mod proposing;
 mod protected;
 mod reading;
-mod recover;
 mod repro;
 mod room;
 mod run_log;
