@@ -54,19 +54,18 @@ def waiting(context, seconds):
     folder = context.folder / "waiting"
     loop = started(context, folder, f"sleep {seconds + 2}; echo val_bpb: 1", "true", 0)
     begun = time.monotonic()
-    while not (folder / ".autoresearch/bench/runs/00000/run.log").exists():
+    while not (folder / ".autoresearch/bench/runs/00000/run.log").exists() or not children(loop.pid):
         if loop.poll() is not None or time.monotonic() - begun > 60:
             raise SystemExit("idle: the run does not start:\n" + (context.folder / "said").read_text())
         time.sleep(0.002)
-    servers = children(loop.pid)
-    all_three = [loop.pid, *servers, *(shim for server in servers for shim in children(server))]
-    begun, (wakes, ran) = time.monotonic(), used(all_three)
+    both = [loop.pid, *children(loop.pid)]
+    begun, (wakes, ran) = time.monotonic(), used(both)
     time.sleep(seconds)
-    wakes_after, ran_after = used(all_three)
+    wakes_after, ran_after = used(both)
     elapsed = time.monotonic() - begun
-    resident = sum(field(pid, "VmHWM") for pid in all_three) * 1024 / 1e6
-    if loop.wait() != 0 or len(servers) != 1 or len(all_three) != 3:
-        raise Unequal("`ar run`, its fork server and one shim were to wait for the command")
+    resident = sum(field(pid, "VmHWM") for pid in both) * 1024 / 1e6
+    if loop.wait() != 0 or len(both) != 2:
+        raise Unequal("`ar run` and one shim were to wait for the command")
     return (wakes_after - wakes) / elapsed, (ran_after - ran) / elapsed / 1e7, resident
 
 
@@ -97,11 +96,11 @@ def rows(context):
     rounds, seconds, experiments = (1, 3, 20) if context.short else (3, 30, 1000)
     waits = [waiting(context, seconds) for _ in range(rounds)]
     wakes, percent, together = map(list, zip(*waits))
-    note = f"`ar`, its shim and its fork server together, over the first {seconds} s of a command"
+    note = f"`ar` and its shim together, over the first {seconds} s of a command"
     yield Row("wake-ups while an experiment trains", wakes, [], "", "wake-ups/s", 2, note)
     yield Row("processor while an experiment trains", percent, [], "", "% of a core", 0.1, note)
     resident, largest = night(context, experiments)
-    note = f"`ar run`, its shim and its fork server together while a command sleeps: {max(together):.1f} MB"
+    note = f"`ar run` and its shim together while a command sleeps: {max(together):.1f} MB"
     yield Row(f"resident memory over {experiments:,} experiments", [largest], [], "", "MB", 25, note)
     steps = [step for step in (10, 20, 100, 200, 500, 1000) if step <= experiments]
     near = {step: resident[min(resident, key=lambda done: abs(done - step))] for step in steps}

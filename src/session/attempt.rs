@@ -1,25 +1,23 @@
-//! One experiment from its commit to its row: run, judge, guard, rework, record, settle.
+//! One experiment from its commit to its row: run, judge, record, settle, or roll back.
 
 use std::sync::Arc;
 
 use serde_json::{Map, json};
 
-use super::calling::{Calling, Work};
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
-use super::interrupts::Interrupt;
 use super::open::Session;
-use super::opened::{Texts, add_said, commit_of, draft_of, is_being_replaced};
+use super::opened::{commit_of, draft_of, is_being_replaced};
 use super::reading::read_records;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use crate::crash;
 use crate::domain::{
     CHANGED_WHILE_RUNNING, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Outcome,
-    Phase, Record, Run, Unparsed, Version, list,
+    Phase, Record, Run, Unparsed, list,
 };
-use crate::git::{Look, SaveAs};
-use crate::rules::{Again, LOST_RETRIES, Measured, Verdict, again, describe_failure, judge};
+use crate::git::Look;
+use crate::rules::{Measured, Verdict, again, describe_failure, judge};
 use crate::state::OpenExperiment;
 
 /// How an attempt ended.
@@ -48,12 +46,14 @@ pub(super) enum Stage {
 /// An experiment that is not recorded yet. Each of its stages returns the next one.
 pub(super) struct Attempt {
     pub(super) open: OpenExperiment,
+    /// Whether this process made its run ready, so that nobody else can have started it.
+    pub(super) is_prepared: bool,
 }
 
 impl Attempt {
     /// The attempt at an open experiment.
     pub(super) fn at(open: OpenExperiment) -> Attempt {
-        Attempt { open }
+        Attempt { open, is_prepared: false }
     }
 
     /// Enters a phase of it in the journal.
@@ -187,126 +187,6 @@ impl Attempt {
         if session.calls_agent && again(draft.failure.as_ref(), &draft.versions).is_some() {
             return Ok(Stage::Rework);
         }
-        self.record(session, draft)
-    }
-
-    /// Calls the agent again for the open experiment, whose last version is in the working tree, and commits what it made
-    /// of that. Where it comes to nothing, the experiment is over with what it has.
-    async fn rework(&mut self, session: &mut Session<'_>) -> Result<Stage, SessionError> {
-        let draft = draft_of(&self.open)?;
-        if !session.calls_agent {
-            return self.end_with_draft(session, "there is no agent to rework it");
-        }
-        if session.times.no_time_for_run(&session.store).is_some() {
-            return self.end_with_draft(session, "there is no time left to rework it");
-        }
-        if session.store.journal.phase != Phase::Proposing {
-            self.begin_rework(session, &draft)?;
-        }
-        let mut lost = 0;
-        let Work { exit, usage, proposal, said, described, .. } = loop {
-            // What its run or its guards changed is no part of it.
-            session.workspace.put_back(&mut session.store, &draft.commit, &draft.commit)?;
-            crash::point("rework.put_back");
-            session.workspace.move_branch(
-                &mut session.store,
-                &self.open.base,
-                &[&draft.commit],
-                "an experiment being reworked",
-            )?;
-            crash::point("rework.branch_moved");
-            session.check_room()?;
-            session.workspace.remember_untracked_beside(&mut session.store, &self.open.base, &draft.commit)?;
-            if session.store.journal.waits_for_reset() {
-                return self.wait_to_rework(session, &draft).await;
-            }
-            match Calling::of(self, session)?.ask(session, None).await? {
-                Ending::Done(Some(work)) => break *work,
-                Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
-                Ending::Interrupted => return self.end_with_draft(session, "its rework was interrupted"),
-                Ending::Done(None) => return self.wait_to_rework(session, &draft).await,
-                // The call is made again, as after a kill of this process.
-                Ending::Lost if lost < LOST_RETRIES => {
-                    lost += 1;
-                    session.workspace.put_back(&mut session.store, &draft.commit, &self.open.base)?;
-                }
-                Ending::Lost => return self.end_with_draft(session, "the agent reworking it was killed"),
-            }
-        };
-        let open = &mut self.open;
-        open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
-        open.direction = proposal.direction.clone().or(open.direction.take());
-        open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
-        add_said(&mut open.proposal, proposal.more());
-        let known = session.workspace.known_untracked(&mut session.store)?;
-        let tree = session.store.repo.propose(&self.open.base, &known)?.tree();
-        let mut versions = vec![&self.open.base];
-        versions.extend(self.open.versions.iter().map(|version| &version.commit));
-        let mut is_new = true;
-        for version in versions {
-            is_new = is_new && session.store.repo.tree_of(version)? != tree;
-        }
-        let before = Some(self.open.description.clone());
-        let texts = Texts { own: proposal.description, fallback: described, before };
-        let committed = if is_new { self.commit_change(session, &known, texts)? } else { None };
-        crash::point("rework.change_committed");
-        session.emit(Event::AgentFinished {
-            id: self.open.id,
-            seconds: exit.seconds,
-            changed: committed.is_some(),
-            exit: exit.exit,
-            timed_out: exit.timed_out,
-            said: said.unwrap_or_default(),
-        })?;
-        match committed {
-            Some(_) => Ok(Stage::Run),
-            None => self.end_with_draft(session, "the agent changed nothing more"),
-        }
-    }
-
-    /// Waits out an outage of the agent that was to work on the open experiment again.
-    async fn wait_to_rework(&mut self, session: &mut Session<'_>, draft: &Record) -> Result<Stage, SessionError> {
-        let given_up = session.wait_out().await?;
-        match (given_up, session.asked()?) {
-            (_, Interrupt::Detach) => Ok(Stage::Over(Attempted::StillRunning)),
-            (Some(_), _) => self.end_with_draft(session, "the agent reworking it did not come back"),
-            (None, Interrupt::None) => {
-                session.workspace.put_back(&mut session.store, &draft.commit, &self.open.base)?;
-                Ok(Stage::Rework)
-            }
-            (None, _) => self.end_with_draft(session, "its rework was interrupted"),
-        }
-    }
-
-    /// Keeps the version that was measured, and enters in the journal that another one is to come.
-    fn begin_rework(&mut self, session: &mut Session<'_>, draft: &Record) -> Result<(), SessionError> {
-        let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
-        let save = SaveAs { subject, ..session.store.save_as(&self.open.base) };
-        let reference = session.store.repo.save_commit(&save, &draft.commit)?;
-        crash::point("rework.version_saved");
-        if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
-            let Again { time, limit, .. } = again;
-            session.emit(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit })?;
-        }
-        (self.open.commit, self.open.runs, self.open.refused) = (None, 0, None);
-        self.open.versions.push(Version::of(draft, reference));
-        session.workspace.remember_beside_protected(&mut session.store)?;
-        self.enter(session, Phase::Proposing)?;
-        crash::point("rework.entered");
-        Ok(())
-    }
-
-    /// Records what the last version that was measured came to; what was made of it since is kept under a saved ref.
-    fn end_with_draft(&mut self, session: &mut Session<'_>, why: &str) -> Result<Stage, SessionError> {
-        let mut draft = draft_of(&self.open)?;
-        if let Some(commit) = self.open.commit.clone().filter(|commit| *commit != draft.commit) {
-            let what = format!("what was last made of experiment {}", self.open.id);
-            session.workspace.take_back_commit(&mut session.store, &self.open, &commit, &what)?;
-        }
-        draft.reason = format!("{}; {why}", draft.reason);
-        // Calls that came to nothing took time and tokens too.
-        draft.agent = self.open.agent.clone();
-        self.open.commit = Some(draft.commit.clone());
         self.record(session, draft)
     }
 

@@ -44,8 +44,6 @@ pub struct Session<'a> {
     pub(super) times: Times,
     /// Whether the loop turns, and writes the journal again when an experiment is over.
     pub(super) goes_on: bool,
-    /// The experiment and the number of the run that this process made ready: nobody else can have started it.
-    pub(super) prepared_run: Option<(u32, u32)>,
     /// What the agent is told of earlier nights.
     pub(super) memories: Memories,
     /// Whether there is an agent that can be called.
@@ -146,7 +144,6 @@ impl<'a> Session<'a> {
             events: Events::new(observer, log),
             place,
             goes_on: false,
-            prepared_run: None,
             memories: Memories::default(),
             interrupts,
             executor: Executor::local(),

@@ -1,15 +1,17 @@
-//! From a working tree that somebody edited to a commit on the session's branch.
+//! Calls of the agent that make an experiment or rework it, and the commit of what is in the working tree then.
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Attempted, Stage};
 use super::calling::{Calling, Work};
 use super::error::SessionError;
+use super::interrupts::Interrupt;
 use super::learning::note_offer;
 use super::open::Session;
-use super::opened::{Texts, describe};
+use super::opened::{Texts, add_said, describe, draft_of};
 use super::supervise::Ending;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, Event, Notice, Phase};
-use crate::git::Untracked;
+use crate::domain::{AgentCall, CommitId, Event, Notice, Phase, Record, Version};
+use crate::git::{SaveAs, Untracked};
+use crate::rules::{Again, LOST_RETRIES, again};
 use crate::state::OpenExperiment;
 
 /// The outcome of a finished call of the agent.
@@ -97,6 +99,126 @@ impl Attempt {
                 Ok(Ending::Done(CallResult::Nothing { seconds: exit.seconds }))
             }
         }
+    }
+
+    /// Calls the agent again for the open experiment, whose last version is in the working tree, and commits what it made
+    /// of that. Where it comes to nothing, the experiment is over with what it has.
+    pub(super) async fn rework(&mut self, session: &mut Session<'_>) -> Result<Stage, SessionError> {
+        let draft = draft_of(&self.open)?;
+        if !session.calls_agent {
+            return self.end_with_draft(session, "there is no agent to rework it");
+        }
+        if session.times.no_time_for_run(&session.store).is_some() {
+            return self.end_with_draft(session, "there is no time left to rework it");
+        }
+        if session.store.journal.phase != Phase::Proposing {
+            self.begin_rework(session, &draft)?;
+        }
+        let mut lost = 0;
+        let Work { exit, usage, proposal, said, described, .. } = loop {
+            // What its run or its guards changed is no part of it.
+            session.workspace.put_back(&mut session.store, &draft.commit, &draft.commit)?;
+            crash::point("rework.put_back");
+            session.workspace.move_branch(
+                &mut session.store,
+                &self.open.base,
+                &[&draft.commit],
+                "an experiment being reworked",
+            )?;
+            crash::point("rework.branch_moved");
+            session.check_room()?;
+            session.workspace.remember_untracked_beside(&mut session.store, &self.open.base, &draft.commit)?;
+            if session.store.journal.waits_for_reset() {
+                return self.wait_to_rework(session, &draft).await;
+            }
+            match Calling::of(self, session)?.ask(session, None).await? {
+                Ending::Done(Some(work)) => break *work,
+                Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
+                Ending::Interrupted => return self.end_with_draft(session, "its rework was interrupted"),
+                Ending::Done(None) => return self.wait_to_rework(session, &draft).await,
+                // The call is made again, as after a kill of this process.
+                Ending::Lost if lost < LOST_RETRIES => {
+                    lost += 1;
+                    session.workspace.put_back(&mut session.store, &draft.commit, &self.open.base)?;
+                }
+                Ending::Lost => return self.end_with_draft(session, "the agent reworking it was killed"),
+            }
+        };
+        let open = &mut self.open;
+        open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
+        open.direction = proposal.direction.clone().or(open.direction.take());
+        open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
+        add_said(&mut open.proposal, proposal.more());
+        let known = session.workspace.known_untracked(&mut session.store)?;
+        let tree = session.store.repo.propose(&self.open.base, &known)?.tree();
+        let mut versions = vec![&self.open.base];
+        versions.extend(self.open.versions.iter().map(|version| &version.commit));
+        let mut is_new = true;
+        for version in versions {
+            is_new = is_new && session.store.repo.tree_of(version)? != tree;
+        }
+        let before = Some(self.open.description.clone());
+        let texts = Texts { own: proposal.description, fallback: described, before };
+        let committed = if is_new { self.commit_change(session, &known, texts)? } else { None };
+        crash::point("rework.change_committed");
+        session.emit(Event::AgentFinished {
+            id: self.open.id,
+            seconds: exit.seconds,
+            changed: committed.is_some(),
+            exit: exit.exit,
+            timed_out: exit.timed_out,
+            said: said.unwrap_or_default(),
+        })?;
+        match committed {
+            Some(_) => Ok(Stage::Run),
+            None => self.end_with_draft(session, "the agent changed nothing more"),
+        }
+    }
+
+    /// Waits out an outage of the agent that was to work on the open experiment again.
+    async fn wait_to_rework(&mut self, session: &mut Session<'_>, draft: &Record) -> Result<Stage, SessionError> {
+        let given_up = session.wait_out().await?;
+        match (given_up, session.asked()?) {
+            (_, Interrupt::Detach) => Ok(Stage::Over(Attempted::StillRunning)),
+            (Some(_), _) => self.end_with_draft(session, "the agent reworking it did not come back"),
+            (None, Interrupt::None) => {
+                session.workspace.put_back(&mut session.store, &draft.commit, &self.open.base)?;
+                Ok(Stage::Rework)
+            }
+            (None, _) => self.end_with_draft(session, "its rework was interrupted"),
+        }
+    }
+
+    /// Keeps the version that was measured, and enters in the journal that another one is to come.
+    fn begin_rework(&mut self, session: &mut Session<'_>, draft: &Record) -> Result<(), SessionError> {
+        let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
+        let save = SaveAs { subject, ..session.store.save_as(&self.open.base) };
+        let reference = session.store.repo.save_commit(&save, &draft.commit)?;
+        crash::point("rework.version_saved");
+        if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
+            let Again { time, limit, .. } = again;
+            session.emit(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit })?;
+        }
+        (self.open.commit, self.open.runs, self.open.refused) = (None, 0, None);
+        self.open.versions.push(Version::of(draft, reference));
+        session.workspace.remember_beside_protected(&mut session.store)?;
+        self.enter(session, Phase::Proposing)?;
+        crash::point("rework.entered");
+        Ok(())
+    }
+
+    /// Records what the last version that was measured came to; what was made of it since is kept under a saved ref.
+    pub(super) fn end_with_draft(&mut self, session: &mut Session<'_>, why: &str) -> Result<Stage, SessionError> {
+        let mut draft = draft_of(&self.open)?;
+        if let Some(commit) = self.open.commit.clone().filter(|commit| *commit != draft.commit) {
+            let what = format!("what was last made of experiment {}", self.open.id);
+            session.workspace.take_back_commit(&mut session.store, &self.open, &commit, &what)?;
+        }
+        draft.reason = format!("{}; {why}", draft.reason);
+        // Calls that came to nothing took time and tokens too.
+        draft.agent = self.open.agent.clone();
+        self.open.commit = Some(draft.commit.clone());
+        self.record(session, draft)
     }
 
     /// Commits the change in the working tree on its base, whatever happened to HEAD, the branch and the index

@@ -81,7 +81,7 @@ impl Attempt {
         self.open.metric_file = metric_file_stamp(&session.store.contract.metric.source, session.store.repo.worktree());
         self.open.runs += 1;
         self.enter(session, Phase::Running)?;
-        session.prepared_run = Some((self.open.id, self.open.runs));
+        self.is_prepared = true;
         crash::point("running.entered");
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Attempt {
     async fn take_run(&self, session: &mut Session<'_>) -> Result<RunWatch, SessionError> {
         let mut deletions = 0;
         loop {
-            if session.prepared_run != Some((self.open.id, self.open.runs)) {
+            if !self.is_prepared {
                 session.await_files(&self.open).await;
             }
             if matches!(
