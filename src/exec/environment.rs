@@ -17,7 +17,7 @@ use crate::fs::read_at_most;
 /// How large a lock file may be, in bytes: those of large projects have a tenth of it.
 const LARGEST_LOCK_FILE: u64 = 64 << 20;
 
-/// Describes this machine, and the lock files in `root`. What cannot be found out is left out, and so are the tools.
+/// Describes this machine, and the lock files in `root`. Omits tools and anything it cannot detect.
 pub fn environment(root: &Path) -> Environment {
     let gpus = gpu::gpus();
     let system = uname();

@@ -1,14 +1,14 @@
-//! What can go wrong with a job.
+//! How a job can fail.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::state::{SEE_DOCTOR, StateError};
 
-/// Why a job was not started, or what became of it is unknown.
+/// Why a job was not started, or its outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// Another job of the same folder is still going on.
+    /// Another job of the same folder is still running.
     #[error("another command is still running in `{folder}`")]
     Busy {
         /// The job's folder.
@@ -44,23 +44,23 @@ pub enum ExecError {
         /// Why.
         detail: String,
     },
-    /// The shim died and left no word of how the command ended.
+    /// The shim died without recording how the command ended.
     #[error("the supervisor of `{command}` {detail}; the command's exit status is unknown")]
     Lost {
         /// The command line.
         command: String,
         /// How the shim died, and its last output if it had any.
         detail: String,
-        /// How many processes of the command were still there and were killed.
+        /// How many processes of the command were left and killed.
         killed: usize,
     },
-    /// The disk has no room to write down how the command ended.
+    /// The disk has no room to record how the command ended.
     #[error("cannot record how `{command}` ended: the disk is full")]
     DiskFull {
         /// The command line.
         command: String,
     },
-    /// The job goes on where this process cannot signal it.
+    /// The job is running where this process cannot signal it.
     #[error("`{command}` is still running on another machine{}", if host.is_empty() { String::new() } else { format!(": {host}") })]
     OtherMachine {
         /// The command line.

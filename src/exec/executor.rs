@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf, absolute};
 use std::process::{Child, Command};
 
 use super::job::{Files, lock_path};
-use super::line::Line;
 use super::running::{Running, Shim, end_left_over, is_held};
+use super::socket::Socket;
 use super::{ExecError, Job, SHIM_ARGUMENT, job_file};
 use crate::crash;
 use crate::fs::{GLANCE, lock_within, move_odd_away, open_regular, standing};
@@ -69,7 +69,7 @@ impl Executor {
                 prepared => break prepared?,
             }
         };
-        let (line, theirs) = Line::with(handed.each_ref().map(AsFd::as_fd)).map_err(ExecError::Watch)?;
+        let (socket, theirs) = Socket::with(handed.each_ref().map(AsFd::as_fd)).map_err(ExecError::Watch)?;
         let words = last_words.try_clone().map_err(|source| ExecError::File { path: job.folder.clone(), source })?;
         let shim = start_shim(program, &files.job, [theirs, lock.into(), words.into()])
             .map_err(|source| ExecError::Shim { shim: program.clone(), source })?;
@@ -78,7 +78,7 @@ impl Executor {
             job.command,
             files,
             watched,
-            Shim { process: shim, line, last_words, last: None, log: Some(log) },
+            Shim { process: shim, socket, last_words, last: None, log: Some(log) },
         ))
     }
 
@@ -176,7 +176,7 @@ fn prepare(job: &Job, files: &Files) -> Result<Prepared, ExecError> {
 
 /// Opens the log for the command.
 fn open_log(path: &Path) -> io::Result<File> {
-    // What somebody put there beforehand would be written through.
+    // The command would write through what another process put there.
     let open = || {
         move_odd_away(path)?;
         File::options().create(true).read(true).append(true).open(path)
@@ -187,10 +187,10 @@ fn open_log(path: &Path) -> io::Result<File> {
 /// Starts the shim of a job, which finds its end of the socket as standard input, the locked lock file as standard output,
 /// and the file for its last words as standard error. The lock belongs to the open file, so there is no moment without a
 /// holder, and it is held for as long as the shim lives.
-fn start_shim(program: &Path, job_file: &Path, [line, lock, last_words]: [OwnedFd; 3]) -> io::Result<Child> {
+fn start_shim(program: &Path, job_file: &Path, [socket, lock, last_words]: [OwnedFd; 3]) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.arg0("ar").arg(SHIM_ARGUMENT).arg(job_file).current_dir("/");
-    command.stdin(line).stdout(lock).stderr(last_words).spawn()
+    command.stdin(socket).stdout(lock).stderr(last_words).spawn()
 }
 
 fn with_absolute_paths(job: &Job) -> Result<Job, ExecError> {

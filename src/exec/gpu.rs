@@ -1,4 +1,4 @@
-//! NVIDIA's management library, where it is installed: what GPUs there are, and what a process tree or everybody uses of them.
+//! NVIDIA's management library, where it is installed: which GPUs exist, and what a process tree or all processes use of them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,7 +97,7 @@ impl GpuWatch {
     }
 }
 
-/// Looks at what the GPUs do, on a thread of its own: a driver call can take long, or never return.
+/// Samples what the GPUs do, on a thread of its own: a driver call can take long, or never return.
 #[derive(Debug)]
 pub struct GpuMonitor {
     requests: SyncSender<()>,
@@ -122,7 +122,7 @@ impl GpuMonitor {
         GpuMonitor { requests, loads }
     }
 
-    /// What was seen last; asks for another look, unless the last one is not done or there is no GPU.
+    /// The last sample. Asks for another, unless one is pending or there is no GPU.
     pub fn look(&self) -> Vec<GpuLoad> {
         let _ = self.requests.try_send(());
         self.loads.lock().map(|loads| loads.clone()).unwrap_or_default()

@@ -14,14 +14,14 @@ use crate::domain::FORMAT_VERSION;
 /// A command to run under a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// What the job is called, unique in its folder. The files of `run` are `job.json`, `started.json` and
+    /// The job's name, unique in its folder. The files of `run` are `job.json`, `started.json` and
     /// `exit.json`; those of any other name carry it, as in `agent.exit.json`.
     pub name: String,
     /// The command line, for `sh -c`.
     pub command: String,
     /// The folder that the command runs in.
     pub cwd: PathBuf,
-    /// The folder of the job's files; made if need be.
+    /// The folder of the job's files, created if it is missing.
     pub folder: PathBuf,
     /// Standard output and standard error are appended to this file.
     pub log: PathBuf,
@@ -36,11 +36,11 @@ pub struct Job {
     pub timeout: Duration,
     /// The time between TERM and KILL.
     pub grace: Duration,
-    /// Whether the command is ended when the process that started the job is gone.
+    /// Whether the command ends with the process that started the job.
     pub tied: bool,
 }
 
-/// What `started.json` says; it is there before the command starts, and that of a run on the disk soon after.
+/// The contents of `started.json`, which exists before the command starts, and for a run is on the disk soon after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The format's version.
@@ -55,14 +55,14 @@ pub struct Started {
     /// When the command was started.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
-    /// When its time is over, unless the machine sleeps in between.
+    /// When its time limit is reached, unless the machine sleeps in between.
     #[serde(default, with = "crate::domain::millis::option")]
     pub deadline: Option<Timestamp>,
 }
 
 impl Started {
-    /// Whether `pid` is that of a process which this one sees: of this boot of this machine, and a shim. In another
-    /// container a process of the same number is somebody else.
+    /// Whether `pid` is a process that this one sees: of this boot of this machine, and a shim. In another container, a
+    /// different process may have the same number.
     pub(super) fn is_here(&self) -> bool {
         let is_shim = |line: Vec<u8>| line.split(|byte| *byte == 0).nth(1) == Some(SHIM_ARGUMENT.as_bytes());
         self.boot_id == boot_id()
@@ -70,7 +70,7 @@ impl Started {
     }
 }
 
-/// How a command ended: what `exit.json` says.
+/// How a command ended: the contents of `exit.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The format's version.
@@ -80,16 +80,16 @@ pub struct Exit {
     pub exit: Option<i32>,
     /// The signal that ended the shell.
     pub signal: Option<i32>,
-    /// Whether it was ended because its time was over.
+    /// Whether it was terminated at its time limit.
     pub timed_out: bool,
-    /// Whether it was ended on request, or because its owner was gone.
+    /// Whether it was terminated on request, or because its owner was gone.
     pub stopped: bool,
-    /// Whether the kernel killed it for want of memory.
+    /// Whether the kernel killed it for lack of memory.
     pub oom_killed: bool,
     /// When it was started.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
-    /// When it was over.
+    /// When it ended.
     #[serde(with = "crate::domain::millis")]
     pub finished: Timestamp,
     /// How long it took, in seconds, without the time that the machine slept.
@@ -97,7 +97,7 @@ pub struct Exit {
     /// The largest resident set of the whole process tree, in bytes. Memory shared between processes counts once
     /// for each of them.
     pub peak_rss_bytes: u64,
-    /// The most GPU memory that the process tree had in use, in bytes; absent when it used none or none can be told.
+    /// The most GPU memory that the process tree had in use, in bytes; absent when it used none or this is unknown.
     pub gpu_peak_bytes: Option<u64>,
     /// The most memory that other processes had in use meanwhile on the GPUs of the tree, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// An exit of which nothing is known but its time.
+    /// An exit with nothing known but its time.
     pub(super) fn at(started: Timestamp) -> Exit {
         Exit {
             version: FORMAT_VERSION,
@@ -163,7 +163,7 @@ pub(super) fn lock_path(folder: &Path) -> PathBuf {
     folder.join("lock")
 }
 
-/// The variable by which every process of a job can be told from others: it holds the job file's path.
+/// The variable that marks every process of a job: it holds the job file's path.
 pub(super) const MARKER: &str = "AR_JOB";
 
 /// `MARKER=path` as it stands in a process's environment.

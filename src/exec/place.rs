@@ -1,4 +1,4 @@
-//! The folder of a job, as its shim keeps it: an agent or the command itself may delete it.
+//! The folder of a job, which its shim maintains: an agent or the command itself may delete it.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
@@ -14,15 +14,15 @@ use super::{ExecError, Job, Started};
 use crate::fs::{free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular, standing};
 use crate::state::{write_json, write_json_unsynced};
 
-/// The files by which a job is found, and the lock that says that it goes on.
+/// The files by which a job is found, and the lock that shows that it is running.
 pub(super) struct Place<'a> {
     job: &'a Job,
     files: &'a Files,
     started: Option<Started>,
     lock: File,
-    /// Locks whose files were deleted: whoever waits for the job may have opened one of them.
+    /// Locks whose files were deleted: a process that waits for the job may have opened one of them.
     deleted: Vec<File>,
-    /// What the job writes to, whatever became of its name.
+    /// What the job writes to, also if its name is deleted or replaced.
     log: File,
 }
 
@@ -32,29 +32,29 @@ impl<'a> Place<'a> {
         Place { job, files, started: None, lock, deleted: Vec::new(), log }
     }
 
-    /// Lets go of the folder, also where somebody else still has a copy of the lock's descriptor.
+    /// Releases the folder, also if another process has a copy of the lock's descriptor.
     pub(super) fn leave(self) {
         for lock in [self.lock].iter().chain(&self.deleted) {
-            // It is let go at the latest when the process ends.
+            // The end of the process releases it at the latest.
             let _ = lock.unlock();
         }
     }
 
-    /// Says when and where the job was started.
+    /// Records when and where the job was started.
     pub(super) fn note_start(&mut self, started: Started) -> Result<(), ExecError> {
         write_json_unsynced(&self.files.started, &started)?;
         self.started = Some(started);
         Ok(())
     }
 
-    /// Makes the files last by which a run is known after a power cut, while the command is at work already: a machine that
-    /// goes down in that moment has a run that was never started, or none that can be read. Nothing of a tied job is needed
-    /// then. The thread that is given sees to it.
+    /// Syncs the files by which a run is known after a power cut, in the thread that it returns, while the command is running
+    /// already. A machine that goes down in that moment has a run that was never started, or none that can be read. Files of
+    /// a tied job are not needed then.
     pub(super) fn make_last(&self) -> Option<JoinHandle<()>> {
         let paths = [self.files.job.clone(), self.files.started.clone()];
         let folder = self.job.folder.clone();
         let sync = move || {
-            // What cannot be synced is lost with the power at most.
+            // At worst, a power cut loses what cannot be synced.
             for path in &paths {
                 let _ = open_regular(path).and_then(|file| file.sync_all());
             }
@@ -68,7 +68,7 @@ impl<'a> Place<'a> {
         self.log.try_clone().map_err(|source| ExecError::File { path: self.job.log.clone(), source })
     }
 
-    /// Writes the log anew where its name is gone, or leads to something else: that is kept beside it.
+    /// Writes the log again where its name is missing or leads to something else, which is retained beside it.
     pub(super) fn put_log_back(&mut self) -> Result<(), ExecError> {
         let path = &self.job.log;
         let log = &mut self.log;
@@ -84,8 +84,8 @@ impl<'a> Place<'a> {
         standing(path, || put_back(log)).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
     }
 
-    /// Puts back what was deleted, so that the job can still be found and waited for. Whether the folder is this job's:
-    /// after a deletion another job may have been started in it.
+    /// Restores what was deleted, so that the job can still be found and waited for. Returns whether the folder is this
+    /// job's: after a deletion, another job may have been started in it.
     pub(super) fn keep(&mut self) -> Result<bool, ExecError> {
         let path = lock_path(&self.job.folder);
         let failed = |source| ExecError::File { path: path.clone(), source };
@@ -118,7 +118,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Writes a file anew that is gone, or is no file any more.
+/// Writes a file again that is missing, or not a file any more.
 fn put_back(path: &Path, content: &impl Serialize) -> Result<(), ExecError> {
     if path.is_file() {
         return Ok(());
@@ -127,7 +127,7 @@ fn put_back(path: &Path, content: &impl Serialize) -> Result<(), ExecError> {
     Ok(write_json(path, content)?)
 }
 
-/// Whether two looks were at the same file.
+/// Whether both describe the same file.
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }

@@ -11,7 +11,7 @@ use tokio::time::{sleep, sleep_until};
 
 use super::beat::beat;
 use super::job::{Files, lock_path, marker_of};
-use super::line::{Line, Word};
+use super::socket::{Socket, Word};
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
 use crate::fs::{FileError, open_regular};
 use crate::state::{StateError, read_json};
@@ -42,7 +42,7 @@ pub struct Running {
 #[derive(Debug)]
 pub(super) struct Shim {
     pub(super) process: Child,
-    pub(super) line: Line,
+    pub(super) socket: Socket,
     /// What it printed about itself; nobody else has this file open once it is dead.
     pub(super) last_words: File,
     /// What it sent on the socket when it finished.
@@ -77,7 +77,7 @@ impl Running {
     pub async fn wait(&mut self) -> Result<Exit, ExecError> {
         let last = match &mut self.shim {
             Some(shim) if shim.last.is_none() => {
-                shim.last = shim.line.last().await.map_err(ExecError::Watch)?;
+                shim.last = shim.socket.last().await.map_err(ExecError::Watch)?;
                 shim.last
             }
             Some(shim) => shim.last,
@@ -93,7 +93,7 @@ impl Running {
             let _ = shim.process.wait();
         }
         let exit = match read_json::<Exit>(&self.files.exit) {
-            // Whoever put it there, it does not tell how the command ended.
+            // Another process wrote it: it does not tell how the command ended.
             Err(StateError::Json { .. }) => None,
             Err(StateError::File(FileError { source, .. }))
                 if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory) =>
@@ -122,7 +122,7 @@ impl Running {
     /// [`ExecError::OtherMachine`] when the job is running where no signal reaches it; when the system refuses the signal.
     pub fn stop(&self) -> Result<(), ExecError> {
         if let Some(shim) = &self.shim {
-            shim.line.stop();
+            shim.socket.stop();
             return Ok(());
         }
         if !is_locked(&self.lock) {
@@ -140,7 +140,7 @@ impl Running {
         shims.into_iter().try_for_each(ask_to_end)
     }
 
-    /// How the command ended by the shim's last words, where its file was deleted or could not be written.
+    /// How the command ended according to the shim's last words, where its file was deleted or could not be written.
     fn told(&mut self) -> Option<Exit> {
         let is_over = matches!(self.shim.as_ref()?.last, Some(Word::Over | Word::Failed));
         is_over.then(|| serde_json::from_str(self.last_words().lines().next()?).ok()).flatten()
@@ -156,7 +156,7 @@ impl Running {
     fn last_words(&mut self) -> String {
         let mut words = String::new();
         if let Some(Shim { last_words, .. }) = &mut self.shim {
-            // What cannot be read was not said.
+            // What cannot be read is left out.
             let _ = last_words.rewind().and_then(|()| last_words.take(4096).read_to_string(&mut words));
         }
         words.trim().to_owned()

@@ -1,4 +1,4 @@
-//! The shim: the process that starts a command, watches over it, ends all of it and says how it ended.
+//! The shim: the process that starts a command, supervises it, terminates all of it and records how it ended.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, PipeWriter, Read, Write};
@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep_until};
 use super::beat::runtime;
 use super::environment::{boot_id, host_name};
 use super::job::{Files, MARKER};
-use super::line::{Owner, Word, receive};
 use super::place::Place;
+use super::socket::{Owner, Word, receive};
 use super::tree::{Tree, leave_no_child};
 use super::unix;
 use super::usage::{Sampler, oom_kills};
@@ -35,19 +35,19 @@ use crate::state::{write_json_after, write_json_unsynced};
 /// file, its log and its standard input come over the socket, open, so that none can be deleted before it is needed.
 pub fn shim_main(job_file: &Path) -> ExitCode {
     crash::in_shim();
-    let Ok((line, lock)) = settle_in() else { return ExitCode::FAILURE };
-    let owner = line.try_clone().map_err(ExecError::Watch);
+    let Ok((socket, lock)) = settle_in() else { return ExitCode::FAILURE };
+    let owner = socket.try_clone().map_err(ExecError::Watch);
     let result = owner.and_then(|owner| serve(job_file, lock, owner));
     let word = match &result {
         Ok(()) => Word::Over,
         Err(error) => {
-            // Nobody is left to be told when this fails.
+            // Without standard error there is nobody to tell.
             let _ = writeln!(io::stderr(), "{}", in_words(error));
             // Its words would not fit on the disk either.
             if is_disk_full(error) { Word::DiskFull } else { Word::Failed }
         }
     };
-    word.say(&line);
+    word.send(&socket);
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -56,9 +56,9 @@ fn settle_in() -> io::Result<(UnixStream, File)> {
     setsid()?;
     unix::default_signals();
     unix::close_all_but_standard();
-    let line = io::stdin().as_fd().try_clone_to_owned()?;
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let lock = io::stdout().as_fd().try_clone_to_owned()?;
-    Ok((line.into(), lock.into()))
+    Ok((socket.into(), lock.into()))
 }
 
 fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError> {
@@ -74,17 +74,17 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
     let mut place = Place::of(&job, &files, lock, log);
     let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner))?;
     crash::point("command_over");
-    // Whoever started the job learns it also where the folder is deleted again and again.
+    // The process that started the job reads it here if the folder is deleted again and again.
     let _ = serde_json::to_writer(io::stderr(), &exit).map(|()| writeln!(io::stderr()));
     if place.keep()? {
         place.put_log_back()?;
-        // What is there by now is not the shim's.
+        // Another process wrote what exists by now.
         let _ = move_odd_away(&files.exit).and_then(|_| fs::remove_file(&files.exit));
         if job.tied {
-            // After a power cut it is done again.
+            // After a power cut, `ar` starts it again.
             write_json_unsynced(&files.exit, &exit)?;
         } else {
-            // The log lasts before it is said that it is complete.
+            // The log lasts before `exit.json` calls it complete.
             let mut unsynced = Unsynced::default();
             if !is_odd(&job.log) {
                 unsynced.add(&job.log);
@@ -100,7 +100,7 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
 /// Where `system(3)` finds the shell.
 const SHELL: &str = "/bin/sh";
 
-/// Runs the command to its end. An error that keeps it from starting is part of the result.
+/// Runs the command to its end. An error that prevents its start is part of the result.
 async fn watch_over(
     job: &Job,
     files: &Files,
@@ -111,7 +111,7 @@ async fn watch_over(
     let listen = |kind| signal(kind).map_err(ExecError::Watch);
     let mut child = listen(SignalKind::child())?;
     let mut term = listen(SignalKind::terminate())?;
-    // Heard and not acted upon. Unlike signals that are ignored, the command gets these with their defaults.
+    // Received without effect. Unlike ignored signals, the command gets these with their defaults.
     let _ignored = (listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
     let mut owner = Owner::of(owner, job.tied).map_err(ExecError::Watch)?;
 
@@ -120,7 +120,7 @@ async fn watch_over(
     let oom_before = oom_kills();
     let start = Instant::now();
     let log = match place.note_start(started_at(job, started)).and_then(|()| place.log_for_command()) {
-        // What is said in `exit.json` would last, and there may be room the next time.
+        // `exit.json` would keep this error, but there may be room the next time.
         Err(error) if is_disk_full(&error) => return Err(error),
         log => log.map_err(|error| in_words(&error)),
     };
@@ -150,7 +150,7 @@ async fn watch_over(
             () = at(deadline) => { exit.timed_out = true; break None }
             () = sleep_until(sampler.next()) => {
                 sampler.sample(&tree);
-                // What cannot be put back now is put back later.
+                // What cannot be restored now is restored later.
                 let _ = place.keep();
             }
         }
@@ -163,7 +163,7 @@ async fn watch_over(
         over = (Timestamp::now(), start.elapsed());
     }
     if exit.survivors == 0 {
-        // Only now is the leader reaped and its id free.
+        // Only this reaps the leader and frees its id.
         let _ = handle.wait();
         leave_no_child().await;
         // It holds the last end of the pipe.
@@ -205,13 +205,13 @@ fn launch(job: &Job, files: &Files, stdin: File, log: File) -> Result<(Handle, O
         None => Ok((OwnedFd::from(log), None)),
     }
     .map_err(|error| error.to_string())?;
-    // Where there is none, that of PATH does: to look for it there takes a try in each folder.
+    // Otherwise the one of PATH, which takes a try in each folder.
     let shell = if Path::new(SHELL).exists() { SHELL } else { "sh" };
     let mut command = duct::cmd(shell, ["-c", &job.command])
         .dir(&job.cwd)
         .env(MARKER, &files.job)
         .stdin_file(stdin)
-        // What stands further out is applied first: this refers to the log.
+        // duct applies the outer redirection first, so this refers to the log.
         .stderr_to_stdout()
         .stdout_file(output)
         .unchecked()
@@ -227,12 +227,11 @@ fn launch(job: &Job, files: &Files, stdin: File, log: File) -> Result<(Handle, O
     Ok((handle, drain))
 }
 
-/// A pipe, and the thread that writes the first bytes of what comes out of it to `log` and drops the rest, so that whoever
-/// floods it is not held up.
+/// A pipe, and the thread that writes its first bytes to `log` and drops the rest, so that a flood is not held up.
 fn drained(mut log: File, limit: u64) -> io::Result<(PipeWriter, JoinHandle<()>)> {
     let (mut reader, writer) = io::pipe()?;
     let drain = thread::Builder::new().spawn(move || {
-        // What finds no room is dropped as well.
+        // Drops what finds no room, too.
         let _ = io::copy(&mut (&mut reader).take(limit), &mut log);
         let _ = io::copy(&mut reader, &mut io::sink());
     })?;

@@ -1,4 +1,4 @@
-//! The process tree of a command: finding all of it, and ending all of it.
+//! The process tree of a command: finding all of it, and terminating all of it.
 
 use std::fs;
 use std::io;
@@ -14,18 +14,18 @@ use tokio::time::{Instant, sleep};
 
 use super::SHIM_ARGUMENT;
 
-/// How long KILL is repeated before what does not die is given up as stuck in the kernel.
+/// How long KILL is repeated before the rest counts as stuck in the kernel.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The longest pause between two looks at a tree that is about to end. Children that die wake the shim at once; a
-/// look is needed for grandchildren.
+/// The longest pause between two checks of a tree that is about to end. Children that die wake the shim at once;
+/// grandchildren do not.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// A command's leader, which leads its process group, and everything that descends from it.
 ///
 /// The calling process must be a subreaper and have no other children. Then all of the tree descends from it,
-/// whatever sessions and groups its processes made, and while the leader is not reaped its id, which is that of the
-/// group, belongs to nobody else.
+/// whatever sessions and groups its processes made. While the leader is not reaped, no other process gets its id, which is
+/// also that of the group.
 #[derive(Debug)]
 pub(super) struct Tree {
     leader: Pid,
@@ -88,10 +88,10 @@ impl Tree {
         }
     }
 
-    /// Ends all of it: TERM, `grace`, then KILL until nothing is left. Returns at once when nothing is. `child`
+    /// Terminates all of it: TERM, `grace`, then KILL until nothing is left. Returns at once when nothing is. `child`
     /// yields on SIGCHLD.
     ///
-    /// The leader is ended, but not reaped. Gives how many processes not even KILL could end.
+    /// The leader is not reaped. Returns how many processes not even KILL could end.
     pub(super) async fn end(&self, grace: Duration, child: &mut SignalStream) -> u32 {
         let survivors = self.end_members(grace, child).await;
         // Nothing is left to get this, unless the system keeps orphans from the subreaper.
@@ -104,7 +104,7 @@ impl Tree {
             return 0;
         }
         self.send(Signal::TERM);
-        // A stopped process takes no TERM until it goes on.
+        // A stopped process takes no TERM until it continues.
         self.send(Signal::CONT);
         if self.is_gone_within(grace, child).await {
             return 0;
@@ -140,7 +140,7 @@ impl Tree {
     }
 }
 
-/// Kills and reaps children until there are none: the last look after a tree has ended and its leader is reaped,
+/// Kills and reaps children until there are none: the last check after a tree has ended and its leader is reaped,
 /// since a list that the kernel gives while processes die may leave one out.
 pub(super) async fn leave_no_child() {
     let patience = Instant::now() + KILL_PATIENCE;
@@ -205,7 +205,7 @@ fn below(root: Pid, children: impl Fn(Pid) -> Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while next < found.len() {
         for pid in children(found[next]) {
-            // A process that is re-parented between two looks shows twice.
+            // A process that gets a new parent between two lists shows twice.
             if !found.contains(&pid) {
                 found.push(pid);
             }
@@ -262,7 +262,7 @@ fn all() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| pid_in(entry.file_name().to_str()?))
 }
 
-/// The process id that a text is; none where it is no such number.
+/// The process id in a text, if it is one.
 fn pid_in(text: &str) -> Option<Pid> {
     text.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
 }

@@ -1,4 +1,4 @@
-//! What a process tree uses: memory, the GPU's memory, and whether the kernel took a process for want of memory.
+//! What a process tree uses: memory, the GPU's memory, and whether the kernel killed a process for lack of memory.
 
 use std::fs;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2048);
 /// How many times longer than a sample the pause after it is at least: at most 0.5 % of one core goes into sampling.
 const SHARE: u32 = 200;
 
-/// How old a run is before the GPUs are looked at, so that short commands do not pay for opening the driver.
+/// The age of a run at which GPU sampling begins, so that short commands do not pay for opening the driver.
 const GPU_AFTER: Duration = Duration::from_secs(1);
 
 /// Takes samples of a tree and keeps the largest.
@@ -63,8 +63,8 @@ impl Sampler {
         self.next = beat(self.pause);
     }
 
-    /// The largest resident set, in bytes. What the kernel counted for the largest single process stands in where
-    /// samples missed it; to be asked when all children are reaped.
+    /// The largest resident set, in bytes, at least what the kernel counted for the largest single process. Valid when all
+    /// children are reaped.
     pub(super) fn peak_rss(&self) -> u64 {
         self.peak_rss.max(peak_rss_of_reaped())
     }
@@ -84,7 +84,7 @@ fn resident_pages(pid: Pid) -> Option<u64> {
     fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// How many processes of this process's control group the kernel has killed for want of memory; of the whole
+/// How many processes of this process's control group the kernel has killed for lack of memory; of the whole
 /// machine where the group keeps no such count. `None` where there is none at all.
 pub(super) fn oom_kills() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -102,7 +102,7 @@ fn oom_files(groups: &str) -> Vec<String> {
         .flat_map(|(controllers, path)| match controllers {
             "" => vec![
                 format!("/sys/fs/cgroup{path}/memory.events"),
-                // Inside of a container the path may be that of the host.
+                // Inside a container, the path may be that of the host.
                 "/sys/fs/cgroup/memory.events".to_owned(),
             ],
             "memory" => vec![

@@ -85,7 +85,7 @@ impl Attempt {
         }
     }
 
-    /// Waits for its run, which is started if it was not, and reaches the verdict on it.
+    /// Starts its run unless it is active, waits for it, and reaches the verdict on it.
     async fn run(&mut self, session: &mut Session<'_>, deadline: Deadline) -> Result<Stage, SessionError> {
         if let Some(failure) = self.open.refused.clone() {
             let measured = Measured::refused(failure.clone());
@@ -181,7 +181,7 @@ impl Attempt {
         })
     }
 
-    /// What follows from the draft of the open experiment: the agent is called again for it, or it is recorded.
+    /// Calls the agent again, or records the experiment, as its draft requires.
     pub(super) fn conclude(&mut self, session: &mut Session<'_>) -> Result<Stage, SessionError> {
         let draft = draft_of(&self.open)?;
         if session.calls_agent && again(draft.failure.as_ref(), &draft.versions).is_some() {
@@ -190,11 +190,11 @@ impl Attempt {
         self.record(session, draft)
     }
 
-    /// Saves what an agent left unfinished and puts branch and working tree back. Of an experiment that has no version yet
-    /// nothing is left to do.
+    /// Saves what an agent left unfinished and restores branch and working tree. Without a version yet, this closes the
+    /// experiment.
     pub(super) fn put_unfinished_away(&self, session: &mut Session<'_>) -> Result<(), SessionError> {
         match &self.open.draft {
-            // The version that it was to work on is kept already.
+            // The version that it was to rework is saved already.
             Some(draft) if !session.workspace.has_worked(&mut session.store, &self.open)? => {
                 session.workspace.move_branch(&mut session.store, &self.open.base, &[&draft.commit], "unfinished")?;
                 session.workspace.put_back(&mut session.store, &self.open.base, &draft.commit)?;
@@ -204,18 +204,18 @@ impl Attempt {
         if self.open.draft.is_some() { session.store.write_journal() } else { session.enter_idle() }
     }
 
-    /// Takes an experiment back that is not brought to its end, and says `why`: its commit is kept under a saved ref, the
-    /// branch and the working tree are as before it.
+    /// Rolls the experiment back and reports `why`: its commit stays under a saved ref, branch and working tree are as before
+    /// it.
     pub(super) fn roll_back(&self, session: &mut Session<'_>, why: &str) -> Result<(), SessionError> {
         let what = format!("experiment {} {why}; its change", self.open.id);
         session.workspace.take_back_commit(&mut session.store, &self.open, &commit_of(&self.open)?, &what)?;
-        // The call that made it is made again.
+        // The agent is called again for it.
         session.store.journal.iteration = session.store.journal.iteration.saturating_sub(1);
         session.enter_idle()
     }
 
-    /// Takes the open experiment back if it is the next version of a recorded one, and nothing was measured since: the record
-    /// stands as it was. Says whether it is.
+    /// Rolls the experiment back if it is the next version of a recorded one without a measurement since: the record stays as
+    /// it was. Returns whether it is.
     pub(super) fn roll_back_version(&self, session: &mut Session<'_>) -> Result<bool, SessionError> {
         if !is_being_replaced(&session.store.repo, &session.store.contract.tag, &self.open)? {
             return Ok(false);
@@ -228,7 +228,7 @@ impl Attempt {
         Ok(true)
     }
 
-    /// Makes the experiment count, its ref first, and settles it.
+    /// Records the experiment, its ref first, and settles it.
     pub(super) fn record(&self, session: &mut Session<'_>, record: Record) -> Result<Stage, SessionError> {
         let look = session.workspace.look.take();
         session.store.record(self.open.clone(), &record)?;
@@ -242,7 +242,7 @@ impl Attempt {
         Ok(Stage::Over(Attempted::Recorded))
     }
 
-    /// Follows a record that stands: the row, then the branch and the working tree, then the memory files.
+    /// Settles a record: the row, then branch and working tree, then the memory files.
     pub(super) fn settle(&self, session: &mut Session<'_>, record: &Record) -> Result<(), SessionError> {
         session.store.settle_row(&self.open, record)?;
         settle_tree(session, record, None)

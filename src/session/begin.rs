@@ -290,7 +290,7 @@ impl Session<'_> {
         let Aside { commit, description, direction, proposal, .. } = aside;
         let open = OpenExperiment::new(self.store.history.next_id(), self.store.tip(), self.store.now());
         let mut open = OpenExperiment { description, direction, proposal, ..open };
-        self.workspace.check(&mut self.store, &mut open, &commit, &[], &Forbidden::default())?;
+        self.workspace.check(&self.store, &mut open, &commit, &[], &Forbidden::default())?;
         open.commit = Some(commit);
         self.store.journal.iteration += 1;
         remove_file(&self.store.index_before())?;

@@ -1,4 +1,4 @@
-//! One call of the agent: started, waited for, and what it left in the working tree.
+//! One call of the agent: its start, the wait for it, and what it left in the working tree.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,15 +20,15 @@ use crate::exec::{self, ExecError, Job};
 use crate::fs::write_unsynced;
 use crate::rules::{Again, again, described, idle_limits, priced, question};
 
-/// What an agent left that is over.
+/// What a finished call left.
 pub(super) struct Work {
     /// How it ended.
     pub(super) exit: exec::Exit,
-    /// Whether it was ended because the time of the loop was over, before its own was.
+    /// Whether it was terminated at the loop's time limit, before its own.
     pub(super) cut_short: bool,
     /// What it used.
     pub(super) usage: Usage,
-    /// What it says about its change.
+    /// Its proposal.
     pub(super) proposal: Proposal,
     /// Its last line of output.
     pub(super) said: Option<String>,
@@ -48,8 +48,8 @@ impl<'a> Calling<'a> {
         Ok(Calling { attempt, files: Call { folder: session.store.run_folder(attempt.open.id)? } })
     }
 
-    /// Calls the agent for the open experiment and reads what it left, unless an outage kept it from its work: the journal has
-    /// that then. `asked_again` says why, where it is asked once more.
+    /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
+    /// `asked_again` is why the agent is asked once more, if it is.
     pub(super) async fn ask(
         &self,
         session: &mut Session<'_>,
@@ -87,7 +87,7 @@ impl<'a> Calling<'a> {
         let cut_short = is_capped && exit.timed_out;
         let Answer { refusal, usage, text, words: streamed } = agent::read_answer(&log, log_from);
         let usage = spend(session, usage)?;
-        // The open experiment begins anew when there is room.
+        // The experiment begins again when there is space.
         session.store.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let is_stream = streamed.is_some();
         let words = streamed.unwrap_or_else(|| agent::last_words(&log, log_from));
@@ -97,7 +97,7 @@ impl<'a> Calling<'a> {
         }
         session.end_outage(id)?;
         let commits = session.workspace.look_after_commits(&mut session.store, &attempt.open, commits_from)?;
-        // What a stream holds beside the agent's own words is no speech.
+        // Only the agent's own words count, not the rest of a stream.
         let speech = match text {
             Some(text) => text,
             None if is_stream => String::new(),
@@ -114,12 +114,12 @@ impl<'a> Calling<'a> {
             ignored: std::mem::take(&mut session.store.journal.last_call.ignored),
         };
         let proposal = self.read_proposal(session)?;
-        // They are worth keeping whatever becomes of the change.
+        // Ideas are worth keeping even if the change is not.
         session.store.add_ideas(id, &proposal.ideas)?;
         Ok(Ending::Done(Some(Box::new(Work { exit, cut_short, usage, proposal, said, described: described(&speech) }))))
     }
 
-    /// What the agent says about its change. What of it is ignored is told, also in the next prompt.
+    /// Reads the proposal. Reports what is ignored, also in the next prompt.
     fn read_proposal(&self, session: &mut Session<'_>) -> Result<Proposal, SessionError> {
         let path = self.files.proposal();
         let proposal = Proposal::read(&path);
@@ -169,7 +169,7 @@ impl<'a> Calling<'a> {
             baseline.as_ref(),
             best.as_ref(),
         );
-        // What it has not done by the end of the loop's time would not be run.
+        // A change that is unfinished at the loop's time limit would not run.
         let left = session.times.end(&session.store).map(|end| end.left).filter(|left| *left < contract.agent_timeout);
         session.emit(Event::AgentStarted { id })?;
         session.store.begin_watch(Actor::Agent, id)?;
@@ -211,7 +211,7 @@ struct Task {
 }
 
 impl Task {
-    /// What the agent is called again for now; nothing where it is to make a new experiment.
+    /// The task of a rework; `None` for a new experiment.
     fn of(store: &Store) -> Option<Task> {
         let draft = store.journal.open.as_ref().filter(|_| store.journal.phase == Phase::Proposing)?.draft.clone()?;
         let again = again(draft.failure.as_ref(), &draft.versions)?;
@@ -225,8 +225,8 @@ impl Task {
     }
 }
 
-/// Adds what a call used to what all calls did, priced where the agent reports no cost. Tells once where neither is to be
-/// had and the cost is limited, unless the start of the loop told so.
+/// Adds the usage of a call to that of all calls, priced if the agent reports no cost. With a cost limit, reports once that
+/// neither cost nor price is known, unless the start of the loop did.
 fn spend(session: &mut Session<'_>, usage: Usage) -> Result<Usage, SessionError> {
     let command = session.store.contract.agent.as_deref().unwrap_or_default();
     let usage = priced(usage, agent::model_in(command), &session.store.contract.prices);
@@ -240,7 +240,7 @@ fn spend(session: &mut Session<'_>, usage: Usage) -> Result<Usage, SessionError>
     Ok(usage)
 }
 
-/// The repository's goals and constraints, where it has any.
+/// The repository's goals and constraints, if it has any.
 fn program(session: &mut Session<'_>) -> Result<Option<String>, SessionError> {
     match read_program(session.store.repo.worktree()) {
         Ok(program) => Ok(Some(program)),

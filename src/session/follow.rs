@@ -15,22 +15,22 @@ pub(super) struct LogFollower {
     path: PathBuf,
     spec: MetricSpec,
     file: Option<File>,
-    /// Whether the file is what the command writes to, whatever its name leads to.
+    /// Whether the file is the one that the command writes to, whatever its name leads to.
     is_held: bool,
     /// How much of the file was read.
     taken: u64,
-    /// Its first bytes, by which a log that was begun anew is known.
+    /// Its first bytes, which reveal a log that was begun again.
     head: Vec<u8>,
     pub(super) scanner: Scanner,
     buffer: Vec<u8>,
 }
 
 impl LogFollower {
-    /// How much is read of a log in one go.
+    /// How much of a log is read at once.
     const CHUNK: usize = 256 * 1024;
-    /// How many of its first bytes a log is known by.
+    /// How many of its first bytes are compared.
     const HEAD: usize = 4096;
-    /// How many bytes one look takes at most, so that a flood cannot hold up the waiting.
+    /// How many bytes are read in one tick at most, so that a flood cannot block the loop.
     const LOOK: u64 = 256 * 1024 * 1024;
 
     pub(super) fn new(path: PathBuf, spec: &MetricSpec) -> Result<Self, PatternError> {
@@ -47,13 +47,13 @@ impl LogFollower {
         })
     }
 
-    /// Reads what the command writes to, where that is at hand, whatever the log's name leads to.
+    /// Reads the file that the command writes to, if it is given, whatever the log's name leads to.
     pub(super) fn hold(&mut self, log: Option<File>) {
         (self.is_held, self.file) = (log.is_some(), log);
     }
 
-    /// Begins anew where the log's name leads to another file by now: the shim has put the log back then, and what was read
-    /// was not written by the command's output.
+    /// Begins again if the log's name leads to another file by now: then the shim has restored the log, and what was read did
+    /// not come from the command.
     pub(super) fn follow_name(&mut self) {
         if self.is_held {
             return;
@@ -67,7 +67,7 @@ impl LogFollower {
         }
     }
 
-    /// Writes the log of a run that is over anew where somebody has deleted it, if it is held.
+    /// Restores the deleted log of a finished run, if its file is held.
     pub(super) fn put_back(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| self.is_held && !self.path.exists()) else { return Ok(()) };
         standing(&self.path, || {
@@ -76,7 +76,7 @@ impl LogFollower {
         })
     }
 
-    /// Reads what has been added; whether the end was reached.
+    /// Reads what was added. Returns whether it reached the end.
     pub(super) fn look(&mut self) -> Result<bool, SessionError> {
         let failed = |source| SessionError::Io { action: "read", path: self.path.clone(), source };
         if self.file.is_none() {
@@ -87,7 +87,7 @@ impl LogFollower {
             }
         }
         let Some(file) = &mut self.file else { return Ok(true) };
-        // A command that redirects into run.log by itself begins the log anew; what it said before does not count.
+        // A command that redirects into run.log itself begins the log again; earlier output does not count.
         let mut head = vec![0; self.head.len()];
         let is_new = match file.read_exact_at(&mut head, 0) {
             Ok(()) => head != self.head || file.metadata().map_err(failed)?.len() < self.taken,

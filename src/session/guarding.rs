@@ -16,14 +16,14 @@ use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound};
 
-/// What is recorded of a change whose guard failed.
+/// The reason and the failure that are recorded for a change whose guard failed.
 fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
     let reason = format!("{}, but the guard `{}` failed ({})", draft.reason, guard.command, guard.ended());
     (reason, Failure { class: FailureClass::GuardFailed, excerpt: guard.excerpt.clone() })
 }
 
 impl Attempt {
-    /// Runs the guards that are still to run on the open experiment, whose number would be kept.
+    /// Runs the remaining guards on the experiment, whose number would be kept.
     pub(super) async fn guard(&mut self, session: &mut Session<'_>, deadline: Deadline) -> Result<Stage, SessionError> {
         match self.run_guards(session, deadline).await? {
             Ending::Done(()) | Ending::Lost => self.conclude(session),
@@ -34,7 +34,7 @@ impl Attempt {
             }
             Ending::Interrupted if self.roll_back_version(session)? => Ok(Stage::Over(Attempted::RolledBack)),
             Ending::Interrupted => {
-                // What its earlier versions measured may not be lost.
+                // The measurements of its earlier versions must not be lost.
                 let mut draft = draft_of(&self.open)?;
                 draft.outcome = Outcome::Discard;
                 draft.reason += "; its guards were interrupted";
@@ -43,8 +43,8 @@ impl Attempt {
         }
     }
 
-    /// Runs the guards that the draft of the open experiment does not tell of, in order, up to one that fails or is lost too
-    /// often. The draft says then what that means for the change.
+    /// Runs the guards that the draft does not contain, in order, up to one that fails or is lost too often. The draft then
+    /// contains the consequence for the change.
     pub(super) async fn run_guards(
         &mut self,
         session: &mut Session<'_>,
@@ -73,7 +73,7 @@ impl Attempt {
                     continue;
                 }
                 Ending::Lost => {
-                    // Nobody knows what it would have said, and so the change is not kept.
+                    // Its verdict is unknown, so the change is not kept.
                     draft.outcome = Outcome::Discard;
                     draft.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
                     draft.failure = Some(Failure { class: FailureClass::Lost, excerpt: String::new() });
@@ -97,7 +97,7 @@ impl Attempt {
         Ok(Ending::Done(()))
     }
 
-    /// Waits for a guard, which is started unless it goes on or is over.
+    /// Starts a guard unless it is active or finished, and waits for it.
     async fn wait_for_guard(
         &self,
         session: &mut Session<'_>,
@@ -135,7 +135,7 @@ impl Attempt {
         session.check_room()?;
         let commit = commit_of(&self.open)?;
         session.workspace.put_protected_back(&mut session.store, self.open.id, &commit)?;
-        // A guard judges the change, and not what its run or an earlier guard made of it.
+        // A guard judges the change, without what its run or an earlier guard wrote.
         session.workspace.check_out(&mut session.store, &self.open)?;
         let name = guard_name(number);
         session.store.clear_run_folder(self.open.id)?;
@@ -160,7 +160,7 @@ impl Attempt {
         Ok(job)
     }
 
-    /// What a guard that is over said.
+    /// The result of a finished guard.
     fn judge_guard(
         &self,
         session: &mut Session<'_>,
@@ -170,7 +170,7 @@ impl Attempt {
     ) -> Result<GuardRun, SessionError> {
         let is_well = exit.exit == Some(0) && !exit.timed_out;
         if let Err(full) = session.store.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
-            // It is run again when there is room.
+            // It runs again when there is space.
             self.forget_guard(session, number)?;
             return Err(full);
         }
@@ -197,7 +197,7 @@ impl Attempt {
         })
     }
 
-    /// Clears away how a guard ended, so that it is run again.
+    /// Removes the files of a finished guard, so that it runs again.
     fn forget_guard(&self, session: &Session<'_>, number: usize) -> Result<(), SessionError> {
         let name = guard_name(number);
         let folder = session.store.folder.run(self.open.id);

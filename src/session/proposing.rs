@@ -16,20 +16,20 @@ use crate::state::OpenExperiment;
 
 /// The outcome of a finished call of the agent.
 pub(super) enum CallResult {
-    /// A commit on the branch; its run is entered in the journal.
+    /// A commit on the branch, with its run in the journal.
     Change(Box<Attempt>),
     /// No change.
     Nothing {
         /// How long the agent was called, in seconds.
         seconds: f64,
     },
-    /// The agent cannot work now. What it had done is saved, and the journal says why.
+    /// The agent is unavailable. Its changes are saved, and the journal contains the reason.
     Outage,
 }
 
 impl Attempt {
-    /// Calls the agent and commits what it changed. It is called once, and once more when it was to go in a new direction
-    /// and names one that was tried, or none.
+    /// Calls the agent and commits its change. Calls it once more if it was to take a new direction and names one that was
+    /// tried, or none.
     pub(super) async fn propose(session: &mut Session<'_>) -> Result<Ending<CallResult>, SessionError> {
         let id = session.store.history.next_id();
         let base = session.store.tip();
@@ -67,10 +67,10 @@ impl Attempt {
         note_offer(&session.memories, open);
         let agent = session.store.contract.agent.clone();
         open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
-        // A call that was cut short is made again, and counts once.
+        // A call that was cut short is repeated, and counts once.
         session.store.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
-        let known = session.workspace.known_untracked(&mut session.store)?;
+        let known = session.workspace.known_untracked(&session.store)?;
         let committed = attempt.commit_change(session, &known, texts)?;
         crash::point("proposing.change_committed");
         session.emit(Event::AgentFinished {
@@ -87,7 +87,7 @@ impl Attempt {
                 let said = said.unwrap_or_default();
                 let before = session.store.journal.rung;
                 if cut_short {
-                    // Nobody knows what it would have come to. It is made again.
+                    // Its outcome is unknown, so it is repeated.
                     session.store.journal.iteration = session.store.journal.iteration.saturating_sub(1);
                 } else {
                     session.store.note_idle_call(&said)?;
@@ -101,8 +101,8 @@ impl Attempt {
         }
     }
 
-    /// Calls the agent again for the open experiment, whose last version is in the working tree, and commits what it made
-    /// of that. Where it comes to nothing, the experiment is over with what it has.
+    /// Calls the agent again for the experiment, whose last version is in the working tree, and commits the next version.
+    /// Without one, records the last.
     pub(super) async fn rework(&mut self, session: &mut Session<'_>) -> Result<Stage, SessionError> {
         let draft = draft_of(&self.open)?;
         if !session.calls_agent {
@@ -116,7 +116,7 @@ impl Attempt {
         }
         let mut lost = 0;
         let Work { exit, usage, proposal, said, described, .. } = loop {
-            // What its run or its guards changed is no part of it.
+            // Drops what its run or its guards changed.
             session.workspace.put_back(&mut session.store, &draft.commit, &draft.commit)?;
             crash::point("rework.put_back");
             session.workspace.move_branch(
@@ -136,7 +136,7 @@ impl Attempt {
                 Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
                 Ending::Interrupted => return self.end_with_draft(session, "its rework was interrupted"),
                 Ending::Done(None) => return self.wait_to_rework(session, &draft).await,
-                // The call is made again, as after a kill of this process.
+                // Repeats the call, as after a kill of this process.
                 Ending::Lost if lost < LOST_RETRIES => {
                     lost += 1;
                     session.workspace.put_back(&mut session.store, &draft.commit, &self.open.base)?;
@@ -149,7 +149,7 @@ impl Attempt {
         open.direction = proposal.direction.clone().or(open.direction.take());
         open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
         add_said(&mut open.proposal, proposal.more());
-        let known = session.workspace.known_untracked(&mut session.store)?;
+        let known = session.workspace.known_untracked(&session.store)?;
         let tree = session.store.repo.propose(&self.open.base, &known)?.tree();
         let mut versions = vec![&self.open.base];
         versions.extend(self.open.versions.iter().map(|version| &version.commit));
@@ -175,7 +175,7 @@ impl Attempt {
         }
     }
 
-    /// Waits out an outage of the agent that was to work on the open experiment again.
+    /// Waits out an outage of the agent that was to rework the experiment.
     async fn wait_to_rework(&mut self, session: &mut Session<'_>, draft: &Record) -> Result<Stage, SessionError> {
         let given_up = session.wait_out().await?;
         match (given_up, session.asked()?) {
@@ -189,7 +189,7 @@ impl Attempt {
         }
     }
 
-    /// Keeps the version that was measured, and enters in the journal that another one is to come.
+    /// Saves the version that was measured, and enters the next one in the journal.
     fn begin_rework(&mut self, session: &mut Session<'_>, draft: &Record) -> Result<(), SessionError> {
         let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
         let save = SaveAs { subject, ..session.store.save_as(&self.open.base) };
@@ -207,7 +207,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Records what the last version that was measured came to; what was made of it since is kept under a saved ref.
+    /// Records the last version that was measured, and saves later changes under a ref.
     pub(super) fn end_with_draft(&mut self, session: &mut Session<'_>, why: &str) -> Result<Stage, SessionError> {
         let mut draft = draft_of(&self.open)?;
         if let Some(commit) = self.open.commit.clone().filter(|commit| *commit != draft.commit) {
@@ -215,14 +215,14 @@ impl Attempt {
             session.workspace.take_back_commit(&mut session.store, &self.open, &commit, &what)?;
         }
         draft.reason = format!("{}; {why}", draft.reason);
-        // Calls that came to nothing took time and tokens too.
+        // Calls without a result took time and tokens, too.
         draft.agent = self.open.agent.clone();
         self.open.commit = Some(draft.commit.clone());
         self.record(session, draft)
     }
 
-    /// Commits the change in the working tree on its base, whatever happened to HEAD, the branch and the index
-    /// meanwhile, enters its run in the journal unless it is refused, and moves the branch to it. `None` when nothing changed; branch,
+    /// Commits the change in the working tree on its base, whatever happened to HEAD, the branch and the index meanwhile.
+    /// Enters its run in the journal unless it is refused, and moves the branch to it. `None` when nothing changed: branch,
     /// index and working tree are then at the base.
     pub(super) fn commit_change(
         &mut self,
@@ -251,7 +251,7 @@ impl Attempt {
             session.store.repo.commit_unsynced(&change, &self.open.base, &self.open.description)?
         };
         session.store.written.unsynced.append(unsynced);
-        session.workspace.check(&mut session.store, &mut self.open, &commit, change.too_large(), &found)?;
+        session.workspace.check(&session.store, &mut self.open, &commit, change.too_large(), &found)?;
         self.open.commit = Some(commit.clone());
         crash::point("committing.commit_written");
         self.prepare_run(session)?;

@@ -1,5 +1,5 @@
-//! Running an experiment again, beside the session: in a working tree of its own, without a trace in the session's files
-//! and refs.
+//! Rerunning an experiment beside the session: in a working tree of its own, without a trace in the session's files and
+//! refs.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -19,45 +19,45 @@ use crate::fs::{open_locked, open_regular};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
 
-/// The folder of the run, in the working tree's own git folder: it goes with the working tree, and is no part of it.
+/// The folder of the run, in the working tree's own git folder: it is removed with the working tree, but not part of it.
 const FOLDER: &str = "autoresearch-repro";
 
-/// The file in it that is held while the call goes on, and goes when it ends: one that nobody holds was left behind.
+/// The file in it that is locked while the command runs, and removed at its end: without a lock, it was left behind.
 const UNFINISHED: &str = "unfinished";
 
-/// Names of a working tree's root that are git's or this program's.
+/// Names at the root of a working tree that belong to git or this program.
 const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];
 
-/// How an experiment is run again.
+/// How an experiment is rerun.
 #[derive(Debug, Clone, Default)]
 pub struct Rerun {
-    /// Where, to be kept there; else in a folder for temporary files, which goes when the number came back.
+    /// Where, to be retained there; else a temporary folder, which is removed if the value was reproduced.
     pub worktree: Option<PathBuf>,
-    /// Untracked files and folders of the user's working tree that the run is to find, as links.
+    /// Untracked files and folders of the user's working tree to link into the new one.
     pub links: Vec<PathBuf>,
 }
 
-/// What is about to run.
+/// A run that is about to start.
 #[derive(Debug)]
 pub struct Rerunning<'a> {
     /// The working tree.
     pub dir: &'a Path,
     /// The command.
     pub command: &'a str,
-    /// What the user's working tree has at its root and the new one has not.
+    /// Names at the root of the user's working tree that the new one lacks.
     pub missing: Vec<String>,
 }
 
-/// What came of running an experiment again.
+/// The outcome of rerunning an experiment.
 #[derive(Debug)]
 pub struct Reproduced {
-    /// The number that was measured now.
+    /// The value measured now.
     pub measured: Option<Number>,
-    /// Why there is none that counts.
+    /// Why no value counts.
     pub failure: Option<Failure>,
-    /// How it compares with the record, where both have a number, or failed in the same way.
+    /// How it compares with the record, if both have a value or failed in the same way.
     pub came_back: Option<CameBack>,
-    /// What is different here from where the record's number was measured, if the two do not compare for that.
+    /// Differences from where the record's value was measured that make the two incomparable.
     pub changes: Vec<EnvironmentChange>,
     /// The name of this host.
     pub host: String,
@@ -65,15 +65,15 @@ pub struct Reproduced {
     pub seconds: f64,
     /// How it ended, in words.
     pub ended: String,
-    /// The working tree, where it is kept.
+    /// The working tree, if it is retained.
     pub kept: Option<PathBuf>,
-    /// The log of the run, where that is kept.
+    /// The log of the run, if it is retained.
     pub log: Option<PathBuf>,
 }
 
 impl SessionView {
-    /// Runs an experiment's command on its commit once more, under the session's deadline, and compares the number. Ends
-    /// with this process. `None` when it was interrupted: the run is ended and its working tree removed.
+    /// Reruns an experiment's command on its commit, with the session's time limit, and compares the value. The run ends with
+    /// this process. `None` after an interrupt: the run is terminated and its working tree removed.
     pub async fn reproduce(
         &self,
         record: &Record,
@@ -102,7 +102,7 @@ impl SessionView {
         watch_programs_until(&self.repo, interrupts)?;
         let made = self.repo.add_worktree(&dir, &HeadTarget::Detached(record.commit.clone()));
         if made.is_err() && rerun.worktree.is_none() {
-            // It is empty, and may be gone.
+            // It is empty, and may be missing.
             let _ = fs::remove_dir(&dir);
         }
         let place = made?;
@@ -151,7 +151,7 @@ impl SessionView {
             link(from, &there)?;
         }
         if !place.is_tracked(Path::new("run.log"))? {
-            // A command that redirects its output there writes where it is looked for.
+            // The output of a command that redirects it there is read, too.
             link(&log, &root.join("run.log"))?;
         }
         let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
@@ -208,7 +208,7 @@ impl SessionView {
         }))
     }
 
-    /// What a path leads to that the run is to find, and its path in the working tree.
+    /// The target of a path to link, and its path in the working tree.
     fn linkable(&self, path: &Path) -> Result<(PathBuf, PathBuf), SessionError> {
         let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
         let root = self.repo.worktree().canonicalize().map_err(failed)?;
@@ -216,7 +216,7 @@ impl SessionView {
         if fs::symlink_metadata(&full).is_err() {
             return Err(SessionError::NothingToLink(path.to_owned()));
         }
-        // What is named may be a link itself, to a disk for data.
+        // The path may be a link itself, to a disk for data.
         let folder = full.parent().unwrap_or(&full).canonicalize().map_err(failed)?;
         let real = folder.join(full.file_name().unwrap_or_default());
         match real.strip_prefix(&root) {
@@ -225,7 +225,7 @@ impl SessionView {
         }
     }
 
-    /// The names at the root of the user's working tree that `root` has not.
+    /// The names at the root of the user's working tree that `root` lacks.
     fn missing_in(&self, root: &Path) -> Vec<String> {
         let entries = fs::read_dir(self.repo.worktree()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -237,7 +237,7 @@ impl SessionView {
     }
 }
 
-/// The working trees of calls that were killed.
+/// The working trees of commands that were killed.
 pub(super) fn left_worktrees(repo: &Repo) -> Result<Vec<PathBuf>, SessionError> {
     let is_left = |git_dir: &Path| {
         let file = open_regular(&git_dir.join(FOLDER).join(UNFINISHED));
@@ -247,7 +247,7 @@ pub(super) fn left_worktrees(repo: &Repo) -> Result<Vec<PathBuf>, SessionError> 
     Ok(all.filter(|(git_dir, _)| is_left(git_dir)).map(|(_, worktree)| worktree).collect())
 }
 
-/// Makes a file that says that this call goes on, until it is dropped.
+/// Creates the file that marks this command as running, until it is dropped.
 fn hold(path: &Path) -> Result<Option<File>, SessionError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let held = fs::create_dir_all(folder).and_then(|()| open_locked(path));

@@ -11,8 +11,8 @@ use crate::domain::Notice;
 use crate::fs::{free_name, standing};
 use crate::state::SessionFolder;
 
-/// Points `<root>/run.log` at `log`. A file of the user's that stands there is moved to `run.log.before`, which the returned
-/// notice says, or left alone when git tracks it.
+/// Points `<root>/run.log` at `log`. Moves a file of the user to `run.log.before`, as the returned notice reports, or leaves it
+/// alone if git tracks it.
 pub(super) fn point_run_log(
     root: &Path,
     tracked: bool,
@@ -56,7 +56,7 @@ pub(super) fn point_run_log(
     Ok(notice)
 }
 
-/// Whether a link leads into a run folder of `ar`'s.
+/// Whether a link leads into one of `ar`'s run folders.
 fn is_ours(link: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| {
         target.file_name().is_some_and(|name| name == "run.log")

@@ -27,35 +27,35 @@ use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{LOST_RETRIES, Measured, RunFound, outside_cause};
 use crate::state::read_json;
 
-/// How large the file may be that a metric is read from, in bytes: that of a run which lists each of its steps.
+/// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;
 
-/// How often a sign of life is written.
+/// How often a heartbeat is written.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// How often the files of a job may be deleted in the moment in which it is started or picked up.
 pub(super) const DELETIONS: u32 = 3;
 
-/// A run that is going on.
+/// An active run.
 struct RunWatch {
     job: Running,
     log: LogFollower,
-    /// How long it had been going on when this process began to watch.
+    /// How long it had been running when this process began to watch.
     before: Duration,
     began: Instant,
 }
 
 impl Attempt {
-    /// Notes the commit of the open experiment in the journal, and enters its run there, unless it is refused, once what is
-    /// left of an earlier one is cleared away: from here on an `exit.json` is that of this run.
+    /// Notes the commit in the journal, removes the files of an earlier run, and enters the run in the journal unless the
+    /// experiment is refused. From here on, an `exit.json` belongs to this run.
     pub(super) fn prepare_run(&mut self, session: &mut Session<'_>) -> Result<(), SessionError> {
         if self.open.refused.is_some() {
             return self.enter(session, Phase::Committing);
         }
         let folder = session.store.clear_run_folder(self.open.id)?;
         if session.store.journal.phase == Phase::Running || !self.open.versions.is_empty() {
-            // Without what is cleared away now, a run that was lost would look like one that was never started, and a version
-            // that is worked on again would have no log.
+            // Without the files removed now, a lost run would look like one that was never started, and a version to be
+            // reworked would have no log.
             self.enter(session, Phase::Committing)?;
             crash::point("running.left");
         }
@@ -86,7 +86,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Picks up the run of the open experiment, or starts it if there is none.
+    /// Attaches to the run, or starts it if there is none.
     async fn take_run(&self, session: &mut Session<'_>) -> Result<RunWatch, SessionError> {
         let mut deletions = 0;
         loop {
@@ -100,7 +100,7 @@ impl Attempt {
                 return self.start_run(session);
             }
             match self.attach_run(session) {
-                // Its files were deleted since that look.
+                // Its files were deleted meanwhile.
                 Err(SessionError::Exec(ExecError::File { source, .. }))
                     if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
                 {
@@ -153,12 +153,12 @@ impl Attempt {
             timeout,
             incumbent: session.store.history.best().map(|(_, number)| number),
         })?;
-        // The run goes on meanwhile, and does not rest on it.
+        // The run is active meanwhile, and does not need it.
         session.store.repo.sync_deferred()?;
         Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
     }
 
-    /// Picks up a run that another process started.
+    /// Attaches to a run that another process started.
     fn attach_run(&self, session: &Session<'_>) -> Result<RunWatch, SessionError> {
         let folder = session.store.folder.run(self.open.id);
         let job = session.executor.attach(&folder, RUN)?;
@@ -168,8 +168,8 @@ impl Attempt {
         Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
     }
 
-    /// Waits for the run, which is started if it was not, at most until `deadline`, and measures it. A run that is lost with its
-    /// machine or its shim says nothing about the idea, and is started again, but not for ever.
+    /// Starts the run unless it is active, waits for it, at most until `deadline`, and measures it. Restarts a run that was lost
+    /// with its machine or its shim a few times: that says nothing about the idea.
     pub(super) async fn measured(
         &mut self,
         session: &mut Session<'_>,
@@ -218,7 +218,7 @@ impl Attempt {
         }
         let exit = match ended.done() {
             Ok(Err(full @ ExecError::DiskFull { .. })) => {
-                // As long as the log is open, its removal makes no room.
+                // Removing an open log would free no space.
                 drop(log);
                 return Err(self.spoilt(session, full.into()));
             }
@@ -228,7 +228,7 @@ impl Attempt {
         crash::point("running.over");
         log.follow_name();
         while !log.look()? {}
-        // Where that fails, the number is read at least.
+        // If that fails, at least the number was read.
         let _ = log.put_back();
         let measured = self.measure(session, log, &exit)?;
         let what = format!("the run of experiment {}", self.open.id);
@@ -238,7 +238,7 @@ impl Attempt {
         Ok(Ending::Done(Box::new(measured)))
     }
 
-    /// Waits for a job of the open experiment, at most until `deadline`, and calls `tick` meanwhile.
+    /// Waits for a job, at most until `deadline`, and calls `tick` meanwhile.
     pub(super) async fn wait_for(
         &self,
         session: &mut Session<'_>,
@@ -261,31 +261,31 @@ impl Attempt {
         }
     }
 
-    /// Removes the locks that a finished job of the open experiment left behind, and undoes what it may not change. Returns
-    /// how many rows were removed from results.tsv.
+    /// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
+    /// results.tsv.
     pub(super) async fn put_right_after(&self, session: &mut Session<'_>, job: &str) -> Result<u32, SessionError> {
         session.remove_left_locks(self.open.id, job).await?;
         session.store.end_watch()
     }
 
-    /// Sees to it that a run which ended for want of room is done again and not counted among the starts, as far as that
-    /// can be written; gives `full` back.
+    /// Has a run that failed for lack of space done again without counting it among the starts, as far as that can be
+    /// written. Returns `full`.
     fn spoilt(&mut self, session: &mut Session<'_>, full: SessionError) -> SessionError {
         let folder = session.store.folder.run(self.open.id);
         self.open.runs = self.open.runs.saturating_sub(1);
         let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter(session, Phase::Running));
         if without("exit.json").is_err() {
-            // Its log makes the room that the journal needs.
+            // Without its log, there is space for the journal.
             let _ = without("run.log");
         }
         full
     }
 
-    /// Makes a number, or the reason why there is none, of a run that is over.
+    /// Reads the number of a finished run, or the reason why there is none.
     fn measure(&self, session: &mut Session<'_>, log: LogFollower, exit: &Exit) -> Result<Measured, SessionError> {
         let (source, before) = (&session.store.contract.metric.source, self.open.metric_file.as_deref());
         let (summary, mut verdict) = judge_run(log, source, session.store.repo.worktree(), before, exit);
-        let touched = session.workspace.protected_touched(&mut session.store);
+        let touched = session.workspace.protected_touched(&session.store);
         if let Some(failure) = session.workspace.protected_changed(
             &mut session.store,
             self.open.id,
@@ -323,8 +323,8 @@ impl Attempt {
         })
     }
 
-    /// Starts a run again that was lost with its machine or its shim, or ended by somebody who was killed before all was
-    /// taken back.
+    /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
+    /// rollback.
     fn run_again(&mut self, session: &mut Session<'_>) -> Result<(), SessionError> {
         session.emit(Notice::RunRestarted(self.open.id))?;
         session.workspace.check_out(&mut session.store, &self.open)?;
@@ -332,8 +332,8 @@ impl Attempt {
     }
 }
 
-/// Makes a number, or the reason why there is none, of the log of a run in `root` and of how it ended. A metric's file
-/// that looks as it did `before` the run says nothing.
+/// Reads the number, or the reason why there is none, from the log of a run in `root` and from how it ended. Ignores a metric
+/// file with the same stamp as `before` the run.
 pub(super) fn judge_run(
     log: LogFollower,
     source: &MetricSource,
@@ -356,7 +356,7 @@ pub(super) fn judge_run(
     (summary, verdict)
 }
 
-/// What the file system says of the file that the metric is read from, where it is read from one.
+/// The stamp of the file that the metric is read from, if it is read from one.
 pub(super) fn metric_file_stamp(source: &MetricSource, root: &Path) -> Option<String> {
     match source {
         MetricSource::File { path, .. } => stamp(&root.join(path)),
@@ -370,7 +370,7 @@ fn gibibytes(bytes: u64) -> Option<f64> {
     (bytes > 0).then(|| ((bytes as f64 / MIB).round() / 1024.0 * 1e6).round() / 1e6)
 }
 
-/// The number in a JSON file, if this run wrote the file: one that looks as it did before the run is of an earlier one.
+/// The number in a JSON file, if this run wrote the file: with the stamp from before the run, it belongs to an earlier one.
 fn read_metric_file(path: &Path, pointer: &str, before: Option<&str>) -> Option<Found> {
     if stamp(path).as_deref() == before {
         return None;

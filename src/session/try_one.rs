@@ -132,7 +132,7 @@ impl Session<'_> {
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
-        let known = self.workspace.known_untracked(&mut self.store)?;
+        let known = self.workspace.known_untracked(&self.store)?;
         self.store.journal.iteration += 1;
         self.store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: None };
@@ -234,7 +234,7 @@ impl Session<'_> {
         open.proposal_error = proposal.error.clone();
         open.replaces = self.store.repo.ref_object(&self.store.contract.tag.record_ref(record.id))?;
         open.versions.clone_from(&record.versions);
-        let known = self.workspace.known_untracked(&mut self.store)?;
+        let known = self.workspace.known_untracked(&self.store)?;
         let tree = self.store.repo.propose(&open.base, &known)?.tree();
         for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
             if self.store.repo.tree_of(version)? == tree {

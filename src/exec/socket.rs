@@ -1,4 +1,4 @@
-//! The line between `ar` and a shim that it started: two sockets, each of which is at its end when the other's process is gone.
+//! The socket between `ar` and a shim that it started. Each end is closed when the other's process is gone.
 
 use std::fs::File;
 use std::future::pending;
@@ -24,7 +24,7 @@ const HANDED: usize = 3;
 pub(super) enum Word {
     /// `exit.json` says how the command ended.
     Over,
-    /// Something went wrong, and the last words say what.
+    /// Something failed, and the last words say what.
     Failed,
     /// The disk has no room for `exit.json`.
     DiskFull,
@@ -34,28 +34,28 @@ impl Word {
     const ALL: [Word; 3] = [Word::Over, Word::Failed, Word::DiskFull];
 
     /// Sends it, ignoring a closed socket.
-    pub(super) fn say(self, line: &net::UnixStream) {
-        let _ = rustix::io::write(line, &[self as u8]);
+    pub(super) fn send(self, socket: &net::UnixStream) {
+        let _ = rustix::io::write(socket, &[self as u8]);
     }
 }
 
 /// The end of `ar`. When it is dropped, a tied job ends.
 #[derive(Debug)]
-pub(super) struct Line(UnixStream);
+pub(super) struct Socket(UnixStream);
 
-impl Line {
-    /// A line, with its other end for the shim, where a message with these open files waits to be [received](receive).
-    pub(super) fn with(handed: [BorrowedFd<'_>; HANDED]) -> io::Result<(Line, OwnedFd)> {
+impl Socket {
+    /// A socket, with its other end for the shim, where a message with these open files waits to be [received](receive).
+    pub(super) fn with(handed: [BorrowedFd<'_>; HANDED]) -> io::Result<(Socket, OwnedFd)> {
         let (ours, theirs) = net::UnixStream::pair()?;
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&handed));
         sendmsg(&ours, &[IoSlice::new(b"f")], &mut control, SendFlags::empty())?;
         ours.set_nonblocking(true)?;
-        Ok((Line(UnixStream::from_std(ours)?), theirs.into()))
+        Ok((Socket(UnixStream::from_std(ours)?), theirs.into()))
     }
 
-    /// Asks the shim to end its command. Without effect when it is gone.
+    /// Asks the shim to terminate its command. Without effect when it is gone.
     pub(super) fn stop(&self) {
         let _ = rustix::io::write(&self.0, b"s");
     }
@@ -67,11 +67,11 @@ impl Line {
     }
 }
 
-/// Receives the open files that came with a line, in the shim.
-pub(super) fn receive(line: &net::UnixStream) -> io::Result<[File; HANDED]> {
+/// Receives the open files that came with a socket, in the shim.
+pub(super) fn receive(socket: &net::UnixStream) -> io::Result<[File; HANDED]> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(line, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::empty())?;
+    recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::empty())?;
     let mut handed = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(files) = message {
@@ -87,21 +87,21 @@ pub(super) fn receive(line: &net::UnixStream) -> io::Result<[File; HANDED]> {
 /// The shim's end.
 #[derive(Debug)]
 pub(super) struct Owner {
-    line: UnixStream,
+    socket: UnixStream,
     tied: bool,
     gone: bool,
 }
 
 impl Owner {
-    /// Whoever started the job is at the other end of `line`; a job is ended with him when it is `tied`.
-    pub(super) fn of(line: net::UnixStream, tied: bool) -> io::Result<Owner> {
-        line.set_nonblocking(true)?;
-        Ok(Owner { line: UnixStream::from_std(line)?, tied, gone: false })
+    /// The process that started the job is at the other end of `socket`. A `tied` job ends with it.
+    pub(super) fn of(socket: net::UnixStream, tied: bool) -> io::Result<Owner> {
+        socket.set_nonblocking(true)?;
+        Ok(Owner { socket: UnixStream::from_std(socket)?, tied, gone: false })
     }
 
-    /// Waits until the command is to be ended. It can be cancelled and called again.
+    /// Waits until the command is to be terminated. It can be cancelled and called again.
     pub(super) async fn wants_end(&mut self) {
-        if !self.gone && !matches!(read(&self.line).await, Ok(Some(_))) {
+        if !self.gone && !matches!(read(&self.socket).await, Ok(Some(_))) {
             self.gone = true;
         }
         if self.gone && !self.tied {
@@ -111,13 +111,13 @@ impl Owner {
 }
 
 /// Waits for the next byte; `None` at the end.
-async fn read(line: &UnixStream) -> io::Result<Option<u8>> {
+async fn read(socket: &UnixStream) -> io::Result<Option<u8>> {
     let mut byte = [0];
     loop {
-        line.readable().await?;
-        match line.try_read(&mut byte) {
+        socket.readable().await?;
+        match socket.try_read(&mut byte) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // Whoever was at the other end was killed with something unread.
+            // The process at the other end was killed with something unread.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
             length => return Ok((length? > 0).then_some(byte[0])),
         }
