@@ -10,6 +10,7 @@ mod branches;
 mod calling;
 mod check;
 mod choosing;
+mod clearing;
 mod contradiction;
 mod conventions;
 mod course;

@@ -1,0 +1,274 @@
+//! Clearing the working tree around calls and runs: protected files are restored, and what may not be there is moved aside.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::SessionError;
+use super::own_files::remove_file;
+use super::protected::{Shadows, bytecode, name_of};
+use super::store::Store;
+use super::workspace::Workspace;
+use crate::domain::{Actor, CommitId, Failure, FailureClass, Notice, Phase, list};
+use crate::fs::{FileStamp, free_name, make_writable, move_to};
+use crate::git::{Proposal, WhyLeftOut};
+use crate::rules::{Forbidden, folders_of, takes_the_place};
+use crate::state::{OpenExperiment, PROTECTED, files_below};
+
+impl Workspace {
+    /// Puts those protected files back that git does not have and that somebody changed, and removes their bytecode
+    /// that the commit `at` does not have; gives the files that were changed.
+    fn restore_copies(&mut self, store: &mut Store, id: u32, at: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+        let root = store.repo.worktree().to_owned();
+        for path in bytecode(&root, &self.protected.modules()) {
+            if !store.repo.is_in(at, &path)? {
+                remove_file(&root.join(path))?;
+            }
+        }
+        let copies = self.protected.store.clone();
+        let changed = self.protected.stored.copies.changed(&root, &copies)?;
+        if changed.is_empty() {
+            return Ok(changed);
+        }
+        let (mut aside, mut left) = (Vec::new(), Vec::new());
+        for path in &changed {
+            aside.extend(self.move_out_of_the_way(store, id, path)?);
+            if !self.protected.stored.copies.put_back(&root, &copies, path)? {
+                left.push(path.clone());
+            }
+        }
+        // Of a file without a copy the new state is the one that the next look compares with, in another process too.
+        self.write_protected(store)?;
+        let back: Vec<PathBuf> = changed.iter().filter(|path| !left.contains(path)).cloned().collect();
+        if !back.is_empty() {
+            store.say(Notice::ProtectedRestored { paths: back, found: aside });
+        }
+        match left.is_empty() {
+            true => Ok(changed),
+            false if self.protected.stored.copies.has_stamps_alone() => {
+                store.say(Notice::ProtectedChanged(left));
+                Ok(changed)
+            }
+            false => Err(SessionError::ProtectedLost(left)),
+        }
+    }
+
+    /// Moves what stands at a protected path, or in the place of a folder on the way, into the session's folder. A file that
+    /// cannot be put back stays.
+    fn move_out_of_the_way(&self, store: &Store, id: u32, path: &Path) -> Result<Option<PathBuf>, SessionError> {
+        if self.protected.stored.copies.has_stamps_alone() {
+            return Ok(None);
+        }
+        let mut here = PathBuf::new();
+        for part in path.components() {
+            here.push(part);
+            match fs::symlink_metadata(store.repo.worktree().join(&here)) {
+                Ok(meta) if meta.is_dir() && here != path => {}
+                Ok(_) => return self.move_aside(store, id, &here).map(Some),
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Moves something out of the working tree into the session's folder, and gives where it is now.
+    pub(super) fn move_aside(&self, store: &Store, id: u32, path: &Path) -> Result<PathBuf, SessionError> {
+        let from = store.repo.worktree().join(path);
+        let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
+        let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
+        fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(failed)?;
+        // Neither a folder that is read-only can be moved, nor what is in one.
+        for folder in [Some(&*from), from.parent()].into_iter().flatten() {
+            make_writable(folder).map_err(failed)?;
+        }
+        move_to(&from, &to).map_err(failed)?;
+        Ok(to)
+    }
+
+    /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
+    /// the change is read.
+    pub(super) fn undo_forbidden(
+        &mut self,
+        store: &mut Store,
+        open: &OpenExperiment,
+    ) -> Result<Forbidden, SessionError> {
+        let changed = self.restore_copies(store, open.id, &open.base)?;
+        let protected = changed.iter().map(|path| format!("{} is protected", path.display())).collect();
+        Ok(Forbidden { protected, scope: Vec::new() })
+    }
+
+    /// Moves out of the working tree what is new there, is in no commit and may not be there, and adds it to what is `found`.
+    pub(super) fn clear_out(
+        &mut self,
+        store: &mut Store,
+        open: &OpenExperiment,
+        change: &Proposal,
+        found: &mut Forbidden,
+    ) -> Result<(), SessionError> {
+        let id = open.id;
+        let in_change: BTreeSet<PathBuf> = change.paths().iter().map(|changed| changed.path.clone()).collect();
+        let (taken, mut moved) = self.clear_shadows(store, id, &open.base, |path| !in_change.contains(path))?;
+        found.protected.extend(taken.iter().map(|(path, module)| takes_the_place(path, module)));
+        for path in self.new_protected(store) {
+            if !in_change.contains(&path) {
+                found.protected.push(format!("{} is protected", path.display()));
+                moved.push(self.move_aside(store, id, &path)?);
+            }
+        }
+        for left_out in change.left_out() {
+            let why = match left_out.why {
+                WhyLeftOut::Repository => "is a git repository of its own: no commit would hold its files",
+                WhyLeftOut::Path => "is a path that git refuses to check out",
+            };
+            found.scope.push(format!("{} {why}", left_out.path.display()));
+            if fs::symlink_metadata(store.repo.worktree().join(&left_out.path)).is_ok() {
+                moved.push(self.move_aside(store, id, &left_out.path)?);
+            }
+        }
+        say_moved(store, moved, "no commit would hold it");
+        Ok(())
+    }
+
+    /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
+    /// call was under way that came to no change is moved out of the working tree.
+    pub(super) fn remember_beside_protected(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        if store.journal.phase == Phase::Proposing {
+            let id = store.journal.open.as_ref().map_or(store.history.next_id(), |open| open.id);
+            let moved = self
+                .new_protected(store)
+                .iter()
+                .map(|path| self.move_aside(store, id, path))
+                .collect::<Result<Vec<_>, _>>()?;
+            say_moved(store, moved, "it appeared below a protected path while the agent was active");
+        }
+        let beside = self.beside_protected(store).iter().map(|path| name_of(path)).collect();
+        if self.protected.stored.beside != beside {
+            self.protected.stored.beside = beside;
+            self.write_protected(store)?;
+        }
+        Ok(())
+    }
+
+    fn write_protected(&self, store: &mut Store) -> Result<(), SessionError> {
+        store.write_file(PROTECTED, &self.protected.stored)
+    }
+
+    /// Files below protected paths that the agent made.
+    fn new_protected(&self, store: &Store) -> Vec<PathBuf> {
+        let mut files = self.beside_protected(store);
+        files.retain(|path| !self.protected.stored.beside.contains(&name_of(path)));
+        files
+    }
+
+    /// Files below protected paths that neither git nor the session has.
+    fn beside_protected(&self, store: &Store) -> Vec<PathBuf> {
+        let root = store.repo.worktree();
+        let tops = folders_of(&store.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
+        let files = tops.flat_map(|top| files_below(root, &top));
+        let is_new = |path: &PathBuf| {
+            self.file_terms.is_named_protected(path)
+                && !self.protected.stored.copies.has(path)
+                && self.protected.tracked.binary_search(path).is_err()
+        };
+        if self.protected.stored.copies.has_stamps_alone() { Vec::new() } else { files.filter(is_new).collect() }
+    }
+
+    /// Moves out of the working tree what takes the place of a protected module and is not in the commit `at`, as far as it is
+    /// `meant`; gives each with its module, and where they are now.
+    fn clear_shadows(
+        &self,
+        store: &Store,
+        id: u32,
+        at: &CommitId,
+        meant: impl Fn(&Path) -> bool,
+    ) -> Result<(Shadows, Vec<PathBuf>), SessionError> {
+        let (mut taken, mut moved) = (Vec::new(), Vec::new());
+        for (path, module) in self.protected.new_shadows(store.repo.worktree()) {
+            if !meant(&path) || store.repo.is_in(at, &path)? {
+                continue;
+            }
+            // A package is moved with all that is in it, unless something else of it is tracked.
+            let package = path.parent().filter(|parent| module.with_extension("") == **parent);
+            let whole = match package {
+                Some(package) if !store.repo.is_in(at, package)? => package,
+                _ => &path,
+            };
+            if fs::symlink_metadata(store.repo.worktree().join(whole)).is_ok() {
+                moved.push(self.move_aside(store, id, whole)?);
+            }
+            taken.push((path, module));
+        }
+        Ok((taken, moved))
+    }
+
+    /// Sees to it, just before the run or a guard, that protected files are those that were approved and nothing takes their
+    /// place.
+    pub(super) fn put_protected_back(
+        &mut self,
+        store: &mut Store,
+        id: u32,
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
+        let changed = store.repo.differing(commit, &self.protected.tracked)?;
+        if !changed.is_empty() {
+            store.say(Notice::ProtectedRestoredForRun(changed));
+            self.put_back(store, commit, commit)?;
+        }
+        self.restore_copies(store, id, commit)?;
+        if id != 0 {
+            let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
+            say_moved(store, moved, "Python would import it instead of a protected file");
+        }
+        self.protected.before_run = self.protected.stamps(store.repo.worktree());
+        Ok(())
+    }
+
+    /// Why it does not count what `who` said, the run or a guard, if it changed protected files or put something in their
+    /// place. What the run of the baseline makes is the user's own.
+    pub(super) fn protected_changed(
+        &mut self,
+        store: &mut Store,
+        id: u32,
+        commit: &CommitId,
+        who: Actor,
+    ) -> Result<Option<Failure>, SessionError> {
+        let mut changed = store.repo.differing(commit, &self.protected.tracked)?;
+        changed.extend(self.restore_copies(store, id, commit)?);
+        let mut lines = Vec::new();
+        if !changed.is_empty() {
+            lines.push(format!("{who} changed {}", list(&changed)));
+        }
+        if id == 0 {
+            let new = self.protected.new_shadows(store.repo.worktree());
+            if !new.is_empty() {
+                self.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));
+                self.write_protected(store)?;
+            }
+        } else {
+            let (taken, moved) = self.clear_shadows(store, id, commit, |_| true)?;
+            say_moved(store, moved, "Python would import it instead of a protected file");
+            let made = |(path, module): &(PathBuf, PathBuf)| {
+                format!("{who} made {}, which takes the place of {}", path.display(), module.display())
+            };
+            lines.extend(taken.iter().map(made));
+        }
+        Ok((!lines.is_empty()).then(|| Failure { class: FailureClass::Protected, excerpt: lines.join("\n") }))
+    }
+
+    /// The protected files that somebody touched while the run went on, by what the file system says of them: one that was
+    /// changed and changed back is among them. None where another process started the run.
+    pub(super) fn protected_touched(&self, store: &Store) -> Vec<PathBuf> {
+        let root = store.repo.worktree();
+        let before = self.protected.before_run.iter();
+        before
+            .filter(|(path, stamp)| FileStamp::of(&root.join(path)) != **stamp)
+            .map(|(path, _)| path.clone())
+            .collect()
+    }
+}
+
+fn say_moved(store: &mut Store, to: Vec<PathBuf>, why: &'static str) {
+    if !to.is_empty() {
+        store.say(Notice::MovedOut { to, why });
+    }
+}
