@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Area, Finding, Severity, Tag};
+use autoresearch::domain::{Area, Asked, Finding, Severity, Tag};
 use autoresearch::git::Repo;
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
 use autoresearch::rules::worst;
-use autoresearch::session::{Asked, examine, repair};
+use autoresearch::session::{examine, repair};
 
 use super::args::{DoctorArgs, OutputFormat};
 use super::error::CliError;

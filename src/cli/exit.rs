@@ -55,16 +55,13 @@ pub(super) fn of_error(kind: ErrorKind) -> u8 {
 /// The code for the way a loop ended; cap, budget and goal are done as asked.
 pub(super) fn of_stop(reason: &StopReason) -> u8 {
     match reason {
+        StopReason::Reached(reached) if reached.is_done => 0,
         StopReason::MaxExperiments { .. }
-        | StopReason::MaxCost { .. }
-        | StopReason::MaxTokens { .. }
         | StopReason::Budget { .. }
         | StopReason::Until { .. }
         | StopReason::NoTime { .. }
-        | StopReason::Goal { .. }
         | StopReason::NoAgent => 0,
-        StopReason::NoChange { .. }
-        | StopReason::Crashes { .. }
+        StopReason::Reached(_)
         | StopReason::Flagged { .. }
         | StopReason::Outage { .. }
         | StopReason::Agent { .. }

@@ -7,25 +7,23 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
-use autoresearch::domain::{
-    Direction, Ladder, LedgerDialect, Limit, MetricSource, Prices, duration_text, time_of_day_text,
-};
+use autoresearch::domain::{Asked, Direction, Prices, Setting, duration_text, settings};
 use autoresearch::git::Repo;
-use autoresearch::session::{Asked, Conventions, PROGRAM, installed_agents};
+use autoresearch::session::{Conventions, PROGRAM, installed_agents};
 
 use super::args::InitArgs;
 use super::error::CliError;
+use super::output;
 use super::process::current_dir;
-use super::settings::SETTINGS_FILE;
-use super::{output, settings};
+use super::settings::{SETTINGS_FILE, resolve};
 
 /// Writes `ar.toml` and `program.md` to start from, and prints what the repository's own files suggested; a file that is
 /// there is left as it is.
 pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let root = repo.worktree().to_owned();
-    let flags: Vec<_> = Asked::from(args.settings.clone()).keys().iter().map(|key| format!("--{key}")).collect();
-    let asked = settings::resolve(args.settings, &root)?;
+    let flags: Vec<_> = args.settings.0.keys().into_iter().map(|key| format!("--{key}")).collect();
+    let asked = resolve(args.settings, &root)?;
     let suggestion = Suggestion::of(&root);
     let terms = asked.clone().or(suggestion.terms.clone());
     let settings_written = write_new(&root.join(SETTINGS_FILE), &settings_text(&terms))?;
@@ -40,10 +38,9 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     for found in suggestion.found(&asked) {
         output::line(&format!("found: {found}"));
     }
-    let missing: Vec<_> = [("metric", terms.metric.is_none()), ("cmd", terms.command.is_none())]
-        .into_iter()
-        .filter_map(|(key, is_missing)| (settings_written && is_missing).then_some(key))
-        .collect();
+    let is_missing = |setting: &&Setting| setting.is_required && setting.toml(&terms).is_none();
+    let missing: Vec<_> =
+        settings().into_iter().filter(|it| settings_written && is_missing(it)).map(|setting| setting.key).collect();
     let (look, commit) = match (settings_written, program_written) {
         (true, true) => ("look at both, ", "commit them, then "),
         (true, false) => ("look at ar.toml, ", "commit it, then "),
@@ -140,117 +137,21 @@ fn write_new(path: &Path, content: &str) -> Result<bool, CliError> {
 fn settings_text(asked: &Asked) -> String {
     let mut text =
         String::from("# The terms of an ar session. A flag or a variable such as AR_METRIC comes before them.\n");
-    let mut set = |comment: &str, key: &str, value: Option<String>, example: &str| {
+    let contradicted: Vec<_> =
+        settings().into_iter().filter(|it| it.toml(asked).is_some()).filter_map(|it| it.excludes).collect();
+    for setting in settings() {
+        let value = setting.toml(asked);
+        if value.is_none() && (setting.example.is_empty() || contradicted.contains(&setting.key)) {
+            continue;
+        }
+        let _ = writeln!(text, "\n# {}", setting.comment);
+        if let Some(preset) = asked.agent.as_deref().and_then(Preset::named).filter(|_| setting.key == "agent") {
+            let _ = writeln!(text, "# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
+        }
         let _ = match value {
-            Some(value) => writeln!(text, "\n# {comment}\n{key} = {value}"),
-            None => writeln!(text, "\n# {comment}\n# {key} = {example}"),
+            Some(value) => writeln!(text, "{} = {value}", setting.key),
+            None => writeln!(text, "# {} = {}", setting.key, setting.example),
         };
-    };
-    let quoted = |text: String| toml::Value::String(text).to_string();
-    set(
-        "The number to improve, by the name that the log prints it under.",
-        "metric",
-        asked.metric.clone().map(quoted),
-        "\"val_bpb\"",
-    );
-    let yes = Some("true".to_owned());
-    match asked.direction {
-        Some(Direction::Lower) => set("Lower is better.", "lower", yes, ""),
-        Some(Direction::Higher) => set("Higher is better.", "higher", yes, ""),
-        None => set("Higher is better; the default is lower.", "higher", None, "true"),
-    }
-    let list = |values: Option<Vec<String>>| {
-        values.map(|values| toml::Value::Array(values.into_iter().map(toml::Value::String).collect()).to_string())
-    };
-    let example = "\"Lower val_bpb without using more memory.\"";
-    set(
-        "The goal in words. The agent reads it in every prompt.",
-        "goal-text",
-        asked.goal_text.clone().map(quoted),
-        example,
-    );
-    let comment = "Milestones on the way to the goal.";
-    set(comment, "milestone", list(asked.milestones.clone()), "[\"val_bpb below 1.0\"]");
-    let comment = "What counts as success.";
-    set(comment, "success", list(asked.success.clone()), "[\"val_bpb below 0.95 within the same time\"]");
-    set("The command that trains and measures.", "cmd", asked.command.clone().map(quoted), "\"uv run train.py\"");
-    let mut comment =
-        "The command that changes the code once and exits; it reads the prompt from standard input. Or the name of a \
-            preset."
-            .to_owned();
-    if let Some(preset) = asked.agent.as_deref().and_then(Preset::named) {
-        comment += &format!("\n# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
-    }
-    set(&comment, "agent", asked.agent.clone().map(quoted), "\"claude\"");
-    set(
-        "The files that an experiment may change; by default all but those that measure.",
-        "scope",
-        list(asked.scope.clone()),
-        "[\"src/**\"]",
-    );
-    set("Files that no experiment may change.", "protect", list(asked.protect.clone()), "[\"eval/**\"]");
-    let count = |limit: Option<u32>| limit.map(|limit| limit.to_string());
-    set("How many files an experiment may change.", "max-files", count(asked.max_files), "5");
-    set("How many lines of one file it may add and delete.", "max-file-lines", count(asked.max_file_lines), "200");
-    if asked.allow_repeats == Some(true) {
-        set("Measure a change again that was measured before.", "allow-repeats", Some("true".into()), "");
-    }
-    let comment = "Commands that must pass before a change is kept.";
-    set(comment, "guard", list(asked.guards.clone()), "[\"sh tests.sh\"]");
-    let limits = asked.limits.as_ref().map(|limits| limits.iter().map(Limit::to_string).collect());
-    set("Bounds on numbers of the log that a kept change keeps to.", "limit", list(limits), "[\"memory_gb<=40\"]");
-    let ladder = asked.ladder.map(|ladder| match ladder {
-        Ladder::Refine => quoted("refine".into()),
-        Ladder::Structural => quoted("structural".into()),
-    });
-    set("What the agent is told when there are no recent keeps.", "ladder", ladder, "\"structural\"");
-    let flag = |asked: Option<bool>| asked.filter(|asked| *asked).map(|asked| asked.to_string());
-    let comment = "The agent may look for ideas outside the repository at the second pivot in a row.";
-    set(comment, "research", flag(asked.research), "true");
-    let comment = "Stop when the session is flagged for review instead of starting afresh in another direction.";
-    set(comment, "stop-when-flagged", flag(asked.stop_when_flagged), "true");
-    let time = |duration| quoted(duration_text(duration));
-    set("Time limit for one run.", "timeout", asked.timeout.map(time), "\"10m\"");
-    set("Time that a process has to end by itself before it is killed.", "grace", asked.grace.map(time), "\"10s\"");
-    let comment = "Time limit for one agent call.";
-    set(comment, "agent-timeout", asked.agent_timeout.map(time), "\"30m\"");
-    let comment = "How long the agent may be unreachable, rate-limited or out of credit before the loop stops.";
-    set(comment, "outage-limit", asked.outage_limit.map(time), "\"8h\"");
-    let number = |number: f64| toml::Value::Float(number).to_string();
-    let min_delta = asked.min_delta.map(number);
-    set("How much better than the best one a number must be to be kept.", "min-delta", min_delta, "0.0");
-    let comment = "How far behind the best value a change may be that makes the program shorter.";
-    set(comment, "simpler-wins", asked.simpler_wins.map(number), "0.001");
-    set("How many experiments a session may have.", "max-experiments", count(asked.max_experiments), "100");
-    let comment = "Stop when the agent's calls have cost this much; an agent that reports no cost needs prices, below.";
-    set(comment, "max-cost", asked.max_cost.map(number), "20.0");
-    let max_tokens = asked.max_tokens.map(|tokens| tokens.to_string());
-    set("Stop when they have used so many tokens.", "max-tokens", max_tokens, "50000000");
-    set("Time limit for one `ar run`.", "for", asked.budget.map(time), "\"8h\"");
-    let until = asked.until.map(|until| quoted(time_of_day_text(until)));
-    set("The time of day at which `ar run` stops.", "until", until, "\"07:00\"");
-    set("Stop after so many crashes in a row.", "max-crashes", count(asked.max_crashes), "10");
-    set("Stop when the metric reaches this value.", "goal", asked.goal.map(number), "0.95");
-    let comment = "A command that gets each event as JSON on standard input.";
-    set(comment, "on-event", asked.on_event.clone().map(quoted), "\"sh ~/notify.sh\"");
-    let keep_logs = asked.keep_logs.map(|size| quoted(size.to_string()));
-    set("How much of the runs' logs is kept.", "keep-logs", keep_logs, "\"10GB\"");
-    set("Leave the session's commits unsigned.", "no-sign", flag(asked.no_sign), "true");
-    if let Some(tag) = &asked.tag {
-        set("The session's name.", "tag", Some(quoted(tag.to_string())), "");
-    }
-    let dialect = asked.ledger.map(|ledger| match ledger {
-        LedgerDialect::Ar => quoted("ar".into()),
-        LedgerDialect::Karpathy => quoted("karpathy".into()),
-    });
-    let comment = "The columns of a new results.tsv: ar, or karpathy for `commit ... keep, discard, crash`.";
-    set(comment, "ledger", dialect, "\"ar\"");
-    if let Some(MetricSource::Regex(pattern)) = &asked.source {
-        set("The pattern whose one group is the number.", "metric-regex", Some(quoted(pattern.clone())), "");
-    }
-    if let Some(MetricSource::File { path, pointer }) = &asked.source {
-        let file = quoted(format!("{}:{pointer}", path.display()));
-        set("The JSON file that holds the number.", "metric-file", Some(file), "");
     }
     text + &prices_text(asked.prices.as_ref())
 }

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use autoresearch::domain::StopReason;
 use autoresearch::git::Repo;
-use autoresearch::rules::has_no_end;
 use autoresearch::session::{Drive, Plan, Session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
@@ -32,7 +31,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
         output::note("not started; nothing was changed");
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    if !must_ask && plan.contract().agent.is_some() && has_no_end(plan.contract()) {
+    if !must_ask && plan.contract().agent.is_some() && !plan.contract().ends_loop() {
         plan = plan.note(NO_END.to_owned());
     }
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;

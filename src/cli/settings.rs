@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use autoresearch::domain::{Clock, Prices, Tag, nearest, shell_word};
+use autoresearch::domain::{Asked, Clock, Kind, Prices, Setting, Tag, nearest, settings, shell_word};
 use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
-use autoresearch::session::{Asked, Drive, Plan, SessionError, Wanted};
-use clap::{Arg, ArgAction, Args, Command, FromArgMatches};
+use autoresearch::session::{Drive, Plan, SessionError, Wanted};
 
 use super::error::CliError;
 use super::terms::SettingsArgs;
@@ -30,8 +29,7 @@ impl Settings {
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
         let variables = from_variables(variable)?;
         let file = from_file(&root.join(SETTINGS_FILE));
-        let file = file.map(|(settings, prices)| Asked { prices, ..Asked::from(settings) });
-        Ok(Settings { given: Asked::from(flags).or(variables.into()), file })
+        Ok(Settings { given: flags.0.or(variables), file })
     }
 
     /// The session that the settings file names, where it is one of `sessions`.
@@ -85,54 +83,43 @@ pub(super) fn called_by_loop() -> bool {
     std::env::var_os("AR_PROPOSAL").is_some_and(|file| !file.is_empty())
 }
 
-/// One setting as a layer gives it: the name of its flag, its value, and what to call it in an error.
+/// The values of one setting as a layer gives them, and what to call them in an error.
 struct Given {
-    long: String,
-    value: OsString,
+    setting: &'static Setting,
+    values: Vec<String>,
     called: String,
-}
-
-/// The settings that are flags of `ar run`, as clap knows them.
-fn flags() -> Command {
-    SettingsArgs::augment_args(Command::new("ar").no_binary_name(true))
-}
-
-/// Whether a setting can be given several times.
-fn takes_several(argument: &Arg) -> bool {
-    matches!(argument.get_action(), ArgAction::Append)
 }
 
 /// Between which characters a variable holds the values of a setting that can be given several times: globs between
 /// colons, as paths stand in such variables, and what may hold a colon itself on lines of its own.
-fn separator(argument: &Arg) -> char {
-    let is_glob = argument.get_value_names().is_some_and(|names| names.iter().any(|name| name == "GLOB"));
-    if is_glob { ':' } else { '\n' }
+fn separator(setting: &Setting) -> char {
+    if setting.value == "GLOB" { ':' } else { '\n' }
 }
 
 /// Reads each setting from the variable that is named after its flag.
-fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<SettingsArgs, CliError> {
-    let flags = flags();
-    let given = flags.get_arguments().filter_map(|argument| {
-        let long = argument.get_long()?.to_owned();
-        let name = format!("AR_{}", long.to_uppercase().replace('-', "_"));
-        let value = get(&name).filter(|value| !value.is_empty())?;
-        let values = match value.to_str() {
-            Some(list) if takes_several(argument) => {
-                list.split(separator(argument)).filter(|value| !value.is_empty()).map(OsString::from).collect()
-            }
-            _ => vec![value],
-        };
+fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Asked, CliError> {
+    let hint = "unset it or correct it";
+    let mut layer = Vec::new();
+    for setting in settings() {
+        let name = setting.variable();
+        let Some(value) = get(&name).filter(|value| !value.is_empty()) else { continue };
         let called = format!("the variable {name}");
-        Some(values.into_iter().map(move |value| Given { long: long.clone(), value, called: called.clone() }))
-    });
-    parse_layer(given.flatten().collect(), "unset it or correct it")
+        let value =
+            value.into_string().map_err(|_| CliError::new(format!("{called} is not UTF-8"), Some(hint.into())))?;
+        let values = match setting.is_list {
+            true => value.split(separator(setting)).filter(|value| !value.is_empty()).map(str::to_owned).collect(),
+            false => vec![value],
+        };
+        layer.push(Given { setting, values, called });
+    }
+    asked_by(layer, hint)
 }
 
-/// Reads the settings file, and the prices of models in it; `max_experiments` and `max-experiments` are the same setting.
-fn from_file(path: &Path) -> Result<(SettingsArgs, Option<Prices>), CliError> {
+/// Reads the settings file; `max_experiments` and `max-experiments` are the same setting.
+fn from_file(path: &Path) -> Result<Asked, CliError> {
     let text = match read_regular(path).and_then(|text| String::from_utf8(text).map_err(io::Error::other)) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Asked::default()),
         Err(error) => {
             let hint = format!("run `ls -l {}` to see what it is", shell_word(path));
             return Err(CliError::new(format!("cannot read {}: {error}", path.display()), Some(hint)));
@@ -146,34 +133,30 @@ fn from_file(path: &Path) -> Result<(SettingsArgs, Option<Prices>), CliError> {
         None => None,
         Some(prices) => Some(prices_of(prices).map_err(|error| trouble(format!("`{PRICES}`: {error}")))?),
     };
-    let mut given = Vec::new();
+    let all = settings();
+    let mut layer = Vec::new();
     for (key, value) in table {
-        let long = key.replace('_', "-");
-        if !flags().get_arguments().any(|argument| argument.get_long() == Some(&long)) {
-            let known: Vec<_> =
-                flags().get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect();
-            let meant = nearest(&long, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        let name = key.replace('_', "-");
+        let Some(setting) = all.iter().find(|setting| setting.key == name) else {
+            let known: Vec<_> = all.iter().map(|setting| setting.key.to_owned()).collect();
+            let meant = nearest(&name, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
             let hint = format!("the settings are {}{meant}", known.join(", "));
             return Err(CliError::new(format!("{}: unknown setting `{key}`", path.display()), Some(hint)));
-        }
-        let several =
-            flags().get_arguments().any(|argument| argument.get_long() == Some(&long) && takes_several(argument));
+        };
         let values = match value {
-            toml::Value::Array(values) if several => values,
+            toml::Value::Array(values) if setting.is_list => values,
             value => vec![value],
         };
-        for value in values {
-            let value = match value {
-                toml::Value::String(text) => text,
-                toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => value.to_string(),
-                _ if several => return Err(trouble(format!("`{key}` must be a list of texts"))),
-                _ => return Err(trouble(format!("`{key}` must be a text, a number, true or false"))),
-            };
-            let called = format!("{key} in {}", path.display());
-            given.push(Given { long: long.clone(), value: value.into(), called });
-        }
+        let text = |value: toml::Value| match value {
+            toml::Value::String(text) => Ok(text),
+            toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => Ok(value.to_string()),
+            _ if setting.is_list => Err(trouble(format!("`{key}` must be a list of texts"))),
+            _ => Err(trouble(format!("`{key}` must be a text, a number, true or false"))),
+        };
+        let values = values.into_iter().map(text).collect::<Result<_, _>>()?;
+        layer.push(Given { setting, values, called: format!("{key} in {}", path.display()) });
     }
-    Ok((parse_layer(given, hint)?, prices))
+    Ok(Asked { prices, ..asked_by(layer, hint)? })
 }
 
 /// The table of the settings file that has the prices of models.
@@ -188,39 +171,36 @@ fn prices_of(table: toml::Value) -> Result<Prices, String> {
     }
 }
 
-/// Parses one layer by the rules of the flags.
-fn parse_layer(given: Vec<Given>, hint: &str) -> Result<SettingsArgs, CliError> {
+/// What one layer asks for.
+fn asked_by(layer: Vec<Given>, hint: &str) -> Result<Asked, CliError> {
     let trouble = |what: String| CliError::new(what, Some(hint.to_owned()));
-    let command = flags();
-    let parse = |flags: Vec<OsString>| {
-        let matches = command.clone().try_get_matches_from(flags)?;
-        SettingsArgs::from_arg_matches(&matches)
-    };
-    let mut all = Vec::new();
-    let mut names = Vec::new();
-    for Given { long, value, called } in given {
-        let takes_value = command
-            .get_arguments()
-            .any(|argument| argument.get_long() == Some(&long) && argument.get_action().takes_values());
-        let flag = match value.to_str() {
-            _ if takes_value => {
-                let mut flag = OsString::from(format!("--{long}="));
-                flag.push(&value);
-                flag
-            }
-            Some("0" | "false" | "no") => continue,
-            Some("1" | "true" | "yes") => format!("--{long}").into(),
-            _ => return Err(trouble(format!("{called} must be true or false"))),
+    let mut asked = Asked::default();
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for Given { setting, values, called } in &layer {
+        let values = match setting.kind {
+            Kind::Switch => match values.last().map_or("", String::as_str) {
+                "0" | "false" | "no" => continue,
+                "1" | "true" | "yes" => vec!["true".to_owned()],
+                _ => return Err(trouble(format!("{called} must be true or false"))),
+            },
+            _ => values.clone(),
         };
-        if let Err(error) = parse(vec![flag.clone()]) {
-            let text = error.to_string();
-            let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            return Err(trouble(format!("{called}: {what}")));
+        for value in &values {
+            let wrong = |why| trouble(format!("{called}: invalid value '{value}': {why}"));
+            setting.accept(value).map_err(wrong)?;
         }
-        names.push(called);
-        all.push(flag);
+        if !values.is_empty() {
+            (setting.set)(&mut asked, &values).map_err(|why| trouble(format!("{called}: {why}")))?;
+            names.push((setting.key, called));
+        }
     }
-    parse(all).map_err(|_| trouble(format!("these contradict each other: {}", names.join(", "))))
+    let called = |key: &str| names.iter().find(|(name, _)| *name == key).map(|(_, called)| *called);
+    for Given { setting, called: one, .. } in &layer {
+        if let (Some(_), Some(other)) = (called(setting.key), setting.excludes.and_then(called)) {
+            return Err(trouble(format!("these contradict each other: {one}, {other}")));
+        }
+    }
+    Ok(asked)
 }
 
 #[cfg(test)]
@@ -228,6 +208,9 @@ mod tests {
     use std::fs;
 
     use std::time::Duration;
+
+    use autoresearch::domain::{CommitId, Contract, Direction, MetricSource, MetricSpec};
+    use jiff::Timestamp;
 
     use super::*;
 
@@ -241,15 +224,57 @@ mod tests {
             _ => None,
         };
         let settings = from_variables(get).unwrap();
-        assert_eq!((settings.max_experiments, settings.higher, settings.lower), (Some(5), true, false));
+        assert_eq!((settings.max_experiments, settings.direction), (Some(5), Some(Direction::Higher)));
         assert_eq!(settings.metric, None);
         assert!(from_variables(|name| (name == "AR_TIMEOUT").then(|| "soon".into())).is_err());
     }
 
+    /// A value of a setting, as a line of the settings file has it.
+    fn sample(setting: &Setting) -> String {
+        match (setting.key, setting.kind) {
+            ("metric-file", _) => "\"m.json:/a\"".into(),
+            (_, Kind::Switch) => "true".into(),
+            _ if setting.example.is_empty() => "\"t\"".into(),
+            _ => setting.example.into(),
+        }
+    }
+
+    #[test]
+    fn every_setting_is_a_flag_a_variable_a_key_a_line_of_the_template_and_a_term() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(SETTINGS_FILE);
+        let command = super::super::args::program();
+        let run = command.find_subcommand("run").unwrap();
+        for setting in settings() {
+            let key = setting.key;
+            let flag = run.get_arguments().find(|argument| argument.get_long() == Some(key)).unwrap();
+            assert!(flag.get_help().is_some() && flag.get_help_heading().is_some(), "{key}");
+            fs::write(&path, format!("{key} = {}\n", sample(setting))).unwrap();
+            let asked = from_file(&path).unwrap_or_else(|error| panic!("{key}: {error:?}"));
+            let values = (setting.asked)(&asked);
+            assert!(!values.is_empty() && asked.keys().contains(&key), "{key}");
+            let of_variables =
+                from_variables(|name| (name == setting.variable()).then(|| values.join(":").into())).unwrap();
+            assert_eq!((setting.asked)(&of_variables), values, "{key}");
+            // What `ar init` writes of it is read back as the same.
+            fs::write(&path, format!("{key} = {}\n", setting.toml(&asked).unwrap())).unwrap();
+            assert_eq!((setting.asked)(&from_file(&path).unwrap()), values, "{key}");
+            assert!(setting.comment.ends_with('.') && !setting.help.ends_with('.'), "{key}");
+            let metric = MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log };
+            let start = CommitId::new("1a2b3c4d5e6f");
+            let contract = Contract::new("t".parse().unwrap(), metric, "c".into(), start, Timestamp::UNIX_EPOCH);
+            let stored = (setting.stored)(&asked.over(contract));
+            // The dialect stays what it was when the session began.
+            assert!(stored == values || key == "ledger", "{key}: {stored:?}");
+        }
+    }
+
     #[test]
     fn flags_come_before_variables_and_those_before_the_file() {
-        let layer = |cmd: Option<&str>, metric: Option<&str>| {
-            Asked::from(SettingsArgs { cmd: cmd.map(Into::into), metric: metric.map(Into::into), ..Default::default() })
+        let layer = |cmd: Option<&str>, metric: Option<&str>| Asked {
+            command: cmd.map(Into::into),
+            metric: metric.map(Into::into),
+            ..Default::default()
         };
         let merged = layer(None, Some("a")).or(layer(Some("b"), Some("b"))).or(layer(Some("c"), None));
         assert_eq!((merged.metric.as_deref(), merged.command.as_deref()), (Some("a"), Some("b")));
@@ -261,14 +286,14 @@ mod tests {
         let path = folder.path().join(SETTINGS_FILE);
         fs::write(&path, "metric = \"m\"\nmax_experiments = 3\nmin-delta = 0.5\ntimeout = \"2m\"\nfor = \"8h\"\n")
             .unwrap();
-        let (settings, prices) = from_file(&path).unwrap();
-        assert_eq!(prices, None);
+        let settings = from_file(&path).unwrap();
+        assert_eq!(settings.prices, None);
         assert_eq!((settings.max_experiments, settings.min_delta), (Some(3), Some(0.5)));
-        assert_eq!(settings.timeout.map(Duration::from), Some(Duration::from_secs(120)));
-        assert_eq!(settings.budget.map(Duration::from), Some(Duration::from_secs(28800)));
+        assert_eq!(settings.timeout, Some(Duration::from_secs(120)));
+        assert_eq!(settings.budget, Some(Duration::from_secs(28800)));
         let prices = |text: &str| {
             fs::write(&path, text).unwrap();
-            from_file(&path).map(|(_, prices)| prices.unwrap()["a/b"])
+            from_file(&path).map(|settings| settings.prices.unwrap()["a/b"])
         };
         let price = prices("metric = \"m\"\n[prices.\"a/b\"]\ninput = 1\noutput = 2.5\n").unwrap();
         assert_eq!((price.input, price.output, price.cached), (1.0, 2.5, None));

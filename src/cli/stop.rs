@@ -2,11 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Clock, StopWhen, Tag, experiment_name};
+use autoresearch::domain::{Asked, Clock, StopWhen, Tag, experiment_name};
 use autoresearch::git::Repo;
-use autoresearch::session::{
-    Asked, Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only,
-};
+use autoresearch::session::{Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only};
 
 use super::args::StopArgs;
 use super::error::CliError;

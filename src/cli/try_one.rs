@@ -29,15 +29,14 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let settings = Settings::read(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
     let plan = settings.plan(repo, Drive::WorkingTree { resume: args.resume }, clock)?;
-    let wait = args.wait.map(Into::into);
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
     let code: Result<_, CliError> = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts)?;
         let tried = match (args.rework, args.resume) {
             (true, _) => session.try_again().await,
-            (_, true) => session.try_continue(wait).await,
-            _ => session.try_once(proposal, wait).await,
+            (_, true) => session.try_continue(args.wait).await,
+            _ => session.try_once(proposal, args.wait).await,
         };
         let mut status = None;
         if let Ok(tried) = tried {

@@ -17,6 +17,22 @@ pub enum Ladder {
     Structural,
 }
 
+impl Ladder {
+    /// Each ladder by its name, with what the help says of it.
+    pub(super) const ALL: &[(&'static str, &'static str, Ladder)] = &[
+        (
+            "refine",
+            "Refine after 3 experiments, pivot after 5, flag for review instead of the third pivot",
+            Ladder::Refine,
+        ),
+        (
+            "structural",
+            "Pivot the structure after 2 experiments without a finding, flag for review after 4",
+            Ladder::Structural,
+        ),
+    ];
+}
+
 /// Where a pivot takes its new idea from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

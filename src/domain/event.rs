@@ -7,11 +7,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::Time;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::{
     CommitId, Directive, EnvironmentChange, GuardRun, Notice, Number, Outage, OutageKind, Record, Tag, ToldStep,
-    TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, money_text, time_of_day_text,
-    tokens_text,
+    TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
 };
 
 /// Why the loop ended.
@@ -24,20 +24,6 @@ pub enum StopReason {
         limit: u32,
         /// How many it has: more where the cap was lowered since.
         experiments: u32,
-    },
-    /// The agent's calls cost as much as they may.
-    MaxCost {
-        /// The cap.
-        limit: f64,
-        /// What they cost.
-        spent: f64,
-    },
-    /// The agent's calls used as many tokens as they may.
-    MaxTokens {
-        /// The cap.
-        limit: u64,
-        /// How many they used.
-        spent: u64,
     },
     /// The time that was asked for is over.
     Budget {
@@ -58,23 +44,8 @@ pub enum StopReason {
         /// What ends then.
         end: Box<StopReason>,
     },
-    /// Too many experiments in a row crashed.
-    Crashes {
-        /// How many.
-        count: u32,
-    },
-    /// The incumbent reached the goal.
-    Goal {
-        /// The goal.
-        goal: f64,
-    },
     /// The session has no agent; its baseline is measured.
     NoAgent,
-    /// Too many calls of the agent in a row changed nothing.
-    NoChange {
-        /// How many.
-        calls: u32,
-    },
     /// The session is flagged for review, and its terms say to stop then.
     Flagged {
         /// The experiment after which it was.
@@ -113,12 +84,44 @@ pub enum StopReason {
     },
     /// The terminal is gone; a run that was going on goes on by itself.
     Detached,
+    /// A bound that a stop rule watches is reached.
+    #[serde(untagged)]
+    Reached(Reached),
+}
+
+/// A bound of the session that is reached, in the words of its rule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reached {
+    /// The rule's name.
+    #[serde(rename = "kind")]
+    pub rule: &'static str,
+    /// What it compares, by name.
+    #[serde(flatten)]
+    pub numbers: Map<String, Value>,
+    /// The end of a sentence that begins with `stopped:`.
+    #[serde(skip)]
+    pub text: String,
+    /// Whether the session is done as asked; else it needs its user.
+    #[serde(skip)]
+    pub is_done: bool,
 }
 
 /// How many directions are listed when the loop stops for a flag.
 const TRIED: usize = 20;
 
 impl StopReason {
+    /// The reason of a rule: whether the session is done as asked, what was compared, and the end of a sentence that begins
+    /// with `stopped:`.
+    pub fn reached(rule: &'static str, is_done: bool, numbers: Value, text: String) -> StopReason {
+        let numbers = numbers.as_object().cloned().unwrap_or_default();
+        StopReason::Reached(Reached { rule, numbers, text, is_done })
+    }
+
+    /// Whether it is the reason of this rule.
+    pub fn is_rule(&self, name: &str) -> bool {
+        matches!(self, StopReason::Reached(reached) if reached.rule == name)
+    }
+
     /// The same as its `Display`, on one line and without what is listed below it.
     pub fn in_short(&self) -> String {
         match self {
@@ -139,12 +142,6 @@ impl fmt::Display for StopReason {
             StopReason::MaxExperiments { limit, .. } => {
                 write!(f, "the session reached its limit of {}", count_of(*limit, "experiment"))
             }
-            StopReason::MaxCost { limit, spent } => {
-                write!(f, "the agent's calls cost {} of {}", money_text(*spent), money_text(*limit))
-            }
-            StopReason::MaxTokens { limit, spent } => {
-                write!(f, "the agent's calls used {} of {} tokens", tokens_text(*spent), tokens_text(*limit))
-            }
             StopReason::Budget { seconds } => {
                 write!(f, "time limit of {} reached", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
             }
@@ -158,12 +155,7 @@ impl fmt::Display for StopReason {
                 };
                 write!(f, "only {} left {end}, but {} needed", text(*left), text(*needed))
             }
-            StopReason::Crashes { count } => write!(f, "{} in a row", count_of(*count, "crash")),
-            StopReason::Goal { goal } => write!(f, "the goal of {goal} is reached"),
             StopReason::NoAgent => f.write_str("the baseline is measured; no agent is set"),
-            StopReason::NoChange { calls } => {
-                write!(f, "the agent changed nothing in {} in a row", count_of(*calls, "call"))
-            }
             StopReason::Flagged { after, tried, told } => {
                 let what = if tried.is_empty() { "" } else { "; tried, the newest first:" };
                 write!(f, "flagged for review after {}{what}", experiment_name(*after))?;
@@ -201,6 +193,7 @@ impl fmt::Display for StopReason {
             StopReason::Interrupted { requested: false } => f.write_str("interrupted"),
             StopReason::Error { detail } => f.write_str(detail),
             StopReason::Detached => f.write_str("terminal closed; run `ar resume` to continue"),
+            StopReason::Reached(reached) => f.write_str(&reached.text),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod alert;
 mod clock;
 mod contract;
+mod core_settings;
 mod direction;
 mod directive;
 mod environment;
@@ -30,6 +31,9 @@ mod outcome;
 mod phase;
 mod piece;
 mod record;
+mod seconds;
+mod setting;
+mod settings;
 mod space;
 mod stall;
 mod stop_when;
@@ -37,17 +41,16 @@ mod tag;
 mod text;
 mod unparsed;
 mod usage;
+pub mod values;
 
 pub use alert::{Alert, AlertKind};
 pub use clock::{Clock, ago_text, exact_time, moment_text};
-pub use contract::{
-    Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Drift, LOCK_FILES,
-    LedgerDialect,
-};
+pub use contract::{Drift, LOCK_FILES, LedgerDialect};
+pub use core_settings::settings;
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use environment::{Environment, EnvironmentChange};
-pub use event::{Event, StopReason};
+pub use event::{Event, Reached, StopReason};
 pub use finding::{Area, Finding, Severity};
 pub use gpu::GpuLoad;
 pub use guard::{GuardRun, Version};
@@ -70,6 +73,10 @@ pub use piece::Piece;
 pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
     MetricValue, OFFERED_IDEA, Record, Run,
+};
+pub use setting::{Heading, Kind};
+pub use settings::{
+    Asked, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Setting,
 };
 pub use space::Space;
 pub use stall::{LastCall, Stall};

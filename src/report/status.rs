@@ -11,10 +11,10 @@ use super::json::PointFields;
 use super::point::{commit, describe, outcome, value};
 use super::render::{counts_sentence, fact};
 use crate::domain::{
-    Direction, FORMAT_VERSION, StopReason, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name,
-    json_text, moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
+    Direction, FORMAT_VERSION, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name, json_text,
+    moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
 };
-use crate::rules::{Activity, History, Point, SessionStatus, reached_goal, spent_enough};
+use crate::rules::{Activity, History, Point, SessionStatus, cost_enough, reached_goal, tokens_enough};
 
 /// How many of the last experiments are shown.
 const LAST: usize = 10;
@@ -155,10 +155,9 @@ impl SessionStatus {
 
     /// The flag of the limit on what the agent's calls use that is reached, if so.
     fn spent_all(&self) -> Option<&'static str> {
-        match spent_enough(self.contract.as_ref()?, &self.spent)? {
-            StopReason::MaxTokens { .. } => Some("--max-tokens"),
-            _ => Some("--max-cost"),
-        }
+        let contract = self.contract.as_ref()?;
+        let cost = cost_enough(contract, &self.spent).map(|_| "--max-cost");
+        cost.or_else(|| tokens_enough(contract, &self.spent).map(|_| "--max-tokens"))
     }
 
     fn is_imported(&self) -> bool {

@@ -94,11 +94,11 @@ pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, files_
 pub use select::{Candidate, Selection, SortBy, select, select_places};
 pub use shadow::{is_bytecode, is_compiled, modules_behind};
 pub use space::{spoilt_by_full_disk, too_little_room};
-pub use spending::{Reports, idle_limits, priced, spent_enough};
+pub use spending::{Reports, cost_enough, idle_limits, priced, tokens_enough};
 pub use spread::{Elsewhere, Repeated, Spread, spread};
 pub use stall::{question, stall};
 pub use status::{OpenStatus, OutageStatus, SessionStatus};
-pub use stop::{NO_CHANGE_LIMIT, has_no_end, reached_goal, stop_before_next};
+pub use stop::{NO_CHANGE, NO_CHANGE_LIMIT, StopFacts, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};
 pub use tools::{Tool, tools_of};

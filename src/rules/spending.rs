@@ -1,6 +1,10 @@
 //! What calls of the agent cost, and whether a limit on that can act.
 
-use crate::domain::{Contract, Price, Prices, Spent, StopReason, Tokens, Usage, cut, one_line};
+use serde_json::json;
+
+use crate::domain::{
+    Contract, Price, Prices, Spent, StopReason, Tokens, Usage, cut, money_text, one_line, tokens_text,
+};
 
 /// How many characters of a model's name are kept.
 const MODEL: usize = 100;
@@ -41,15 +45,18 @@ fn price_of<'a>(model: Option<&str>, prices: &'a Prices) -> Option<&'a Price> {
     }
 }
 
-/// Why the session may not spend more, if so.
-pub fn spent_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
-    let cost = spent.cost.unwrap_or(0.0);
-    let tokens = spent.tokens.map_or(0, Tokens::total);
-    let of_cost = contract.max_cost.filter(|limit| cost >= *limit);
-    let of_tokens = contract.max_tokens.filter(|limit| tokens >= *limit);
-    of_cost
-        .map(|limit| StopReason::MaxCost { limit, spent: cost })
-        .or(of_tokens.map(|limit| StopReason::MaxTokens { limit, spent: tokens }))
+/// Why the session may not cost more, if so.
+pub fn cost_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
+    let (limit, spent) = (contract.max_cost?, spent.cost.unwrap_or(0.0));
+    let text = || format!("the agent's calls cost {} of {}", money_text(spent), money_text(limit));
+    (spent >= limit).then(|| StopReason::reached("max_cost", true, json!({"limit": limit, "spent": spent}), text()))
+}
+
+/// Why the session may not use more tokens, if so.
+pub fn tokens_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
+    let (limit, spent) = (contract.max_tokens?, spent.tokens.map_or(0, Tokens::total));
+    let text = || format!("the agent's calls used {} of {} tokens", tokens_text(spent), tokens_text(limit));
+    (spent >= limit).then(|| StopReason::reached("max_tokens", true, json!({"limit": limit, "spent": spent}), text()))
 }
 
 /// What to tell at the start of limits that cannot act with this agent.
@@ -107,10 +114,14 @@ mod tests {
     #[test]
     fn limits_end_the_loop_when_they_are_reached() {
         let spent = Spent { calls: 3, tokens: Some(Tokens { input: 90, output: 10, cached: 80 }), cost: Some(2.0) };
-        let limited = |max_cost, max_tokens| spent_enough(&Contract { max_cost, max_tokens, ..contract() }, &spent);
+        let limited = |max_cost, max_tokens| {
+            let contract = Contract { max_cost, max_tokens, ..contract() };
+            let reason = cost_enough(&contract, &spent).or(tokens_enough(&contract, &spent));
+            reason.map(|reason| serde_json::to_value(reason).unwrap())
+        };
         assert_eq!([limited(None, None), limited(Some(2.01), Some(101))], [None, None]);
-        assert_eq!(limited(Some(2.0), None), Some(StopReason::MaxCost { limit: 2.0, spent: 2.0 }));
-        assert_eq!(limited(None, Some(100)), Some(StopReason::MaxTokens { limit: 100, spent: 100 }));
+        assert_eq!(limited(Some(2.0), None), Some(json!({"kind": "max_cost", "limit": 2.0, "spent": 2.0})));
+        assert_eq!(limited(None, Some(100)), Some(json!({"kind": "max_tokens", "limit": 100, "spent": 100})));
     }
 
     #[test]

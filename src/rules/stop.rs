@@ -1,53 +1,76 @@
 //! When the loop ends.
+//!
+//! A stop rule is one function of [`RULES`], and one setting of `domain::settings`.
+
+use serde_json::json;
 
 use super::History;
-use super::spending::spent_enough;
-use crate::domain::{Contract, Direction, Spent, StopReason};
+use super::spending::{cost_enough, tokens_enough};
+use crate::domain::{Contract, Direction, Spent, StopReason, count_of};
 
 /// After how many calls in a row that changed nothing an agent counts as stuck. Twice the five attempts without a
 /// keep after which the refine ladder asks for a pivot: by then nothing that `ar` says moves the agent.
 pub const NO_CHANGE_LIMIT: u32 = 10;
+
+/// The name of the rule that goes by it.
+pub const NO_CHANGE: &str = "no_change";
+
+/// How far a session has come.
+#[derive(Debug, Clone, Copy)]
+pub struct StopFacts<'a> {
+    /// Its terms.
+    pub contract: &'a Contract,
+    /// Its experiments.
+    pub history: &'a History,
+    /// What all calls of the agent used.
+    pub spent: &'a Spent,
+    /// The number of the first experiment of this call of the loop: what crashed before is known to whoever made the call.
+    pub first: u32,
+    /// How many calls of the agent in a row changed nothing.
+    pub idle_calls: u32,
+}
+
+/// The rules, in the order in which they are asked.
+const RULES: [fn(&StopFacts) -> Option<StopReason>; 6] = [
+    goal,
+    max_experiments,
+    |facts| cost_enough(facts.contract, facts.spent),
+    |facts| tokens_enough(facts.contract, facts.spent),
+    max_crashes,
+    no_change,
+];
+
+/// Why no further experiment may be started, if so.
+pub fn stop_before_next(facts: &StopFacts) -> Option<StopReason> {
+    RULES.iter().find_map(|rule| rule(facts))
+}
 
 /// Whether a value is at the goal or past it.
 pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
     !direction.better(goal, value)
 }
 
-/// Whether a loop by this contract continues until the user stops it or it fails.
-pub fn has_no_end(contract: &Contract) -> bool {
-    let Contract { goal, max_experiments, budget, max_cost, max_tokens, until, stop_when_flagged, .. } = contract;
-    let caps = [max_experiments.is_some(), max_cost.is_some(), max_tokens.is_some()];
-    let ends = [goal.is_some(), budget.is_some(), until.is_some(), *stop_when_flagged];
-    !caps.contains(&true) && !ends.contains(&true)
+fn goal(facts: &StopFacts) -> Option<StopReason> {
+    let goal = facts.contract.goal?;
+    let (_, best) = facts.history.best()?;
+    let is_reached = reached_goal(facts.contract.metric.direction, best.value, goal);
+    is_reached
+        .then(|| StopReason::reached("goal", true, json!({"goal": goal}), format!("the goal of {goal} is reached")))
 }
 
-/// Why no further experiment may be started, if so. `first` is the number of the first experiment of this call of the
-/// loop: what crashed before is known to whoever made the call. `idle_calls` is how many calls of the agent in a row
-/// changed nothing; `spent` what all calls used.
-pub fn stop_before_next(
-    contract: &Contract,
-    history: &History,
-    spent: &Spent,
-    first: u32,
-    idle_calls: u32,
-) -> Option<StopReason> {
-    if let (Some(goal), Some((_, best))) = (contract.goal, history.best())
-        && reached_goal(contract.metric.direction, best.value, goal)
-    {
-        return Some(StopReason::Goal { goal });
-    }
-    if let Some(limit) = contract.max_experiments
-        && let experiments = history.experiments()
-        && experiments >= limit
-    {
-        return Some(StopReason::MaxExperiments { limit, experiments });
-    }
-    if let Some(reason) = spent_enough(contract, spent) {
-        return Some(reason);
-    }
-    let crashes = history.crashes_in_a_row(first);
-    if contract.max_crashes.is_some_and(|limit| crashes >= limit) {
-        return Some(StopReason::Crashes { count: crashes });
-    }
-    (idle_calls >= NO_CHANGE_LIMIT).then_some(StopReason::NoChange { calls: idle_calls })
+fn max_experiments(facts: &StopFacts) -> Option<StopReason> {
+    let (limit, experiments) = (facts.contract.max_experiments?, facts.history.experiments());
+    (experiments >= limit).then_some(StopReason::MaxExperiments { limit, experiments })
+}
+
+fn max_crashes(facts: &StopFacts) -> Option<StopReason> {
+    let (limit, count) = (facts.contract.max_crashes?, facts.history.crashes_in_a_row(facts.first));
+    let text = || format!("{} in a row", count_of(count, "crash"));
+    (count >= limit).then(|| StopReason::reached("crashes", false, json!({"count": count}), text()))
+}
+
+fn no_change(facts: &StopFacts) -> Option<StopReason> {
+    let calls = facts.idle_calls;
+    let text = || format!("the agent changed nothing in {} in a row", count_of(calls, "call"));
+    (calls >= NO_CHANGE_LIMIT).then(|| StopReason::reached(NO_CHANGE, false, json!({"calls": calls}), text()))
 }

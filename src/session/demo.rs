@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::error::SessionError;
-use super::terms::Asked;
+use crate::domain::Asked;
 use crate::git::Repo;
 
 /// The metric that the example lowers.

@@ -308,7 +308,7 @@ impl SessionError {
             SessionError::Drift { drifts, .. } => {
                 let variable =
                     |flag: &str| format!("AR_{}", flag.trim_start_matches('-').to_uppercase().replace('-', "_"));
-                let flags: Vec<_> = drifts.iter().filter_map(Drift::flag).collect();
+                let flags: Vec<_> = drifts.iter().filter_map(|drift| drift.flag.as_deref()).collect();
                 let variables: Vec<_> = flags.iter().map(|flag| variable(flag)).collect();
                 format!(
                     "omit {} (or unset {}) to continue, or start another session with --tag",

@@ -78,6 +78,6 @@ pub use reading::{no_session, session_tags};
 pub use repro::{Reproduced, Rerun, Rerunning};
 pub use status::{Lookout, look_at_sessions};
 pub use stop::{Stopped, ask_to_stop, end_run_only};
-pub use terms::{Asked, Wanted};
+pub use terms::Wanted;
 pub use try_one::Tried;
 pub use view::SessionView;

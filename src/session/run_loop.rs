@@ -22,7 +22,8 @@ use crate::domain::{Event, Notice, Outage, OutageKind, Refusal, StopReason, exac
 use crate::exec::Exit;
 use crate::git::{Cut, GitError};
 use crate::rules::{
-    CallEnd, LOST_RETRIES, Patience, SoFar, outage, patience, pause_after_idle, refused, stop_before_next,
+    CallEnd, LOST_RETRIES, NO_CHANGE, Patience, SoFar, StopFacts, outage, patience, pause_after_idle, refused,
+    stop_before_next,
 };
 use crate::state::{Level, OpenExperiment, OpenOutage};
 
@@ -121,12 +122,16 @@ impl Session<'_> {
             if let Some(reason) = self.store.stop_for_flag() {
                 return Ok(reason);
             }
-            let idle = self.store.journal.idle_calls;
-            if let Some(reason) =
-                stop_before_next(&self.store.contract, &self.store.history, &self.store.journal.spent, first, idle)
-            {
+            let facts = StopFacts {
+                contract: &self.store.contract,
+                history: &self.store.history,
+                spent: &self.store.journal.spent,
+                first,
+                idle_calls: self.store.journal.idle_calls,
+            };
+            if let Some(reason) = stop_before_next(&facts) {
                 self.store.journal.idle_calls = 0;
-                if let StopReason::NoChange { .. } = reason {
+                if reason.is_rule(NO_CHANGE) {
                     let log = self.store.folder.run(self.store.history.next_id()).join("agent.log");
                     self.emit(Notice::AgentsLog(log))?;
                 }

@@ -1,84 +1,10 @@
 //! From what the user asks for to a session's terms.
 
-use std::time::Duration;
-
-use jiff::civil::Time;
-
 use super::error::SessionError;
 use super::reading::is_session;
 use crate::agent::agent_terms;
-use crate::domain::{
-    Clock, Contract, Direction, Drift, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag,
-};
+use crate::domain::{Asked, Clock, Contract, Direction, Drift, LedgerDialect, MetricSource, MetricSpec, Tag};
 use crate::git::{Head, Repo};
-
-/// Declares [`Asked`] and what goes through all of its fields.
-macro_rules! asked {
-    ($($field:ident: $type:ty,)*) => {
-        /// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
-        #[derive(Debug, Clone, Default)]
-        #[expect(missing_docs, reason = "the fields are those of the contract")]
-        pub struct Asked {
-            $(pub $field: Option<$type>,)*
-        }
-
-        impl Asked {
-            /// What is asked for here, and where nothing is what `other` asks for.
-            pub fn or(self, other: Asked) -> Asked {
-                Asked { $($field: self.$field.or(other.$field),)* }
-            }
-
-            /// The terms that are asked for, each by itself and with the name of its field.
-            fn each(&self) -> Vec<(&'static str, Asked)> {
-                let mut each = Vec::new();
-                $(if self.$field.is_some() {
-                    each.push((stringify!($field), Asked { $field: self.$field.clone(), ..Asked::default() }));
-                })*
-                each
-            }
-        }
-    };
-}
-
-asked! {
-    tag: Tag,
-    metric: String,
-    direction: Direction,
-    source: MetricSource,
-    command: String,
-    agent: String,
-    min_delta: f64,
-    simpler_wins: f64,
-    guards: Vec<String>,
-    limits: Vec<Limit>,
-    goal: f64,
-    goal_text: String,
-    milestones: Vec<String>,
-    success: Vec<String>,
-    timeout: Duration,
-    grace: Duration,
-    agent_timeout: Duration,
-    outage_limit: Duration,
-    max_experiments: u32,
-    max_cost: f64,
-    max_tokens: u64,
-    prices: Prices,
-    budget: Duration,
-    until: Time,
-    max_crashes: u32,
-    ledger: LedgerDialect,
-    scope: Vec<String>,
-    protect: Vec<String>,
-    max_files: u32,
-    max_file_lines: u32,
-    allow_repeats: bool,
-    ladder: Ladder,
-    research: bool,
-    stop_when_flagged: bool,
-    on_event: String,
-    keep_logs: KeepLogs,
-    no_sign: bool,
-}
 
 /// What an invocation asks for, by where it asks.
 #[derive(Debug, Clone, Default)]
@@ -102,59 +28,14 @@ impl From<Asked> for Wanted {
     }
 }
 
-impl Asked {
-    /// The settings that are asked for, by their keys in the settings file, which are the names of their flags.
-    pub fn keys(&self) -> Vec<String> {
-        self.each().into_iter().map(|(field, line)| key(field, line)).collect()
-    }
-
-    /// The terms of `contract` with those that are asked for in their place. Tag and dialect stay.
-    fn over(&self, contract: Contract) -> Contract {
-        let asked = self.clone();
-        let (agent, agent_preset) = match &asked.agent {
-            Some(line) => agent_terms(line),
-            None => (contract.agent, contract.agent_preset),
-        };
-        Contract {
-            metric: MetricSpec {
-                name: asked.metric.unwrap_or(contract.metric.name),
-                direction: asked.direction.unwrap_or(contract.metric.direction),
-                source: asked.source.unwrap_or(contract.metric.source),
-            },
-            command: asked.command.unwrap_or(contract.command),
-            agent,
-            agent_preset,
-            min_delta: asked.min_delta.unwrap_or(contract.min_delta),
-            simpler_wins: asked.simpler_wins.or(contract.simpler_wins),
-            guards: asked.guards.unwrap_or(contract.guards),
-            limits: asked.limits.unwrap_or(contract.limits),
-            goal: asked.goal.or(contract.goal),
-            goal_text: asked.goal_text.or(contract.goal_text),
-            milestones: asked.milestones.unwrap_or(contract.milestones),
-            success: asked.success.unwrap_or(contract.success),
-            timeout: asked.timeout.unwrap_or(contract.timeout),
-            grace: asked.grace.unwrap_or(contract.grace),
-            agent_timeout: asked.agent_timeout.unwrap_or(contract.agent_timeout),
-            outage_limit: asked.outage_limit.unwrap_or(contract.outage_limit),
-            max_experiments: asked.max_experiments.or(contract.max_experiments),
-            max_cost: asked.max_cost.or(contract.max_cost),
-            max_tokens: asked.max_tokens.or(contract.max_tokens),
-            prices: asked.prices.unwrap_or(contract.prices),
-            budget: asked.budget.or(contract.budget),
-            until: asked.until.or(contract.until),
-            max_crashes: asked.max_crashes.or(contract.max_crashes),
-            scope: asked.scope.unwrap_or(contract.scope),
-            protect: asked.protect.unwrap_or(contract.protect),
-            max_files: asked.max_files.or(contract.max_files),
-            max_file_lines: asked.max_file_lines.or(contract.max_file_lines),
-            allow_repeats: asked.allow_repeats.unwrap_or(contract.allow_repeats),
-            ladder: asked.ladder.unwrap_or(contract.ladder),
-            research: asked.research.unwrap_or(contract.research),
-            stop_when_flagged: asked.stop_when_flagged.unwrap_or(contract.stop_when_flagged),
-            on_event: asked.on_event.or(contract.on_event),
-            keep_logs: asked.keep_logs.unwrap_or(contract.keep_logs),
-            no_sign: asked.no_sign.unwrap_or(contract.no_sign),
-            ..contract
+/// The terms of `contract` with those that are asked for in their place; a preset in place of its name.
+fn put(asked: &Asked, contract: Contract) -> Contract {
+    let contract = asked.over(contract);
+    match &asked.agent {
+        None => contract,
+        Some(line) => {
+            let (agent, agent_preset) = agent_terms(line);
+            Contract { agent, agent_preset, ..contract }
         }
     }
 }
@@ -191,7 +72,7 @@ pub(super) fn new_contract(
         Head::Unborn { .. } => (repo.resolve("HEAD")?, None),
     };
     let metric = MetricSpec { name, direction, source: MetricSource::default() };
-    let contract = asked.over(Contract::new(tag, metric, command, start, clock.now()));
+    let contract = put(asked, Contract::new(tag, metric, command, start, clock.now()));
     Ok(Contract { started_from, ledger: asked.ledger.or(dialect).unwrap_or_default(), ..contract })
 }
 
@@ -201,7 +82,7 @@ pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Con
     let first_agent = wanted.file.agent.clone().filter(|_| stored.agent.is_none());
     let given =
         wanted.given.clone().or(Asked { agent: first_agent, prices: wanted.file.prices.clone(), ..Asked::default() });
-    let contract = given.over(stored.clone());
+    let contract = put(&given, stored.clone());
     let drifts = Drift::all(&stored, &contract);
     if !drifts.is_empty() {
         return Err(SessionError::Drift { tag: stored.tag.to_string(), drifts });
@@ -210,23 +91,9 @@ pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Con
 }
 
 /// The lines of the settings file that say something else than the terms of a session, by their keys.
-pub(super) fn lines_passed_over(contract: &Contract, file: &Asked) -> Vec<String> {
-    let differing = file.each().into_iter().filter(|(_, line)| line.over(contract.clone()) != *contract);
-    differing.map(|(field, line)| key(field, line)).collect()
-}
-
-/// The key in the settings file, and the flag without its dashes, of a field and what is asked for by it.
-fn key(field: &str, line: Asked) -> String {
-    match (field, line.source, line.direction) {
-        ("source", Some(MetricSource::File { .. }), _) => "metric-file".to_owned(),
-        ("source", ..) => "metric-regex".to_owned(),
-        ("direction", _, Some(direction)) => direction.to_string(),
-        ("command", ..) => "cmd".to_owned(),
-        ("guards", ..) => "guard".to_owned(),
-        ("limits", ..) => "limit".to_owned(),
-        ("budget", ..) => "for".to_owned(),
-        _ => field.replace('_', "-"),
-    }
+pub(super) fn lines_passed_over(contract: &Contract, file: &Asked) -> Vec<&'static str> {
+    let differing = file.each().into_iter().filter(|(_, line)| put(line, contract.clone()) != *contract);
+    differing.map(|(key, _)| key).collect()
 }
 
 /// The first tag of the day that nobody has.

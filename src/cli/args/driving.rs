@@ -1,14 +1,15 @@
 //! The arguments of the commands that make experiments, and of what belongs to that.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use autoresearch::domain::Tag;
+use autoresearch::domain::values::{duration, positive};
 use clap::{Args, Subcommand};
 
 use super::formats::{AnswerFormat, OutputFormat, StreamFormat};
 use super::session::SessionArgs;
 use crate::cli::terms::SettingsArgs;
-use crate::cli::values::{Span, positive};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunArgs {
@@ -54,8 +55,8 @@ pub(in crate::cli) struct TryArgs {
     #[arg(long)]
     pub(in crate::cli) exit_code: bool,
     /// Time after which to return, even if the run has not finished
-    #[arg(long, value_name = "DURATION")]
-    pub(in crate::cli) wait: Option<Span>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(in crate::cli) wait: Option<Duration>,
     /// Keep waiting for the current run
     #[arg(long = "continue", conflicts_with = "message")]
     pub(in crate::cli) resume: bool,

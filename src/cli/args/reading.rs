@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use autoresearch::domain::values::{positive, whole};
 use autoresearch::domain::{ExperimentName, Tag};
 use clap::Args;
 use regex::Regex;
 
 use super::formats::{OutcomeName, OutputFormat, ReportFormat, SortOrder};
 use super::session::SessionArgs;
-use crate::cli::values::{ChartFile, positive, whole};
+use crate::cli::values::ChartFile;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {

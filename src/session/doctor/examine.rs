@@ -4,12 +4,11 @@ use std::path::Path;
 
 use super::facts::{Facts, REPAIR, known_tags};
 use super::{host, ledger, records, refs, repository, shared, state};
-use crate::domain::{Area, Finding, Severity, Tag, with_causes};
+use crate::domain::{Area, Asked, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::rules::worst;
 use crate::session::error::{ErrorKind, SessionError};
 use crate::session::reading::{no_session, session_of_head};
-use crate::session::terms::Asked;
 use crate::state::SEE_DOCTOR;
 
 /// What shows damage to the repository that has no name.

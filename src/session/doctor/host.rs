@@ -7,13 +7,12 @@ use std::path::Path;
 use super::examine::finding_of;
 use super::facts::Facts;
 use crate::agent::{PRESETS, Preset, agent_terms};
-use crate::domain::{Area, Finding, Severity, bytes_text, shell_word};
+use crate::domain::{Area, Asked, Finding, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{NamedFile, judge_space, named_files};
 use crate::session::conventions::{Conventions, installed_agents};
 use crate::session::plan::check_command;
-use crate::session::terms::Asked;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {

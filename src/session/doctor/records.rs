@@ -70,7 +70,7 @@ fn contract(facts: &Facts) -> Option<Finding> {
     let error = |what: String| Some(Finding::error(Area::Session, what).hint(REPAIR));
     match (&facts.contract, &recorded) {
         (Ok(Some(stored)), Some(recorded)) => {
-            let term = |Drift { field, approved, found }: &Drift| {
+            let term = |Drift { field, approved, found, .. }: &Drift| {
                 format!("the {field} `{found}`, and the baseline's record `{approved}`")
             };
             let drifts: Vec<_> = Drift::all(recorded, stored).iter().map(term).collect();

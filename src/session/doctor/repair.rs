@@ -14,7 +14,7 @@ use super::repository::in_the_way;
 use super::shared;
 use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
-use crate::domain::{Clock, Contract, Drift, Phase, Record, Tag, count_of};
+use crate::domain::{Asked, Clock, Contract, Drift, Phase, Record, Tag, count_of};
 use crate::exec;
 use crate::fs::{copy_beside, free_name, read_regular, write_atomic};
 use crate::git::{LockOwner, Repo};
@@ -23,7 +23,6 @@ use crate::session::error::SessionError;
 use crate::session::heal::rebuilt_journal;
 use crate::session::jobs::AGENT;
 use crate::session::own_files::OWN_FILES;
-use crate::session::terms::Asked;
 use crate::state::{ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, lock_all, refuse_held};
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].

@@ -1,0 +1,186 @@
+//! The settings that are known by name beyond their own rule.
+
+use super::setting::{Form, Heading, line, texts};
+use super::settings::PLAIN;
+use super::values::command_line;
+use super::{Asked, Contract, Direction, LedgerDialect, MetricSource, Setting, Tag};
+
+/// What is measured and by what, who makes the changes, and the session's name and ledger.
+pub(super) static CORE: &[Setting] = &[
+    Setting {
+        key: "metric",
+        heading: Heading::Measuring,
+        value: "NAME",
+        help: "Name of the metric to improve, as the log prints it",
+        comment: "The number to improve, by the name that the log prints it under.",
+        example: "\"val_bpb\"",
+        is_required: true,
+        lines: |it| vec![format!("metric    {}, {} is better", it.metric.name, it.metric.direction)],
+        set: |asked, texts| String::read(texts).map(|name| asked.metric = Some(name)),
+        asked: |asked| texts(asked.metric.as_ref()),
+        stored: |contract| vec![contract.metric.name.clone()],
+        ..Setting::of::<String>()
+    },
+    Setting {
+        key: "lower",
+        heading: Heading::Measuring,
+        help: "Treat lower values as better [default, unless the metric's name says otherwise]",
+        comment: "Lower is better.",
+        excludes: Some("higher"),
+        set: |asked, _| {
+            asked.direction = Some(Direction::Lower);
+            Ok(())
+        },
+        asked: |asked| switch(asked.direction == Some(Direction::Lower)),
+        stored: |contract| switch(contract.metric.direction == Direction::Lower),
+        ..Setting::of::<bool>()
+    },
+    Setting {
+        key: "higher",
+        heading: Heading::Measuring,
+        help: "Treat higher values as better",
+        comment: "Higher is better; the default is lower.",
+        example: "true",
+        set: |asked, _| {
+            asked.direction = Some(Direction::Higher);
+            Ok(())
+        },
+        asked: |asked| switch(asked.direction == Some(Direction::Higher)),
+        stored: |contract| switch(contract.metric.direction == Direction::Higher),
+        ..Setting::of::<bool>()
+    },
+    Setting {
+        key: "metric-regex",
+        heading: Heading::Measuring,
+        value: "REGEX",
+        help: "Pattern whose one group is the value, used instead of the metric's name",
+        comment: "The pattern whose one group is the number.",
+        excludes: Some("metric-file"),
+        lines: |it| line(pattern(&it.metric.source), |pattern| format!("pattern   {pattern}")),
+        set: |asked, texts| String::read(texts).map(|pattern| asked.source = Some(MetricSource::Regex(pattern))),
+        asked: |asked| texts(asked.source.as_ref().and_then(pattern)),
+        stored: |contract| texts(pattern(&contract.metric.source)),
+        ..Setting::of::<String>()
+    },
+    Setting {
+        key: "metric-file",
+        heading: Heading::Measuring,
+        value: "PATH:/json/pointer",
+        help: "JSON file that holds the value, read instead of the log",
+        comment: "The JSON file that holds the number.",
+        lines: |it| line(file(&it.metric.source), |file| format!("read from {file}")),
+        set: |asked, texts| MetricSource::read(texts).map(|file| asked.source = Some(file)),
+        asked: |asked| texts(asked.source.as_ref().and_then(file)),
+        stored: |contract| texts(file(&contract.metric.source)),
+        ..Setting::of::<MetricSource>()
+    },
+    Setting {
+        key: "cmd",
+        heading: Heading::Measuring,
+        value: "COMMAND",
+        help: "Command that trains and measures",
+        comment: "The command that trains and measures.",
+        example: "\"uv run train.py\"",
+        is_required: true,
+        lines: |it| vec![format!("command   {}", it.command)],
+        set: |asked, texts| String::read(texts).map(|line| asked.command = Some(line)),
+        asked: |asked| texts(asked.command.as_ref()),
+        stored: |contract| vec![contract.command.clone()],
+        ..Setting::of::<String>()
+    },
+    Setting {
+        key: "agent",
+        heading: Heading::Agent,
+        value: "COMMAND",
+        help: "Command that changes the code once and exits, with the prompt on standard input; or aider, claude, codex, \
+               gemini or opencode",
+        comment: "The command that changes the code once and exits; it reads the prompt from standard input. Or the name \
+                  of a preset.",
+        example: "\"claude\"",
+        check: command_line,
+        lines: |it| {
+            let agent = it.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into());
+            vec![format!("agent     {agent}")]
+        },
+        set: |asked, texts| String::read(texts).map(|line| asked.agent = Some(line)),
+        asked: |asked| texts(asked.agent.as_ref()),
+        stored: |contract| texts(contract.agent.as_ref()),
+        ..Setting::of::<String>()
+    },
+    Setting {
+        key: "tag",
+        value: "TAG",
+        help: "Session name; the branch is autoresearch/TAG [default: month and day]",
+        comment: "The session's name.",
+        set: |asked, texts| Tag::read(texts).map(|tag| asked.tag = Some(tag)),
+        asked: |asked| texts(asked.tag.as_ref()),
+        stored: |contract| texts(Some(&contract.tag)),
+        ..Setting::of::<Tag>()
+    },
+    Setting {
+        key: "ledger",
+        value: "DIALECT",
+        help: "Dialect of a new results.tsv [default: the one that program.md or a notebook uses, else ar]",
+        comment: "The columns of a new results.tsv: ar, or karpathy for `commit ... keep, discard, crash`.",
+        example: "\"ar\"",
+        set: |asked, texts| LedgerDialect::read(texts).map(|dialect| asked.ledger = Some(dialect)),
+        asked: |asked| texts(asked.ledger.as_ref()),
+        stored: |contract| texts(Some(&contract.ledger)),
+        ..Setting::of::<LedgerDialect>()
+    },
+];
+
+/// A switch as the values of a setting.
+fn switch(is_on: bool) -> Vec<String> {
+    texts(is_on.then_some(&true))
+}
+
+/// The pattern of a metric.
+fn pattern(source: &MetricSource) -> Option<&String> {
+    match source {
+        MetricSource::Regex(pattern) => Some(pattern),
+        MetricSource::Log | MetricSource::File { .. } => None,
+    }
+}
+
+/// The file of a metric.
+fn file(source: &MetricSource) -> Option<&MetricSource> {
+    Some(source).filter(|source| matches!(source, MetricSource::File { .. }))
+}
+
+/// All settings, in the order of the help: by heading, and first what a session cannot start without.
+pub fn settings() -> Vec<&'static Setting> {
+    let mut all: Vec<_> = CORE.iter().chain(PLAIN).collect();
+    all.sort_by_key(|setting| (setting.heading, !setting.is_required));
+    all
+}
+
+impl Asked {
+    /// The settings that are asked for, each with what is asked for by it alone.
+    pub fn each(&self) -> Vec<(&'static str, Asked)> {
+        let alone = |setting: &Setting| {
+            let (mut alone, values) = (Asked::default(), (setting.asked)(self));
+            let is_set = !values.is_empty() && (setting.set)(&mut alone, &values).is_ok();
+            is_set.then_some((setting.key, alone))
+        };
+        CORE.iter().chain(PLAIN).filter_map(alone).collect()
+    }
+
+    /// The settings that are asked for, by their keys in the settings file, which are the names of their flags.
+    pub fn keys(&self) -> Vec<&'static str> {
+        self.each().into_iter().map(|(key, _)| key).collect()
+    }
+}
+
+impl Contract {
+    /// What is agreed on by each setting, as lines for a person.
+    pub fn lines(&self) -> Vec<String> {
+        CORE.iter().chain(PLAIN).flat_map(|setting| (setting.lines)(self)).collect()
+    }
+
+    /// Whether one of its terms ends a loop in good order some time.
+    pub fn ends_loop(&self) -> bool {
+        let is_set = |texts: Vec<String>| texts.iter().any(|text| text != "false");
+        PLAIN.iter().any(|setting| setting.ends_loop && is_set((setting.stored)(self)))
+    }
+}

@@ -1,0 +1,371 @@
+//! What a setting is: one description, from which flag, variable, key of `ar.toml`, template and confirmation are made.
+
+use std::time::Duration;
+
+use jiff::civil::Time;
+
+use super::values::{duration, finite, time_of_day, whole};
+use super::{KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, Tag, duration_text, time_of_day_text};
+
+/// The heading that a flag has in the help, in the order of the help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heading {
+    /// How an experiment is measured.
+    Measuring,
+    /// How the agent is called, and what it is told.
+    Agent,
+    /// What is kept.
+    Keeping,
+    /// What an experiment may change.
+    Changes,
+    /// When the loop stops.
+    Stopping,
+    /// The session itself.
+    Session,
+}
+
+/// How the value of a setting is written in TOML.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// In quotes.
+    Text,
+    /// A whole number.
+    Whole,
+    /// A number that may have a fraction.
+    Float,
+    /// `true`; the flag takes no value.
+    Switch,
+}
+
+/// A setting over what is asked for and what is stored, from which flag, variable, key of `ar.toml`, template and confirmation are made.
+#[derive(Debug)]
+pub struct SettingOf<A, C> {
+    /// The name of its flag and its key in `ar.toml`; its variable is `AR_` and the same in capitals.
+    pub key: &'static str,
+    /// Where the help lists its flag.
+    pub heading: Heading,
+    /// What the help calls its value.
+    pub value: &'static str,
+    /// The help of its flag.
+    pub help: &'static str,
+    /// The comment above its line in the template of `ar.toml`.
+    pub comment: &'static str,
+    /// The value in that line while none was given, as TOML; empty where the line is left out then.
+    pub example: &'static str,
+    /// What it is called where the terms of two contracts are compared; absent for what may change within a session.
+    pub fixed: Option<&'static str>,
+    /// Whether a session cannot start without it.
+    pub is_required: bool,
+    /// Whether it ends a loop in good order some time.
+    pub ends_loop: bool,
+    /// The setting that it contradicts.
+    pub excludes: Option<&'static str>,
+    /// Refuses a value that its type allows.
+    pub check: fn(&str) -> Result<(), String>,
+    /// The lines that show it before a session starts.
+    pub lines: fn(&C) -> Vec<String>,
+
+    // What follows is made from the type of the value.
+    /// How its value is written in TOML.
+    pub kind: Kind,
+    /// Whether it can be given several times.
+    pub is_list: bool,
+    /// The values that it takes, each with its help; empty where there are too many to list.
+    pub choices: fn() -> Vec<(&'static str, &'static str)>,
+    /// Reads one value, and drops it.
+    pub(super) parse: fn(&str) -> Result<(), String>,
+    /// Puts values into what is asked for.
+    pub set: fn(&mut A, &[String]) -> Result<(), String>,
+    /// Its values in what is asked for.
+    pub asked: fn(&A) -> Vec<String>,
+    /// Its values in a contract.
+    pub stored: fn(&C) -> Vec<String>,
+}
+
+impl<A, C> SettingOf<A, C> {
+    /// A setting whose values have this form, for the table to complete.
+    pub(super) const fn of<F: Form>() -> Self {
+        SettingOf {
+            key: "",
+            heading: Heading::Session,
+            value: "",
+            help: "",
+            comment: "",
+            example: "",
+            fixed: None,
+            is_required: false,
+            ends_loop: false,
+            excludes: None,
+            check: |_| Ok(()),
+            lines: |_| Vec::new(),
+            kind: F::KIND,
+            is_list: F::IS_LIST,
+            choices: F::choices,
+            parse: |text| F::read(&[text.to_owned()]).map(drop),
+            set: |_, _| Ok(()),
+            asked: |_| Vec::new(),
+            stored: |_| Vec::new(),
+        }
+    }
+
+    /// Its variable.
+    pub fn variable(&self) -> String {
+        format!("AR_{}", self.key.to_uppercase().replace('-', "_"))
+    }
+
+    /// Refuses what is not a value of it.
+    pub fn accept(&self, text: &str) -> Result<(), String> {
+        (self.parse)(text).and_then(|()| (self.check)(text))
+    }
+
+    /// The right side of its line in `ar.toml`; absent where it was not asked for.
+    pub fn toml(&self, asked: &A) -> Option<String> {
+        let values = (self.asked)(asked);
+        let first = values.first()?.clone();
+        let quoted = |text| toml::Value::String(text);
+        Some(match self.kind {
+            _ if self.is_list => toml::Value::Array(values.into_iter().map(quoted).collect()).to_string(),
+            Kind::Text => quoted(first).to_string(),
+            // With a point, so that it is no whole number.
+            Kind::Float => first.parse::<f64>().map_or(first, |number| format!("{number:?}")),
+            Kind::Whole | Kind::Switch => first,
+        })
+    }
+}
+
+/// A value that is written as one text.
+pub(super) trait Value: Sized {
+    /// How it is written in TOML.
+    const KIND: Kind = Kind::Text;
+
+    /// Reads it as a user writes it.
+    fn parse(text: &str) -> Result<Self, String>;
+
+    /// Writes it as it is read.
+    fn text(&self) -> String;
+
+    /// All values, each with its help, where there are few.
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+}
+
+/// Implements [`Value`] for types that are read by `FromStr` and written by `Display`.
+macro_rules! value {
+    ($($type:ty),*) => { $(impl Value for $type {
+        fn parse(text: &str) -> Result<Self, String> {
+            text.parse().map_err(|error: <$type as std::str::FromStr>::Err| error.to_string())
+        }
+
+        fn text(&self) -> String {
+            self.to_string()
+        }
+    })* };
+}
+
+value!(String, Tag, Limit, KeepLogs);
+
+/// Implements [`Value`] for whole numbers.
+macro_rules! whole {
+    ($($type:ty),*) => { $(impl Value for $type {
+        const KIND: Kind = Kind::Whole;
+
+        fn parse(text: &str) -> Result<Self, String> {
+            whole(text)
+        }
+
+        fn text(&self) -> String {
+            self.to_string()
+        }
+    })* };
+}
+
+whole!(u32, u64);
+
+impl Value for f64 {
+    const KIND: Kind = Kind::Float;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        finite(text)
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for bool {
+    const KIND: Kind = Kind::Switch;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "must be true or false".into())
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for Duration {
+    fn parse(text: &str) -> Result<Self, String> {
+        duration(text)
+    }
+
+    fn text(&self) -> String {
+        duration_text(*self)
+    }
+}
+
+impl Value for Time {
+    fn parse(text: &str) -> Result<Self, String> {
+        time_of_day(text)
+    }
+
+    fn text(&self) -> String {
+        time_of_day_text(*self)
+    }
+}
+
+impl Value for MetricSource {
+    /// Reads the JSON file that holds the metric, and where in it: `out.json:/final/loss`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (path, pointer) = match text.find(":/") {
+            Some(at) => (&text[..at], &text[at + 1..]),
+            None => (text, ""),
+        };
+        if path.is_empty() {
+            return Err("write the file and a JSON pointer, as in out.json:/final/loss".into());
+        }
+        Ok(MetricSource::File { path: path.into(), pointer: pointer.into() })
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Implements [`Value`] for a type that has a table of all its values.
+macro_rules! choice {
+    ($($type:ty: $table:expr;)*) => { $(impl Value for $type {
+        fn choices() -> Vec<(&'static str, &'static str)> {
+            $table.iter().map(|(name, help, _)| (*name, *help)).collect()
+        }
+
+        fn parse(text: &str) -> Result<Self, String> {
+            let found = $table.iter().find(|(name, ..)| *name == text).map(|(_, _, value)| *value);
+            found.ok_or_else(|| {
+                let names: Vec<_> = $table.iter().map(|(name, ..)| *name).collect();
+                format!("must be one of {}", names.join(", "))
+            })
+        }
+
+        fn text(&self) -> String {
+            $table.iter().find(|(_, _, value)| value == self).map_or("", |(name, ..)| name).to_owned()
+        }
+    })* };
+}
+
+choice! {
+    LedgerDialect: LedgerDialect::ALL;
+    Ladder: Ladder::ALL;
+}
+
+/// What is asked for by one setting: a value, or a list of them.
+pub(super) trait Form: Sized {
+    /// How a value is written in TOML.
+    const KIND: Kind;
+    /// Whether there can be several.
+    const IS_LIST: bool;
+
+    /// Reads it; of several values where one is meant the last counts.
+    fn read(texts: &[String]) -> Result<Self, String>;
+
+    /// Its values, as they are read.
+    fn texts(&self) -> Vec<String>;
+
+    /// All values, where there are few.
+    fn choices() -> Vec<(&'static str, &'static str)>;
+}
+
+impl<T: Value> Form for T {
+    const KIND: Kind = T::KIND;
+    const IS_LIST: bool = false;
+
+    fn read(texts: &[String]) -> Result<Self, String> {
+        T::parse(texts.last().map_or("", String::as_str))
+    }
+
+    fn texts(&self) -> Vec<String> {
+        vec![self.text()]
+    }
+
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        T::choices()
+    }
+}
+
+impl<T: Value> Form for Vec<T> {
+    const KIND: Kind = T::KIND;
+    const IS_LIST: bool = true;
+
+    fn read(texts: &[String]) -> Result<Self, String> {
+        texts.iter().map(|text| T::parse(text)).collect()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.iter().map(T::text).collect()
+    }
+
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        T::choices()
+    }
+}
+
+/// The field of a contract that holds what is asked for by a setting.
+pub(super) trait Held<A> {
+    /// Replaces it.
+    fn take(&mut self, asked: A);
+
+    /// What it holds.
+    fn held(&self) -> Option<&A>;
+}
+
+impl<A> Held<A> for A {
+    fn take(&mut self, asked: A) {
+        *self = asked;
+    }
+
+    fn held(&self) -> Option<&A> {
+        Some(self)
+    }
+}
+
+impl<A> Held<A> for Option<A> {
+    fn take(&mut self, asked: A) {
+        *self = Some(asked);
+    }
+
+    fn held(&self) -> Option<&A> {
+        self.as_ref()
+    }
+}
+
+/// The values of what may be absent, as they are read.
+pub(super) fn texts<A: Form>(value: Option<&A>) -> Vec<String> {
+    value.map(A::texts).unwrap_or_default()
+}
+
+/// The values of a contract's field, as they are read.
+pub(super) fn stored<A: Form>(field: &impl Held<A>) -> Vec<String> {
+    texts(field.held())
+}
+
+/// The line for what is set, if it is.
+pub(super) fn line<T>(set: Option<T>, text: impl FnOnce(T) -> String) -> Vec<String> {
+    set.map(text).into_iter().collect()
+}
+
+/// The values of a list on one line; nothing where there are none.
+pub(super) fn joined(values: &[String]) -> Option<String> {
+    (!values.is_empty()).then(|| values.join(", "))
+}

@@ -1,0 +1,449 @@
+//! The settings of a session, each described once.
+//!
+//! The macro makes of each the field of [`Contract`] and of [`Asked`]; flag, variable, key of `ar.toml`, the line of its
+//! template and the line that is confirmed are made of the description. The few settings that are known by name elsewhere
+//! are in `core_settings`.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::setting::{Form, Heading, Held, SettingOf, joined, line, stored, texts};
+use super::values::{command_line, non_negative, not_zero};
+use super::{
+    CommitId, Direction, FORMAT_VERSION, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag,
+    count_of, duration_text, money_text, time_of_day_text, tokens_text,
+};
+
+/// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
+/// Karpathy's program.md, which kills a run after 10.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long a process has between TERM and KILL: 10 seconds.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+
+/// How long one call of the agent may go on unless the user says otherwise: 30 minutes, the round cap of agent protocols
+/// for overnight training.
+pub const DEFAULT_AGENT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// How long an outage of the agent may last unless the user says otherwise: 8 hours, a night, and longer than the windows
+/// of five hours in which subscriptions count their use.
+pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
+
+/// A setting, from which flag, variable, key of `ar.toml`, template and confirmation are made.
+pub type Setting = SettingOf<Asked, Contract>;
+
+/// Declares [`Contract`] and [`Asked`] with the fields of all settings, and [`PLAIN`]. A setting is declared as
+/// `field: type of what is asked as type of what is stored = default { description }`.
+macro_rules! settings {
+    ($(
+        $(#[$meta:meta])*
+        $field:ident: $asked:ty as $held:ty = $default:expr, { $($part:ident: $value:expr),* $(,)? }
+    )*) => {
+        /// A session's terms, stored with it as `state/contract.json`.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub struct Contract {
+            /// The format's version.
+            pub version: u32,
+            /// The session.
+            pub tag: Tag,
+            /// The metric, its direction and where it stands.
+            pub metric: MetricSpec,
+            /// The measuring command, for `sh -c` in the root of the working tree.
+            pub command: String,
+            /// The agent's command line; absent when an agent drives by itself with `ar try`.
+            pub agent: Option<String>,
+            /// The name of the preset that the command line is, where it is one.
+            #[serde(default)]
+            pub agent_preset: Option<String>,
+            /// The dialect of a new results.tsv.
+            pub ledger: LedgerDialect,
+            /// What models cost, for agents that report only tokens.
+            #[serde(default, skip_serializing_if = "Prices::is_empty")]
+            pub prices: Prices,
+            $($(#[$meta])* pub $field: $held,)*
+            /// The commit that the session started from.
+            pub start: CommitId,
+            /// The branch that the session started from, as a full ref name; absent for a detached HEAD.
+            pub started_from: Option<String>,
+            /// When the session was opened.
+            #[serde(with = "crate::domain::millis")]
+            pub created: Timestamp,
+            /// Whether it was made of another tool's ledger: there is no command, and nothing goes on from it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub imported: bool,
+            /// Fields of a newer program.
+            #[serde(flatten)]
+            pub more: Map<String, Value>,
+        }
+
+        impl Contract {
+            /// The contract of a session for which nothing was asked but what it cannot be without.
+            pub fn new(tag: Tag, metric: MetricSpec, command: String, start: CommitId, created: Timestamp) -> Self {
+                Contract {
+                    version: FORMAT_VERSION,
+                    tag,
+                    metric,
+                    command,
+                    agent: None,
+                    agent_preset: None,
+                    ledger: LedgerDialect::default(),
+                    prices: Prices::new(),
+                    $($field: $default,)*
+                    start,
+                    started_from: None,
+                    created,
+                    imported: false,
+                    more: Map::new(),
+                }
+            }
+        }
+
+        /// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
+        #[derive(Debug, Clone, Default)]
+        #[expect(missing_docs, reason = "the fields are those of the contract")]
+        pub struct Asked {
+            pub tag: Option<Tag>,
+            pub metric: Option<String>,
+            pub direction: Option<Direction>,
+            pub source: Option<MetricSource>,
+            pub command: Option<String>,
+            pub agent: Option<String>,
+            pub ledger: Option<LedgerDialect>,
+            pub prices: Option<Prices>,
+            $(pub $field: Option<$asked>,)*
+        }
+
+        impl Asked {
+            /// What is asked for here, and where nothing is what `other` asks for.
+            pub fn or(self, other: Asked) -> Asked {
+                Asked {
+                    tag: self.tag.or(other.tag),
+                    metric: self.metric.or(other.metric),
+                    direction: self.direction.or(other.direction),
+                    source: self.source.or(other.source),
+                    command: self.command.or(other.command),
+                    agent: self.agent.or(other.agent),
+                    ledger: self.ledger.or(other.ledger),
+                    prices: self.prices.or(other.prices),
+                    $($field: self.$field.or(other.$field),)*
+                }
+            }
+
+            /// The terms of `contract` with those that are asked for in their place. Tag and dialect stay.
+            pub fn over(&self, mut contract: Contract) -> Contract {
+                let asked = self.clone();
+                let metric = &mut contract.metric;
+                if let Some(name) = asked.metric { metric.name = name; }
+                if let Some(direction) = asked.direction { metric.direction = direction; }
+                if let Some(source) = asked.source { metric.source = source; }
+                if let Some(command) = asked.command { contract.command = command; }
+                if let Some(agent) = asked.agent { (contract.agent, contract.agent_preset) = (Some(agent), None); }
+                if let Some(prices) = asked.prices { contract.prices = prices; }
+                $(if let Some(value) = asked.$field { Held::take(&mut contract.$field, value); })*
+                contract
+            }
+        }
+
+        /// The settings that nothing but their own rule knows.
+        pub(super) static PLAIN: &[Setting] = &[$(Setting {
+            $($part: $value,)*
+            set: |asked, texts| <$asked as Form>::read(texts).map(|value| asked.$field = Some(value)),
+            asked: |asked| texts(asked.$field.as_ref()),
+            stored: |contract| stored::<$asked>(&contract.$field),
+            ..Setting::of::<$asked>()
+        },)*];
+    };
+}
+
+settings! {
+    /// How much better than the incumbent a number must be; 0 or more.
+    min_delta: f64 as f64 = 0.0, {
+        key: "min-delta", heading: Heading::Keeping, value: "DELTA",
+        help: "Minimum gain over the best value so far [default: 0]",
+        comment: "How much better than the best one a number must be to be kept.", example: "0.0",
+        fixed: Some("minimum gain"), check: non_negative,
+        lines: |it| line(Some(it.min_delta).filter(|delta| *delta > 0.0), |delta| {
+            format!("kept      when better by more than {delta}")
+        }),
+    }
+
+    /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.
+    #[serde(default)]
+    simpler_wins: f64 as Option<f64> = None, {
+        key: "simpler-wins", heading: Heading::Keeping, value: "EPS",
+        help: "Largest loss against the best value at which a change that makes the program shorter is still kept",
+        comment: "How far behind the best value a change may be that makes the program shorter.", example: "0.001",
+        fixed: Some("margin for simpler changes"), check: non_negative,
+        lines: |it| line(it.simpler_wins, |margin| {
+            format!("simpler   is kept within {margin} of the best one, and longer is not")
+        }),
+    }
+
+    /// The commands that a change must pass before it is kept, in order, each for `sh -c` as the measuring command.
+    #[serde(default)]
+    guards: Vec<String> as Vec<String> = Vec::new(), {
+        key: "guard", heading: Heading::Keeping, value: "COMMAND",
+        help: "Command that must pass before a change is kept; repeatable",
+        comment: "Commands that must pass before a change is kept.", example: "[\"sh tests.sh\"]",
+        fixed: Some("list of guards"), check: command_line,
+        lines: |it| it.guards.iter().map(|guard| format!("guard     {guard}")).collect(),
+    }
+
+    /// The bounds that a change must keep to before it is kept.
+    #[serde(default)]
+    limits: Vec<Limit> as Vec<Limit> = Vec::new(), {
+        key: "limit", heading: Heading::Keeping, value: "LIMIT",
+        help: "Bound on a value in the log, as in 'memory_gb<=40'; repeatable",
+        comment: "Bounds on numbers of the log that a kept change keeps to.", example: "[\"memory_gb<=40\"]",
+        fixed: Some("list of limits"),
+        lines: |it| line(joined(&it.limits.texts()), |limits| format!("limits    {limits}")),
+    }
+
+    /// The globs of the files that an experiment may change; all files when empty.
+    #[serde(default)]
+    scope: Vec<String> as Vec<String> = Vec::new(), {
+        key: "scope", heading: Heading::Changes, value: "GLOB",
+        help: "Files that an experiment may change; repeatable [default: all but those that measure]",
+        comment: "The files that an experiment may change; by default all but those that measure.",
+        example: "[\"src/**\"]",
+        fixed: Some("scope"),
+        lines: |it| line(joined(&it.scope), |scope| format!("scope     {scope}")),
+    }
+
+    /// The globs of the files that no experiment may change.
+    #[serde(default)]
+    protect: Vec<String> as Vec<String> = Vec::new(), {
+        key: "protect", heading: Heading::Changes, value: "GLOB",
+        help: "Files that no experiment may change; repeatable",
+        comment: "Files that no experiment may change.", example: "[\"eval/**\"]",
+        fixed: Some("list of protected files"),
+    }
+
+    /// How many files an experiment may change.
+    #[serde(default)]
+    max_files: u32 as Option<u32> = None, {
+        key: "max-files", heading: Heading::Changes, value: "N",
+        help: "Largest number of files that an experiment may change",
+        comment: "How many files an experiment may change.", example: "5",
+        check: not_zero,
+    }
+
+    /// How many lines of one file an experiment may add and delete.
+    #[serde(default)]
+    max_file_lines: u32 as Option<u32> = None, {
+        key: "max-file-lines", heading: Heading::Changes, value: "N",
+        help: "Largest number of lines that an experiment may add and delete in one file",
+        comment: "How many lines of one file it may add and delete.", example: "200",
+        check: not_zero,
+    }
+
+    /// Whether a change that was measured before is measured again.
+    #[serde(default)]
+    allow_repeats: bool as bool = false, {
+        key: "allow-repeats", heading: Heading::Changes,
+        help: "Measure a change again that was measured before",
+        comment: "Measure a change again that was measured before.",
+    }
+
+    /// A run's deadline.
+    #[serde(with = "crate::domain::seconds")]
+    timeout: Duration as Duration = DEFAULT_TIMEOUT, {
+        key: "timeout", heading: Heading::Measuring, value: "DURATION",
+        help: "Time limit for one run [default: 10m]",
+        comment: "Time limit for one run.", example: "\"10m\"",
+        lines: |it| vec![format!(
+            "deadline  {} a run, {} a call of the agent",
+            duration_text(it.timeout),
+            duration_text(it.agent_timeout)
+        )],
+    }
+
+    /// The time between TERM and KILL.
+    #[serde(with = "crate::domain::seconds")]
+    grace: Duration as Duration = DEFAULT_GRACE, {
+        key: "grace", heading: Heading::Measuring, value: "DURATION",
+        help: "Time a process gets to exit by itself before it is killed [default: 10s]",
+        comment: "Time that a process has to end by itself before it is killed.", example: "\"10s\"",
+    }
+
+    /// How long one call of the agent may go on.
+    #[serde(with = "crate::domain::seconds", default = "default_agent_timeout")]
+    agent_timeout: Duration as Duration = DEFAULT_AGENT_TIMEOUT, {
+        key: "agent-timeout", heading: Heading::Agent, value: "DURATION",
+        help: "Time limit for one agent call [default: 30m]",
+        comment: "Time limit for one agent call.", example: "\"30m\"",
+    }
+
+    /// How long an outage of the agent may last before the loop stops.
+    #[serde(with = "crate::domain::seconds", default = "default_outage_limit")]
+    outage_limit: Duration as Duration = DEFAULT_OUTAGE_LIMIT, {
+        key: "outage-limit", heading: Heading::Agent, value: "DURATION",
+        help: "Longest time to wait for an agent that is unreachable, rate-limited or out of credit [default: 8h]",
+        comment: "How long the agent may be unreachable, rate-limited or out of credit before the loop stops.",
+        example: "\"8h\"",
+    }
+
+    /// By what the session goes when keeps fail to come.
+    #[serde(default)]
+    ladder: Ladder as Ladder = Ladder::default(), {
+        key: "ladder", heading: Heading::Agent, value: "LADDER",
+        help: "Directives to the agent after several experiments without a keep [default: refine]",
+        comment: "What the agent is told when there are no recent keeps.", example: "\"structural\"",
+        lines: |it| line((it.ladder == Ladder::Structural).then_some("structural"), |name| format!("ladder    {name}")),
+    }
+
+    /// What the session is for, in the user's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    goal_text: String as Option<String> = None, {
+        key: "goal-text", heading: Heading::Agent, value: "TEXT",
+        help: "Goal in words, for the prompt",
+        comment: "The goal in words. The agent reads it in every prompt.",
+        example: "\"Lower val_bpb without using more memory.\"",
+    }
+
+    /// Steps on the way to the goal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    milestones: Vec<String> as Vec<String> = Vec::new(), {
+        key: "milestone", heading: Heading::Agent, value: "TEXT",
+        help: "Milestone on the way to the goal, for the prompt; repeatable",
+        comment: "Milestones on the way to the goal.", example: "[\"val_bpb below 1.0\"]",
+    }
+
+    /// What counts as success.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    success: Vec<String> as Vec<String> = Vec::new(), {
+        key: "success", heading: Heading::Agent, value: "TEXT",
+        help: "Success criterion, for the prompt; repeatable",
+        comment: "What counts as success.", example: "[\"val_bpb below 0.95 within the same time\"]",
+    }
+
+    /// Whether the agent may look for ideas outside the repository when it is stuck.
+    #[serde(default)]
+    research: bool as bool = false, {
+        key: "research", heading: Heading::Agent,
+        help: "Let the agent look for ideas outside the repository at the second pivot in a row, on the ladder `refine`",
+        comment: "The agent may look for ideas outside the repository at the second pivot in a row.", example: "true",
+        lines: |it| line(it.research.then_some("outside the repository"), |where_| {
+            format!("research  {where_}, at the second pivot in a row")
+        }),
+    }
+
+    /// How many experiments the session may have, the baseline not counted.
+    max_experiments: u32 as Option<u32> = None, {
+        key: "max-experiments", heading: Heading::Stopping, value: "N",
+        help: "Largest number of experiments in the session, without the baseline",
+        comment: "How many experiments a session may have.", example: "100",
+        ends_loop: true,
+        lines: |it| line(it.max_experiments, |limit| format!("at most   {}", count_of(limit, "experiment"))),
+    }
+
+    /// What the calls of the session's agent may cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_cost: f64 as Option<f64> = None, {
+        key: "max-cost", heading: Heading::Stopping, value: "COST",
+        help: "Cost of all agent calls at which the loop stops, in the currency that the agent reports",
+        comment: "Stop when the agent's calls have cost this much; an agent that reports no cost needs prices, below.",
+        example: "20.0",
+        check: non_negative,
+        ends_loop: true,
+        lines: |it| line(it.max_cost, |cost| format!("at most   {} for the agent's calls", money_text(cost))),
+    }
+
+    /// How many tokens they may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_tokens: u64 as Option<u64> = None, {
+        key: "max-tokens", heading: Heading::Stopping, value: "N",
+        help: "Tokens of all agent calls at which the loop stops",
+        comment: "Stop when they have used so many tokens.", example: "50000000",
+        ends_loop: true,
+        lines: |it| line(it.max_tokens, |tokens| format!("at most   {} tokens in the agent's calls", tokens_text(tokens))),
+    }
+
+    /// How long one call of `ar run` may go on.
+    #[serde(with = "crate::domain::seconds::option", rename = "for")]
+    budget: Duration as Option<Duration> = None, {
+        key: "for", heading: Heading::Stopping, value: "DURATION",
+        help: "Time limit for each invocation",
+        comment: "Time limit for one `ar run`.", example: "\"8h\"",
+        ends_loop: true,
+        lines: |it| line(it.budget, |budget| format!("for       {}", duration_text(budget))),
+    }
+
+    /// The time of day, on the user's clock, at which a call of `ar run` ends: the next one after its start.
+    #[serde(default)]
+    until: Time as Option<Time> = None, {
+        key: "until", heading: Heading::Stopping, value: "TIME",
+        help: "Time of day at which each invocation stops, as in 07:00",
+        comment: "The time of day at which `ar run` stops.", example: "\"07:00\"",
+        ends_loop: true,
+        lines: |it| line(it.until, |until| format!("until     {}", time_of_day_text(until))),
+    }
+
+    /// The value at which the session has reached its goal.
+    goal: f64 as Option<f64> = None, {
+        key: "goal", heading: Heading::Stopping, value: "VALUE",
+        help: "Metric value at which the loop stops",
+        comment: "Stop when the metric reaches this value.", example: "0.95",
+        ends_loop: true,
+        lines: |it| line(it.goal, |goal| format!("goal      {goal}")),
+    }
+
+    /// After how many crashes in a row the loop stops.
+    #[serde(default)]
+    max_crashes: u32 as Option<u32> = None, {
+        key: "max-crashes", heading: Heading::Stopping, value: "N",
+        help: "Number of crashes in a row at which the loop stops",
+        comment: "Stop after so many crashes in a row.", example: "10",
+        check: not_zero,
+        lines: |it| line(it.max_crashes, |crashes| format!("or until  {} in a row", count_of(crashes, "crash"))),
+    }
+
+    /// Whether the loop stops when the session is flagged for review.
+    #[serde(default)]
+    stop_when_flagged: bool as bool = false, {
+        key: "stop-when-flagged", heading: Heading::Stopping,
+        help: "Stop when the session is flagged for review, instead of starting over in another direction",
+        comment: "Stop when the session is flagged for review instead of starting afresh in another direction.",
+        example: "true",
+        ends_loop: true,
+        lines: |it| line(it.stop_when_flagged.then_some("it is flagged"), |what| format!("until     {what} for review")),
+    }
+
+    /// The command that is told what happens, for `sh -c`; it gets each event as JSON on standard input.
+    #[serde(default)]
+    on_event: String as Option<String> = None, {
+        key: "on-event", heading: Heading::Session, value: "COMMAND",
+        help: "Command that receives events as JSON on standard input: keep, best, pivot, outage, stopped and more",
+        comment: "A command that gets each event as JSON on standard input.", example: "\"sh ~/notify.sh\"",
+        check: command_line,
+        lines: |it| line(it.on_event.as_ref(), |command| format!("events    {command}")),
+    }
+
+    /// How much of the logs is kept.
+    #[serde(default)]
+    keep_logs: KeepLogs as KeepLogs = KeepLogs::default(), {
+        key: "keep-logs", heading: Heading::Session, value: "SIZE",
+        help: "Space for retained run logs, as in 2GB; `all`, or 0 for the best and the newest ten [default: 10GB]",
+        comment: "How much of the runs' logs is kept.", example: "\"10GB\"",
+    }
+
+    /// Whether the session's commits stay unsigned whatever git's configuration asks for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    no_sign: bool as bool = false, {
+        key: "no-sign", heading: Heading::Session,
+        help: "Leave the session's commits unsigned, whatever commit.gpgSign says",
+        comment: "Leave the session's commits unsigned.", example: "true",
+    }
+}
+
+fn default_agent_timeout() -> Duration {
+    DEFAULT_AGENT_TIMEOUT
+}
+
+fn default_outage_limit() -> Duration {
+    DEFAULT_OUTAGE_LIMIT
+}
