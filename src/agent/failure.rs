@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::prompt::{fenced, tail};
+use super::fence::{fenced, tail};
 use crate::domain::{FailureClass, Record, bytes_text, cut};
 use crate::rules::{Again, FIXES, LARGEST_ADDED, Task, again};
 

@@ -5,6 +5,7 @@
 mod answer;
 mod directive;
 mod failure;
+mod fence;
 mod launch;
 mod memory;
 mod preset;

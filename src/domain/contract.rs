@@ -1,7 +1,5 @@
 //! What the user approved before a session starts.
 
-use serde::{Deserialize, Serialize};
-
 use super::settings::PLAIN;
 use super::{Contract, MetricSource};
 
@@ -25,25 +23,6 @@ pub const LOCK_FILES: &[&str] = &[
     "uv.lock",
     "yarn.lock",
 ];
-
-/// The dialect in which a new results.tsv is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LedgerDialect {
-    /// `commit_hash … improved|rejected|failed`, 8-character hashes, `nan` for no number.
-    #[default]
-    Ar,
-    /// `commit … keep|discard|crash`, 7-character hashes, `0.000000` for no number.
-    Karpathy,
-}
-
-impl LedgerDialect {
-    /// Each dialect by its name, with what the help says of it.
-    pub(super) const ALL: &[(&'static str, &'static str, LedgerDialect)] = &[
-        ("ar", "commit_hash, improved / rejected / failed", LedgerDialect::Ar),
-        ("karpathy", "commit, keep / discard / crash", LedgerDialect::Karpathy),
-    ];
-}
 
 impl Contract {
     /// The commit that the session starts from, with its branch where HEAD was on one.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::text::ended_text;
-use super::{CommitId, Failure, Record};
+use super::{CommitId, Failure};
 
 /// One execution of a guard command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,18 +49,4 @@ pub struct Version {
     /// What its guards said.
     #[serde(default)]
     pub guards: Vec<GuardRun>,
-}
-
-impl Version {
-    /// The version that `record` would stand for, kept under the ref `saved`.
-    pub fn of(record: &Record, saved: String) -> Version {
-        Version {
-            commit: record.commit.clone(),
-            saved,
-            failure: record.failure.clone(),
-            reason: record.reason.clone(),
-            value: record.metric.value,
-            guards: record.guards.clone(),
-        }
-    }
 }

@@ -6,6 +6,7 @@ mod alert;
 mod clock;
 mod contract;
 mod core_settings;
+mod dialect;
 mod direction;
 mod directive;
 mod environment;
@@ -45,8 +46,9 @@ pub mod values;
 
 pub use alert::{Alert, AlertKind};
 pub use clock::{Clock, ago_text, exact_time, moment_text};
-pub use contract::{Drift, LOCK_FILES, LedgerDialect};
+pub use contract::{Drift, LOCK_FILES};
 pub use core_settings::settings;
+pub use dialect::LedgerDialect;
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use environment::{Environment, EnvironmentChange};

@@ -296,3 +296,17 @@ impl Record {
         self.runs.iter().map(|run| run.seconds).sum::<f64>().abs()
     }
 }
+
+impl Version {
+    /// The version that `record` would stand for, kept under the ref `saved`.
+    pub fn of(record: &Record, saved: String) -> Version {
+        Version {
+            commit: record.commit.clone(),
+            saved,
+            failure: record.failure.clone(),
+            reason: record.reason.clone(),
+            value: record.metric.value,
+            guards: record.guards.clone(),
+        }
+    }
+}

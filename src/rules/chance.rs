@@ -1,7 +1,7 @@
 //! Warnings on gains that may be chance, or too good.
 
+use super::evidence::{listed, next_tag};
 use super::median::RunningMedian;
-use super::warnings::{listed, next_tag};
 use super::{Evidence, KeptStep, Warning};
 use crate::domain::{count_of, two_digits};
 
@@ -99,7 +99,7 @@ fn gains(evidence: Evidence<'_>) -> Vec<(u32, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::warnings::tests::warned;
+    use super::super::evidence::tests::warned;
     use super::super::{Spread, TimeSplit};
     use super::*;
     use crate::domain::Outcome::{self, Keep};

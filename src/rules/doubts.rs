@@ -1,6 +1,6 @@
 //! Warnings on what stands beside the numbers: the machine, the branch, the ledger, what waits for a person.
 
-use super::warnings::{listed, next_tag};
+use super::evidence::{listed, next_tag};
 use super::{Evidence, Point, Warning};
 use crate::domain::{Direction, count_of, cut, experiment_name, shell_word};
 
@@ -150,7 +150,7 @@ pub(super) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::warnings::tests::warned;
+    use super::super::evidence::tests::warned;
     use super::super::warnings::warnings;
     use super::*;
     use crate::domain::EnvironmentChange;

@@ -15,6 +15,7 @@ mod directions;
 mod doctor;
 mod doubts;
 mod environment;
+mod evidence;
 mod finalize;
 mod find;
 mod history;
@@ -70,6 +71,7 @@ pub use decide::{Verdict, decide, describe_failure, format_distance, format_gain
 pub use directions::{UNNAMED_LIMIT, directions_tried, near_misses, same_direction, unnamed_in_a_row};
 pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, judge_tip, worst};
 pub use environment::{environment_changes, environment_differences};
+pub use evidence::{Evidence, Warning, listed};
 pub use finalize::{kept_message, squashed_message};
 pub use find::{Unfound, find_experiment};
 pub use history::History;
@@ -102,6 +104,6 @@ pub use stop::{NO_CHANGE, NO_CHANGE_LIMIT, StopFacts, reached_goal, stop_before_
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};
 pub use tools::{Tool, tools_of};
-pub use warnings::{Evidence, Warning, listed, warnings};
+pub use warnings::warnings;
 pub use why::{is_sound, why_not_kept};
 pub use wording::{described, has_words};

@@ -95,7 +95,7 @@ fn hint(class: FailureClass, tag: &str, example: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::TimeSplit;
-    use super::super::warnings::tests::warned;
+    use super::super::evidence::tests::warned;
     use super::*;
     use crate::domain::Outcome::{Crash, Discard, Keep};
 

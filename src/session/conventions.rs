@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::plan::check_command;
+use super::programs::check_command;
 use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
 use crate::domain::LedgerDialect;
 use crate::fs::read_at_most;

@@ -39,6 +39,7 @@ mod others;
 mod own_files;
 mod own_folder;
 mod plan;
+mod programs;
 mod proposing;
 mod protected;
 mod reading;

@@ -1,15 +1,14 @@
 //! What a call of `ar run` or `ar try` is going to do, worked out before anything is changed on disk.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use super::choosing::find_session;
 use super::conventions::Conventions;
 use super::error::SessionError;
 use super::others::has_job;
 use super::own_files::OWN_FILES;
+use super::programs::check_command;
 use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
@@ -290,37 +289,4 @@ fn untracked_notice(changes: &Changes) -> Option<String> {
     (!paths.is_empty()).then(|| {
         format!("untracked files stay out of every experiment until you `git add` them: {}{more}", names.join(", "))
     })
-}
-
-/// Refuses a command line whose first word is no program. A word that the shell would expand is left to the shell.
-pub(super) fn check_command(what: &'static str, line: &str, root: &Path) -> Result<(), SessionError> {
-    let is_plain = |word: &str| {
-        word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '=' | ':' | '@' | ','))
-    };
-    let Some(word) = line.split_whitespace().find(|word| !(is_plain(word) && word.contains('='))) else {
-        return Err(SessionError::NoCommand { what, word: line.trim().to_owned() });
-    };
-    if !is_plain(word) || is_program(word, root) {
-        return Ok(());
-    }
-    // It may be one of the shell's own.
-    let found = Command::new("sh")
-        .args(["-c", "command -v -- \"$1\"", "sh", word])
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .map_err(|source| SessionError::Io { action: "start", path: "sh".into(), source })?;
-    if found.success() { Ok(()) } else { Err(SessionError::NoCommand { what, word: word.to_owned() }) }
-}
-
-/// Whether a word without anything for the shell to expand names a program, in a folder of its own or in one of `PATH`.
-fn is_program(word: &str, root: &Path) -> bool {
-    let may_run = |path: PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
-    if word.contains('/') {
-        return may_run(root.join(word));
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| may_run(root.join(folder).join(word)))
 }

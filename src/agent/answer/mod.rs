@@ -6,8 +6,10 @@
 mod aider;
 mod claude;
 mod codex;
+mod content;
 mod gemini;
 mod opencode;
 mod reader;
 
-pub use reader::{Answer, read_answer};
+pub use content::Answer;
+pub use reader::read_answer;

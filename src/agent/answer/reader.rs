@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::{aider, claude, codex, gemini, opencode};
-use crate::domain::{Refusal, Usage};
+use super::{Answer, aider, claude, codex, gemini, opencode};
 use crate::fs::open_regular;
 use crate::measure::plain_text;
 
@@ -18,20 +17,6 @@ const PLAIN_LINE: usize = 4096;
 
 /// How much is read at a time.
 const CHUNK: usize = 64 << 10;
-
-/// What an agent answered.
-#[derive(Debug, Default, PartialEq)]
-pub struct Answer {
-    /// What kept it from its work, where its answer ends with that.
-    pub refusal: Option<Refusal>,
-    /// What it used.
-    pub usage: Usage,
-    /// Its final words.
-    pub text: Option<String>,
-    /// The last lines of its output that belong to no stream, and its final words; absent where the output is no
-    /// machine-readable stream.
-    pub words: Option<String>,
-}
 
 /// Reads the answer out of what stands in `log` from byte `from` on; an empty one where the log cannot be read.
 pub fn read_answer(log: &Path, from: u64) -> Answer {

@@ -12,7 +12,7 @@ use crate::exec;
 use crate::git::Repo;
 use crate::rules::{NamedFile, judge_space, named_files};
 use crate::session::conventions::{Conventions, installed_agents};
-use crate::session::plan::check_command;
+use crate::session::programs::check_command;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
