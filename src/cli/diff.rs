@@ -27,7 +27,8 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
     let code = view.repo.diff_text(&a.commit, &b.commit)?;
     let _pager = output::paged();
     let grid = compared_grid(&a, &b, &rows);
-    match Format::from(args.format) {
+    let format = Format::from(args.format);
+    match format {
         Format::Table => {
             output::text(&grid.to_lines(output::width()));
             let is_elsewhere =
@@ -40,8 +41,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
                 output::untrusted(&code);
             }
         }
-        Format::Csv => output::text(&grid.to_csv()),
-        Format::Markdown => output::text(&grid.to_markdown()),
+        Format::Csv | Format::Markdown => output::text(&grid.render(format, None)),
         Format::Json => output::json(&compared_json(&a, &b, &rows, &String::from_utf8_lossy(&code))),
     }
     Ok(ExitCode::SUCCESS)

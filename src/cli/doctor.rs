@@ -50,8 +50,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
 fn print(sessions: &[Tag], findings: &[Finding], repaired: &[String], health: Severity, format: OutputFormat) {
     match Format::from(format) {
         Format::Table => output::text(&findings_text(findings, repaired)),
-        Format::Csv => output::text(&findings_grid(findings).to_csv()),
-        Format::Markdown => output::text(&findings_grid(findings).to_markdown()),
         Format::Json => output::json(&findings_json(sessions, findings, repaired, health)),
+        format => output::text(&findings_grid(findings).render(format, None)),
     }
 }

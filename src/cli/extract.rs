@@ -46,11 +46,7 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
     for (name, number) in summary.metrics.iter().filter(|(name, _)| *name != *metric) {
         grid.push([name.clone(), number.raw.clone()]);
     }
-    output::text(&match format {
-        Format::Csv => grid.to_csv(),
-        Format::Markdown => grid.to_markdown(),
-        Format::Table | Format::Json => grid.to_table(output::width()),
-    });
+    output::text(&grid.render(format, output::width()));
     Ok(ExitCode::SUCCESS)
 }
 

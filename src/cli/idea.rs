@@ -44,10 +44,8 @@ pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
 fn list(ideas: &[Idea], format: OutputFormat) {
     let grid = ideas_grid(ideas);
     match Format::from(format) {
-        Format::Table => output::text(&grid.to_table(output::width())),
-        Format::Csv => output::text(&grid.to_csv()),
-        Format::Markdown => output::text(&grid.to_markdown()),
         Format::Json => output::json(&json!({"version": FORMAT_VERSION, "ideas": ideas})),
+        format => output::text(&grid.render(format, output::width())),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn run(args: ImportArgs) -> Result<ExitCode, CliError> {
     );
     if args.dry_run {
         let _pager = output::paged();
-        output::text(&imported_grid(records).to_table(output::width()));
+        output::text(&imported_grid(records).to_lines(output::width()));
         output::line(&format!("\nwould import {what}"));
     } else {
         output::line(&format!("imported {what}"));

@@ -56,6 +56,7 @@ impl Live {
 
     /// Prints something above the lines.
     pub(super) fn above(&self, print: impl FnOnce()) {
+        output::begin_drawing();
         self.all.suspend(|| {
             print();
             output::begin_drawing();

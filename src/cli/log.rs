@@ -31,12 +31,9 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     if let Some(ledger) = foreign::read(&args.foreign)? {
         let _pager = output::paged();
         let selected = select_rows(&ledger, &selection);
-        let grid = || ledger_grid(&ledger, &selected);
         match Format::from(args.format) {
-            Format::Table => output::text(&grid().to_lines(output::width())),
-            Format::Csv => output::text(&grid().to_csv()),
-            Format::Markdown => output::text(&grid().to_markdown()),
             Format::Json => output::json(&ledger_json(&ledger, &selected)),
+            format => output::text(&ledger_grid(&ledger, &selected).render(format, output::width())),
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -48,16 +45,16 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let columns = args.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let notes = note::on(&view, view.history.records());
     let selected = select(view.history.records(), &notes, &selection);
-    let screen = Some(clock()?);
-    let grid = |screen| experiments_grid(&view.history, &selected, &notes, &columns, screen);
     let _pager = output::paged();
     match Format::from(args.format) {
-        Format::Table => output::text(&grid(screen).to_lines(output::width())),
-        Format::Csv => output::text(&grid(None).to_csv()),
-        Format::Markdown => output::text(&grid(screen).to_markdown()),
         Format::Json => {
             let experiments = selected.iter().map(|record| record_json(record, notes.get(&record.id))).collect();
             output::json(&Experiments { version: FORMAT_VERSION, tag: &view.tag, experiments });
+        }
+        format => {
+            let screen = (format != Format::Csv).then(clock).transpose()?;
+            let grid = experiments_grid(&view.history, &selected, &notes, &columns, screen);
+            output::text(&grid.render(format, output::width()));
         }
     }
     exit::leave(view);

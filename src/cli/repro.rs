@@ -107,10 +107,9 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
     grid.push([record.metric.name.clone(), recorded, raw.unwrap_or_else(|| "none".to_owned())]);
     let seconds = record.runs.last().map(|run| format!("{:.1}", run.seconds));
     grid.push(["seconds".into(), seconds.unwrap_or_default(), format!("{:.1}", reproduced.seconds)]);
-    match format {
-        Format::Csv => return output::text(&grid.to_csv()),
-        Format::Markdown => output::text(&grid.to_markdown()),
-        Format::Table | Format::Json => output::text(&grid.to_table(output::width())),
+    output::text(&grid.render(format, output::width()));
+    if format == Format::Csv {
+        return;
     }
     output::line(&format!("\n{verdict} ({})", reproduced.ended));
     if !reproduced.changes.is_empty() {

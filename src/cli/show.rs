@@ -37,8 +37,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
                 output::line(&format!("\n{why}"));
             }
         }
-        Format::Csv => output::text(&grid.to_csv()),
-        Format::Markdown => output::text(&grid.to_markdown()),
+        Format::Csv | Format::Markdown => output::text(&grid.render(format, None)),
         Format::Json => {
             let mut value = json!(record);
             if let Value::Object(fields) = &mut value {

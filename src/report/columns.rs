@@ -1,84 +1,86 @@
-//! The columns of the table of experiments.
+//! The columns of the table of experiments. A new one is a line in [`COLUMNS`].
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::grid::Align;
+use super::grid::Align::{self, Below, Left, Right, Text};
 use super::point::signed_gain;
 use crate::domain::{Clock, Note, Number, Outcome, Record, exact_time, nearest};
 use crate::rules::{Ended, History};
 
-/// What a column of the table shows. A text is the name of a number in the logs where it is none of the others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Column {
-    /// The experiment's number.
-    Id,
-    /// The start of its commit's name.
-    Commit,
-    /// Its outcome.
-    Outcome,
-    /// Its number of the metric.
-    Value,
-    /// What that gained over the incumbent.
-    Gain,
-    /// Peak memory in GiB.
-    Memory,
-    /// How long its runs took, in seconds.
-    Seconds,
-    /// How long the agent worked, in seconds.
-    Agent,
-    /// The class of its failure.
-    Failure,
-    /// When it was over.
-    When,
-    /// The strategy that it belongs to.
-    Direction,
-    /// Why the outcome is what it is.
-    Reason,
-    /// What people noted on it.
-    Notes,
-    /// What it tries.
-    Description,
-    /// Another number of its log.
+/// A column of the table of experiments.
+#[derive(Debug, Clone)]
+pub struct Column(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Named(&'static Named),
+    /// A number of the logs.
     Metric(String),
 }
 
-/// All columns but those of other numbers, by name.
-const NAMED: [(&str, Column); 14] = [
-    ("id", Column::Id),
-    ("commit", Column::Commit),
-    ("outcome", Column::Outcome),
-    ("value", Column::Value),
-    ("gain", Column::Gain),
-    ("memory", Column::Memory),
-    ("seconds", Column::Seconds),
-    ("agent", Column::Agent),
-    ("failure", Column::Failure),
-    ("when", Column::When),
-    ("direction", Column::Direction),
-    ("reason", Column::Reason),
-    ("notes", Column::Notes),
-    ("description", Column::Description),
+/// A column that every session has.
+#[derive(Debug)]
+struct Named {
+    name: &'static str,
+    heading: &'static str,
+    align: Align,
+    cell: Cell,
+}
+
+/// The text of a cell. Times are local with a clock, else in UTC.
+type Cell = fn(&Shown<'_>, Option<Clock>) -> String;
+
+const fn named(name: &'static str, heading: &'static str, align: Align, cell: Cell) -> Named {
+    Named { name, heading, align, cell }
+}
+
+/// The name of the column with the metric, by which its heading is called.
+const VALUE: &str = "value";
+
+/// The columns that every session has; each number in the logs is one too.
+static COLUMNS: [Named; 14] = [
+    named("id", "#", Right, |shown, _| shown.record.id.to_string()),
+    named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
+    named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).name().to_owned()),
+    named(VALUE, VALUE, Right, |shown, _| text(shown.record.metric.number())),
+    named("gain", "gain", Right, |shown, _| text(shown.gain())),
+    named("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),
+    named("seconds", "seconds", Right, |shown, _| {
+        tenths((!shown.record.runs.is_empty()).then(|| shown.record.run_seconds()))
+    }),
+    named("agent", "agent seconds", Right, |shown, _| tenths(shown.record.agent.as_ref().map(|call| call.seconds))),
+    named("failure", "failure", Left, |shown, _| text(shown.record.failure.as_ref().map(|failure| failure.class))),
+    // An imported experiment has no known time.
+    named("when", "when", Left, |shown, screen| {
+        text(shown.record.imported.is_none().then(|| time(shown.record.finished, screen)))
+    }),
+    named("direction", "direction", Left, |shown, _| text(shown.record.direction.as_ref())),
+    named("reason", "reason", Text, |shown, _| shown.record.reason.clone()),
+    named("notes", "notes", Below, |shown, _| {
+        shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")
+    }),
+    named("description", "description", Text, |shown, _| shown.record.description.clone()),
 ];
 
-/// The columns that are shown unless others are asked for.
-pub(super) const DEFAULT: [Column; 9] = [
-    Column::Id,
-    Column::Commit,
-    Column::Outcome,
-    Column::Value,
-    Column::Gain,
-    Column::Memory,
-    Column::Seconds,
-    Column::Failure,
-    Column::Description,
-];
+/// The columns that are shown by default, where some experiment has notes with the last one.
+const DEFAULT: [&str; 10] =
+    ["id", "commit", "outcome", VALUE, "gain", "memory", "seconds", "failure", "description", "notes"];
 
-/// Which of these to go without where there is no room, the least important first.
+/// Which of these to omit on a narrow terminal, the least important first.
 pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failure"];
 
-/// Why a text names no column.
+/// Text, or nothing.
+fn text(cell: Option<impl ToString>) -> String {
+    cell.map(|cell| cell.to_string()).unwrap_or_default()
+}
+
+fn tenths(number: Option<f64>) -> String {
+    text(number.map(|number| format!("{number:.1}")))
+}
+
+/// The error for an unknown column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown column `{name}`")]
 pub struct ColumnError {
@@ -87,7 +89,7 @@ pub struct ColumnError {
 }
 
 impl ColumnError {
-    /// The columns that there are, and the one that may be meant.
+    /// The existing columns, and the one that may be meant.
     pub fn known(&self) -> String {
         let meant = nearest(&self.name, &self.known).map(|meant| format!("; did you mean `{meant}`?"));
         self.known.join(", ") + &meant.unwrap_or_default()
@@ -97,81 +99,61 @@ impl ColumnError {
 impl Column {
     /// The names of the columns that every session has.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMED.iter().map(|(name, _)| *name)
+        COLUMNS.iter().map(|column| column.name)
+    }
+
+    /// The columns that are shown by default.
+    pub(super) fn defaults(with_notes: bool) -> impl Iterator<Item = Column> {
+        let names = &DEFAULT[..DEFAULT.len() - usize::from(!with_notes)];
+        names
+            .iter()
+            .filter_map(|name| COLUMNS.iter().find(|column| column.name == *name))
+            .map(|named| Column(Kind::Named(named)))
     }
 
     /// The column of that name: one of the table's own, the metric, or another number that any of the logs has.
     pub fn named(name: &str, history: &History) -> Result<Column, ColumnError> {
-        if let Some((_, column)) = NAMED.iter().find(|(known, _)| *known == name) {
-            return Ok(column.clone());
-        }
         let records = history.records();
-        if records.iter().any(|record| record.metric.name == name) {
-            return Ok(Column::Value);
+        let name_of_own = if records.iter().any(|record| record.metric.name == name) { VALUE } else { name };
+        let own = |name: &str| COLUMNS.iter().find(|column| column.name == name);
+        if let Some(named) = own(name).or_else(|| own(name_of_own)) {
+            return Ok(Column(Kind::Named(named)));
         }
         if records.iter().any(|record| record.metrics.get(name).is_some()) {
-            return Ok(Column::Metric(name.to_owned()));
+            return Ok(Column(Kind::Metric(name.to_owned())));
         }
         let mut numbers: Vec<String> =
             records.iter().flat_map(|record| record.metrics.names().iter().cloned()).collect();
         numbers.sort();
         numbers.dedup();
-        let known = NAMED.iter().map(|(known, _)| (*known).to_owned()).chain(numbers).collect();
+        let known = Column::names().map(str::to_owned).chain(numbers).collect();
         Err(ColumnError { name: name.to_owned(), known })
     }
 
     /// Its heading; that of the value is the `metric`.
     pub(super) fn heading(&self, metric: &str) -> (String, Align) {
-        let text = match self {
-            Column::Id => "#",
-            Column::Value => metric,
-            Column::Memory => "GiB",
-            Column::Agent => "agent seconds",
-            Column::Metric(name) => name,
-            named => NAMED.iter().find(|(_, column)| column == named).map_or("", |(name, _)| name),
-        };
-        let align = match self {
-            Column::Id | Column::Value | Column::Gain | Column::Memory | Column::Seconds => Align::Right,
-            Column::Agent | Column::Metric(_) => Align::Right,
-            Column::Reason | Column::Description => Align::Text,
-            Column::Notes => Align::Below,
-            Column::Commit | Column::Outcome | Column::Failure | Column::When | Column::Direction => Align::Left,
-        };
-        (text.to_owned(), align)
+        match &self.0 {
+            Kind::Named(Named { heading: VALUE, align, .. }) => (metric.to_owned(), *align),
+            Kind::Named(named) => (named.heading.to_owned(), named.align),
+            Kind::Metric(name) => (name.clone(), Right),
+        }
     }
 
-    /// What stands in it for an experiment. Times are said as on the `screen` of who has that clock, else in UTC.
+    /// Its text for an experiment. Times are local on the `screen` of a user with that clock, else in UTC.
     pub(super) fn cell(&self, shown: &Shown<'_>, screen: Option<Clock>) -> String {
-        let record = shown.record;
-        match self {
-            Column::Id => record.id.to_string(),
-            Column::Commit => record.commit.short(8).to_owned(),
-            Column::Outcome => Ended::of_record(record).name().to_owned(),
-            Column::Value => record.metric.number().map(|number| number.to_string()).unwrap_or_default(),
-            Column::Gain => shown.gain().unwrap_or_default(),
-            Column::Memory => record.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
-            Column::Seconds if record.runs.is_empty() => String::new(),
-            Column::Seconds => format!("{:.1}", record.run_seconds()),
-            Column::Agent => record.agent.as_ref().map(|call| format!("{:.1}", call.seconds)).unwrap_or_default(),
-            Column::Failure => record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default(),
-            // Of an imported one that is not known.
-            Column::When if record.imported.is_some() => String::new(),
-            Column::When => time(record.finished, screen),
-            Column::Direction => record.direction.clone().unwrap_or_default(),
-            Column::Reason => record.reason.clone(),
-            Column::Notes => shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; "),
-            Column::Description => record.description.clone(),
-            Column::Metric(name) => record.metrics.get(name).map(|value| value.to_string()).unwrap_or_default(),
+        match &self.0 {
+            Kind::Named(named) => (named.cell)(shown, screen),
+            Kind::Metric(name) => text(shown.record.metrics.get(name)),
         }
     }
 }
 
-/// A moment as on the `screen` of who has that clock, else in UTC.
+/// A moment, local on the `screen` of a user with that clock, else in UTC.
 pub(super) fn time(at: Timestamp, screen: Option<Clock>) -> String {
     screen.map_or_else(|| exact_time(at), |clock| clock.said(at))
 }
 
-/// An experiment with what the columns show of its surroundings.
+/// An experiment with the facts beside its record that columns show.
 pub(super) struct Shown<'a> {
     pub(super) record: &'a Record,
     pub(super) notes: &'a [Note],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::{Column, DEFAULT, SPARE, Shown, incumbents, time};
+use super::columns::{Column, SPARE, Shown, incumbents, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
 use crate::domain::{Clock, GuardRun, Note, Record, Run, money_text, one_line};
@@ -21,10 +21,8 @@ pub fn experiments_grid(
     // What was asked for stays.
     let spare = if columns.is_empty() { SPARE.to_vec() } else { Vec::new() };
     if columns.is_empty() {
-        columns.extend(DEFAULT);
-        if screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id)) {
-            columns.push(Column::Notes);
-        }
+        let with_notes = screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id));
+        columns.extend(Column::defaults(with_notes));
     }
     let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
     let incumbents = incumbents(history);

@@ -81,7 +81,7 @@ impl Details {
 }
 
 /// What a session or a ledger found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Report {
     pub(super) tag: Option<String>,
     /// Where it is from: repository, GPU, agent, as far as they are known.
@@ -146,40 +146,12 @@ impl Report {
             times: times(records),
             spent: history.spent(),
             details: records.iter().map(Details::of).collect(),
-            ..Report::new(direction, counts, points, baseline, summary)
-        }
-    }
-
-    /// What all reports have; the rest is blank.
-    fn new(
-        direction: Direction,
-        counts: Counts,
-        points: Vec<Point>,
-        baseline: Option<usize>,
-        summary: Summary,
-    ) -> Report {
-        Report {
-            tag: None,
-            origin: Vec::new(),
-            metric: None,
             direction,
             counts,
             points,
             baseline,
             summary,
-            times: None,
-            flagged: Vec::new(),
-            ended: None,
-            time_split: None,
-            spread: None,
-            changes: Vec::new(),
-            margin: None,
-            misses: Vec::new(),
-            warnings: Vec::new(),
-            details: Vec::new(),
-            spent: Spent::default(),
-            assumed: Vec::new(),
-            unread: Vec::new(),
+            ..Report::default()
         }
     }
 
@@ -302,7 +274,12 @@ impl Report {
             metric: ledger.metric,
             assumed: ledger.assumed,
             unread,
-            ..Report::new(ledger.direction, counts, points, baseline, summary)
+            direction: ledger.direction,
+            counts,
+            points,
+            baseline,
+            summary,
+            ..Report::default()
         };
         report.judge(ledger.file.as_deref(), (&[], &[]), None, 0);
         report

@@ -69,9 +69,18 @@ impl Grid {
         self.rows.push(cells.into_iter().map(|cell| safe_line(&cell)).collect());
     }
 
-    /// Renders it for people, each line ended. Where a row is longer than `width`, its last cell continues below its
+    /// Renders it in a format; as JSON it has no form, and people get it instead.
+    pub fn render(&self, format: Format, width: Option<u16>) -> String {
+        match format {
+            Format::Csv => self.to_csv(),
+            Format::Markdown => self.to_markdown(),
+            Format::Table | Format::Json => self.to_lines(width),
+        }
+    }
+
+    /// Renders it with padded cells, each line ended. Where a row is longer than `width`, its last cell continues below its
     /// beginning.
-    pub fn to_table(&self, width: Option<u16>) -> String {
+    fn to_table(&self, width: Option<u16>) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.widest(column)).collect();
         let indent = widths.iter().rev().skip(1).sum();
         let line = |cells: Vec<&str>| {
@@ -89,8 +98,12 @@ impl Grid {
     }
 
     /// Renders one line for each row, none wider than the terminal. Where there is too little room, remarks go below their row,
-    /// then columns are omitted until sentences have 3/10 of the width, and sentences are cut to the rest.
+    /// then columns are omitted until sentences have 3/10 of the width, and sentences are cut to the rest. Without either, the
+    /// last cell of a long row continues below its beginning.
     pub fn to_lines(&self, width: Option<u16>) -> String {
+        if !self.columns.iter().any(|(_, align)| matches!(align, Align::Text | Align::Below)) {
+            return self.to_table(width);
+        }
         let Some(width) = width.map(usize::from).filter(|width| self.taken(|_| true) > *width + BETWEEN) else {
             return self.to_table(None);
         };

@@ -27,11 +27,10 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
             let sessions: Vec<Value> = sessions.iter().map(SessionStatus::to_json).collect();
             json_text(&json!({"version": FORMAT_VERSION, "sessions": sessions}), true) + "\n"
         }
-        (Format::Csv, _) => grid(sessions).to_csv(),
         (Format::Table, [session]) => session.details(false, width),
         (Format::Markdown, [session]) => session.details(true, width),
         (Format::Table, _) => grid(sessions).to_lines(width) + "\n`ar status TAG` has the details of one\n",
-        (Format::Markdown, _) => grid(sessions).to_markdown(),
+        (format, _) => grid(sessions).render(format, width),
     }
 }
 

@@ -50,7 +50,7 @@ pub struct KeptStep {
 }
 
 /// What a series of experiments found.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     /// The place of the best kept experiment among the points.
     pub best: Option<usize>,
