@@ -93,3 +93,54 @@ fn verdict_on(contract: &Contract, history: &History, diff: DiffStat, value: &Nu
     let incumbent = best.as_ref().map(|(id, number)| (*id, number));
     by_simplicity().unwrap_or_else(|| decide(metric, value, incumbent, contract.min_delta))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{CommitId, Direction, MetricSource, MetricSpec};
+    use crate::rules::sample::record;
+
+    fn contract(limits: &[&str]) -> Contract {
+        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+        let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
+        let contract = Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH);
+        Contract { limits: limits.iter().map(|limit| limit.parse().unwrap()).collect(), ..contract }
+    }
+
+    fn measured(loss: &str) -> Measured {
+        let value = Some(Number { value: loss.parse().unwrap(), raw: loss.into() });
+        Measured { value, memory_gb: Some(44.0), ..Measured::default() }
+    }
+
+    fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {
+        let history = History::new(if id == 0 { Vec::new() } else { vec![record(json!({"value": "2.0"}))] });
+        let (verdict, unmet) = judge(contract, &history, id, DiffStat::default(), measured);
+        (verdict.outcome, verdict.reason, unmet.len())
+    }
+
+    #[test]
+    fn a_limit_counts_against_a_better_number_and_not_against_the_baseline() {
+        let (free, limited) = (contract(&[]), contract(&["memory_gb<=40"]));
+        assert_eq!(outcome(&free, 1, &measured("1.5")).0, Outcome::Keep);
+        let (kept, reason, unmet) = outcome(&limited, 1, &measured("1.5"));
+        assert_eq!((kept, unmet), (Outcome::Discard, 1));
+        assert!(reason.ends_with(", but memory_gb is 44 and must be <= 40"), "{reason}");
+        assert_eq!(outcome(&limited, 0, &measured("1.5")).0, Outcome::Keep);
+        let (worse, reason, unmet) = outcome(&limited, 1, &measured("2.5"));
+        assert_eq!((worse, unmet, reason.contains("but")), (Outcome::Discard, 1, false));
+    }
+
+    #[test]
+    fn a_failure_is_a_crash_whatever_was_printed_and_names_a_cause_outside_the_change() {
+        let failure = Some(Failure { class: FailureClass::Oom, excerpt: String::new() });
+        let outside_cause = Some("other processes had 20 GB of the GPU".to_owned());
+        let failed = Measured { failure, outside_cause, ended: "exit 1".into(), ..measured("1.5") };
+        let (crashed, reason, unmet) = outcome(&contract(&["memory_gb<=40"]), 1, &failed);
+        assert_eq!((crashed, unmet), (Outcome::Crash, 0));
+        assert!(reason.ends_with("; other processes had 20 GB of the GPU"), "{reason}");
+        let lost = outcome(&contract(&[]), 1, &Measured::lost(3));
+        assert!(lost.0 == Outcome::Crash && lost.1.contains("3 times"), "{lost:?}");
+    }
+}
