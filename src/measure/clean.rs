@@ -2,13 +2,13 @@
 
 use memchr::memchr;
 
-/// The byte that begins an escape.
+/// The byte that starts an escape.
 pub(super) const ESC: u8 = 0x1b;
 
-/// How long a control sequence may be before its start is taken for stray bytes, in bytes.
+/// Bytes after which the start of a control sequence counts as stray bytes.
 const LONGEST_CONTROL: usize = 64;
 
-/// How long an operating system command (title, hyperlink) may be, in bytes.
+/// Longest operating system command (title, hyperlink), in bytes.
 const LONGEST_STRING: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +28,7 @@ enum Escape {
     TextEnding(usize),
 }
 
-/// The byte order mark at the start of a log: how its bytes are to be read, and how long the mark is.
+/// The encoding that a byte order mark at the start of a log announces, and the length of the mark.
 fn mark(head: &[u8]) -> Option<(Encoding, usize)> {
     match head {
         [0xff, 0xfe, ..] => Some((Encoding::Utf16 { big_endian: false }, 2)),
@@ -38,20 +38,18 @@ fn mark(head: &[u8]) -> Option<(Encoding, usize)> {
     }
 }
 
-/// Whether a log begins with a byte order mark: its first three bytes, or all of them, decide.
+/// Whether a log starts with a byte order mark. `head` is its first three bytes, or all of them.
 pub fn has_mark(head: &[u8]) -> bool {
     mark(head).is_some()
 }
 
-/// Takes a log's bytes in any pieces and gives them without byte order mark and terminal escapes, UTF-16 as UTF-8.
+/// Decodes a log that comes in any pieces: drops its byte order mark and turns UTF-16 into UTF-8.
 ///
-/// Escapes that move the cursor to another line or column end the line. The output does not depend on how the input
-/// was cut.
+/// The output does not depend on how the input was cut.
 #[derive(Debug)]
-pub(super) struct Cleaner {
+pub(super) struct Decoder {
     encoding: Encoding,
-    escape: Escape,
-    /// The log's first bytes until they say whether they are a mark.
+    /// The log's first bytes until they tell whether they are a mark.
     head: Vec<u8>,
     /// Half of a UTF-16 unit.
     half: Option<u8>,
@@ -59,108 +57,112 @@ pub(super) struct Cleaner {
     surrogate: Option<u16>,
 }
 
-impl Cleaner {
+impl Decoder {
+    /// For a log from its first byte on.
     pub(super) fn new() -> Self {
-        Cleaner { encoding: Encoding::Undecided, escape: Escape::Ground, head: Vec::new(), half: None, surrogate: None }
+        Decoder { encoding: Encoding::Undecided, head: Vec::new(), half: None, surrogate: None }
     }
 
-    /// For bytes that begin behind a line break, where no escape is open, of a log without a mark.
-    pub(super) fn behind_break() -> Self {
-        Cleaner { encoding: Encoding::Bytes, ..Cleaner::new() }
+    /// For a part of a log that has no byte order mark.
+    pub(super) fn of_bytes() -> Self {
+        Decoder { encoding: Encoding::Bytes, ..Decoder::new() }
     }
 
-    /// Whether it is known by now that the log's bytes are taken as they are.
-    pub(super) fn is_bytes(&self) -> bool {
-        self.encoding == Encoding::Bytes
-    }
-
-    /// Appends what `chunk` amounts to.
+    /// Appends the decoded `chunk`.
     pub(super) fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let mut rest = chunk;
         while self.encoding == Encoding::Undecided {
             let Some((&byte, after)) = rest.split_first() else { return };
             self.head.push(byte);
             rest = after;
-            self.decide(false);
-            if self.encoding != Encoding::Undecided {
-                let head = std::mem::take(&mut self.head);
-                self.decode(&head, out);
-            }
+            self.decide(false, out);
         }
         self.decode(rest, out);
     }
 
-    /// Appends what was held back when the log is over.
+    /// Appends what was held back at the end of the log.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         if self.encoding == Encoding::Undecided {
-            self.decide(true);
-            let head = std::mem::take(&mut self.head);
-            self.decode(&head, out);
+            self.decide(true, out);
         }
         if self.surrogate.take().is_some() {
-            self.strip("\u{fffd}".as_bytes(), out);
+            out.extend_from_slice("\u{fffd}".as_bytes());
         }
     }
 
-    /// Reads the byte order mark; drops it from `head`.
-    fn decide(&mut self, complete: bool) {
+    /// Reads the byte order mark, if enough bytes are known or `complete` says that no more come.
+    fn decide(&mut self, complete: bool, out: &mut Vec<u8>) {
         let (encoding, mark) = match (mark(&self.head), self.head.as_slice()) {
             (Some(mark), _) => mark,
             (None, [0xff] | [0xfe] | [0xef] | [0xef, 0xbb]) if !complete => return,
             (None, _) => (Encoding::Bytes, 0),
         };
         self.encoding = encoding;
-        self.head.drain(..mark);
+        let head = std::mem::take(&mut self.head);
+        self.decode(&head[mark..], out);
     }
 
     fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let Encoding::Utf16 { big_endian } = self.encoding else { return self.strip(bytes, out) };
-        let mut text = String::with_capacity(bytes.len());
+        let Encoding::Utf16 { big_endian } = self.encoding else { return out.extend_from_slice(bytes) };
         for &byte in bytes {
             let Some(first) = self.half.take() else {
                 self.half = Some(byte);
                 continue;
             };
             let unit = if big_endian { [first, byte] } else { [byte, first] };
-            self.unit(u16::from_be_bytes(unit), &mut text);
+            self.unit(u16::from_be_bytes(unit), out);
         }
-        self.strip(text.as_bytes(), out);
     }
 
-    fn unit(&mut self, unit: u16, text: &mut String) {
+    fn unit(&mut self, unit: u16, out: &mut Vec<u8>) {
+        let mut give = |c: Option<char>| {
+            let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        };
         match (self.surrogate.take(), unit) {
             (Some(high), 0xdc00..=0xdfff) => {
-                let code = 0x10000 + ((u32::from(high) - 0xd800) << 10) + (u32::from(unit) - 0xdc00);
-                text.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                give(char::from_u32(0x10000 + ((u32::from(high) - 0xd800) << 10) + (u32::from(unit) - 0xdc00)));
             }
             (lonely, _) => {
                 if lonely.is_some() {
-                    text.push(char::REPLACEMENT_CHARACTER);
+                    give(None);
                 }
                 if (0xd800..=0xdbff).contains(&unit) {
                     self.surrogate = Some(unit);
                 } else {
-                    text.push(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER));
+                    give(char::from_u32(u32::from(unit)));
                 }
             }
         }
     }
+}
 
-    fn strip(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+/// Removes terminal escapes from text that comes in any pieces.
+///
+/// Escapes that move the cursor to another line or column end the line. No escape reaches beyond a line break. The output does not
+/// depend on how the input was cut.
+#[derive(Debug)]
+pub(super) struct Cleaner {
+    escape: Escape,
+}
+
+impl Cleaner {
+    /// For text from the start of a line on.
+    pub(super) fn new() -> Self {
+        Cleaner { escape: Escape::Ground }
+    }
+
+    /// Appends `bytes` without escapes.
+    pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         while at < bytes.len() {
             if self.escape == Escape::Ground {
                 let plain = memchr(ESC, &bytes[at..]).unwrap_or(bytes.len() - at);
                 out.extend_from_slice(&bytes[at..at + plain]);
                 at += plain;
-                let Some((_, behind)) = bytes[at..].split_first() else { return };
-                at += 1;
-                match control_sequence(behind) {
-                    Some((length, last)) => {
-                        at += length;
-                        out.extend(moved(last));
-                    }
-                    None => self.escape = Escape::Started,
+                if at < bytes.len() {
+                    self.escape = Escape::Started;
+                    at += 1;
                 }
             } else if self.step(bytes[at], out) {
                 at += 1;
@@ -168,7 +170,7 @@ impl Cleaner {
         }
     }
 
-    /// One byte within an escape; false when the byte is no part of it and must be looked at again.
+    /// Takes one byte within an escape; false if the byte does not belong to it and must be read again.
     fn step(&mut self, byte: u8, out: &mut Vec<u8>) -> bool {
         let (next, taken) = match self.escape {
             Escape::Ground => (Escape::Ground, false),
@@ -210,15 +212,7 @@ impl Cleaner {
     }
 }
 
-/// The length and the last byte of the control sequence whose escape byte stands before `bytes`, if all of it is there.
-fn control_sequence(bytes: &[u8]) -> Option<(usize, u8)> {
-    let parameters = bytes.strip_prefix(b"[")?;
-    let length = parameters.iter().take(LONGEST_CONTROL).take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
-    let last = *parameters.get(length)?;
-    matches!(last, 0x40..=0x7e).then_some((length + 2, last))
-}
-
-/// What stands for a control sequence in the plain text, by its last byte.
+/// The replacement for a control sequence in plain text, by the sequence's last byte.
 fn moved(last: u8) -> Option<u8> {
     match last {
         b'A' | b'B' | b'E'..=b'H' | b'd' | b'f' => Some(b'\n'),
@@ -232,11 +226,14 @@ mod tests {
     use super::*;
 
     fn clean(chunks: &[&[u8]]) -> Vec<u8> {
-        let (mut cleaner, mut out) = (Cleaner::new(), Vec::new());
+        let (mut decoder, mut cleaner, mut out) = (Decoder::new(), Cleaner::new(), Vec::new());
+        let mut decoded = Vec::new();
         for chunk in chunks {
-            cleaner.push(chunk, &mut out);
+            decoder.push(chunk, &mut decoded);
+            cleaner.push(&std::mem::take(&mut decoded), &mut out);
         }
-        cleaner.finish(&mut out);
+        decoder.finish(&mut decoded);
+        cleaner.push(&decoded, &mut out);
         out
     }
 

@@ -1,7 +1,6 @@
 //! Whether a line in front of a name says that its number is not this run's: it is another run's, or source code.
 
-use super::name::{is_blank, is_decoration};
-use super::vocabulary::{is_between, is_stale};
+use super::vocabulary::{is_between, is_blank, is_decoration, is_stale};
 
 /// How many words back from a name are looked at.
 const WORDS: usize = 4;

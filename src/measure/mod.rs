@@ -12,7 +12,6 @@ mod number;
 mod plain;
 mod scanner;
 mod search;
-mod skim;
 mod summary;
 mod trace;
 mod verdict;

@@ -7,7 +7,7 @@
 
 use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
 use super::number::{Value, next_char, value_at};
-use super::vocabulary::{is_marker, is_stale, prints, qualifies};
+use super::vocabulary::{is_blank, is_decoration, is_marker, is_stale, prints, qualifies};
 
 /// How many bytes in front of a name are looked at.
 pub(super) const LEFT: usize = 256;
@@ -136,15 +136,6 @@ fn is_value(token: &str) -> bool {
     let digits = token.trim_start_matches(['+', '-', '.', '#']);
     digits.starts_with(|c: char| c.is_ascii_digit())
         || ["nan", "inf", "true", "false", "none", "null"].iter().any(|word| digits.eq_ignore_ascii_case(word))
-}
-
-/// Quotes and Markdown emphasis, which may stand around a name.
-pub(super) fn is_decoration(c: char) -> bool {
-    matches!(c, '\'' | '"' | '`' | '*' | '\\')
-}
-
-pub(super) fn is_blank(c: char) -> bool {
-    c.is_whitespace() || c.is_control()
 }
 
 fn blanks(text: &[u8]) -> usize {

@@ -1,14 +1,15 @@
-//! A whole log as text that does nothing to a terminal.
+//! Foreign text, made safe for a terminal.
 
-use super::clean::Cleaner;
+use super::clean::{Cleaner, Decoder};
 use crate::domain::acts;
 
-/// Takes text of others in any pieces and gives it without escapes, other control characters, and those that turn the
-/// writing around. A carriage return that overwrites a line ends it, and what is no UTF-8 becomes U+FFFD.
+/// Makes foreign text that comes in any pieces harmless: removes escapes, other control characters and those that change the
+/// direction of writing. A carriage return that overwrites a line ends it, and invalid UTF-8 becomes U+FFFD.
 #[derive(Debug)]
 pub struct PlainText {
+    decoder: Decoder,
     cleaner: Cleaner,
-    /// A carriage return was the last byte.
+    /// Whether the last byte was a carriage return.
     returned: bool,
     /// The first bytes of a character beyond ASCII.
     begun: Vec<u8>,
@@ -16,30 +17,32 @@ pub struct PlainText {
 
 impl Default for PlainText {
     fn default() -> Self {
-        PlainText { cleaner: Cleaner::new(), returned: false, begun: Vec::new() }
+        PlainText { decoder: Decoder::new(), cleaner: Cleaner::new(), returned: false, begun: Vec::new() }
     }
 }
 
 impl PlainText {
-    /// What the next piece amounts to.
+    /// The plain text of the next piece.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
-        let mut clean = Vec::with_capacity(chunk.len());
-        self.cleaner.push(chunk, &mut clean);
-        self.without_controls(&clean)
+        let mut text = Vec::with_capacity(chunk.len());
+        self.decoder.push(chunk, &mut text);
+        self.without_controls(&text)
     }
 
-    /// What was held back when all is there.
+    /// The text that was held back, at the end of the input.
     pub fn finish(&mut self) -> Vec<u8> {
-        let mut clean = Vec::new();
-        self.cleaner.finish(&mut clean);
-        let mut rest = self.without_controls(&clean);
+        let mut text = Vec::new();
+        self.decoder.finish(&mut text);
+        let mut rest = self.without_controls(&text);
         self.give_up_begun(&mut rest);
         rest
     }
 
-    fn without_controls(&mut self, bytes: &[u8]) -> Vec<u8> {
+    fn without_controls(&mut self, text: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(text.len());
+        self.cleaner.push(text, &mut bytes);
         let mut out = Vec::with_capacity(bytes.len());
-        for &byte in bytes {
+        for byte in bytes {
             if std::mem::take(&mut self.returned) && !matches!(byte, b'\n' | b'\r') {
                 out.push(b'\n');
             }
@@ -58,7 +61,7 @@ impl PlainText {
         out
     }
 
-    /// Takes a byte of a character beyond ASCII, and gives the character when it is whole and can be shown.
+    /// Takes a byte of a character beyond ASCII, and appends the character once it is complete, unless it is unsafe to show.
     fn push_beyond_ascii(&mut self, byte: u8, out: &mut Vec<u8>) {
         if byte >= 0xc0 {
             self.give_up_begun(out);
@@ -76,8 +79,8 @@ impl PlainText {
         }
     }
 
-    /// Gives the sign for what is no character in place of what was begun as one. Its bytes could make another one together
-    /// with what follows something that is left out.
+    /// Appends the replacement character for an incomplete one. If its bytes stayed, they could form another character with those
+    /// behind a removed one.
     fn give_up_begun(&mut self, out: &mut Vec<u8>) {
         if !self.begun.is_empty() {
             out.extend("\u{fffd}".as_bytes());

@@ -1,23 +1,21 @@
-//! The search for mentions of a metric in plain bytes: by its name, or by a pattern.
+//! The search for mentions of a metric in complete lines: by its name, or by a pattern.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+use aho_corasick::packed::{Config, Searcher};
 use memchr::{memchr2, memmem, memrchr2};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::clean::{Cleaner, ESC};
 use super::name::{LEFT, RIGHT, value_between};
 use super::number::{Value, whole};
 use crate::domain::Number;
 
-/// How far back names are looked for in one go, in bytes: little enough that a name on every line costs little, and enough
-/// that its absence costs no more than in one search.
+/// Bytes to search at once, from the end of the lines backwards: few, so that a name on every line costs little, and enough for a
+/// fast search where there is none.
 const STRETCH: usize = 8 * 1024;
-
-/// How much of a line a pattern sees at once, in bytes; a longer line is seen in pieces that overlap by [`OVERLAP`].
-pub(super) const PIECE: usize = 64 * 1024;
-
-pub(super) const OVERLAP: usize = 8 * 1024;
 
 /// What the last mention of the metric said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,157 +74,159 @@ impl PatternError {
     }
 }
 
-/// What the mentions of a name said.
-#[derive(Debug, Default)]
-pub(super) struct Hits {
-    /// The last one.
-    pub(super) found: Option<Found>,
-    /// The last one that is finite.
-    pub(super) finite: Option<Number>,
-}
-
-impl Hits {
-    /// Takes what the last and the last finite mention in a later part of the log said.
-    pub(super) fn go_on(&mut self, found: Option<Found>, finite: Option<Number>) {
-        self.found = found.or(self.found.take());
-        self.finite = finite.or(self.finite.take());
-    }
-}
-
-/// The search for a name.
+/// Finds mentions in lines that may contain escapes.
 #[derive(Debug, Clone)]
-pub(super) struct Named {
-    finder: memmem::Finder<'static>,
+pub(super) enum Search {
+    /// By names.
+    Names {
+        /// The names.
+        names: Vec<memmem::Finder<'static>>,
+        /// Skips lines without a name before their escapes are removed; absent where the machine cannot search so fast.
+        ///
+        /// A name appears in one piece, or an escape interrupts it. So the names and each start of them followed by an escape are
+        /// all there is to find.
+        skip: Option<Searcher>,
+    },
+    /// By a regular expression with one group, line by line.
+    Pattern(Regex),
 }
 
-impl Named {
-    pub(super) fn new(name: &str) -> Self {
-        Named { finder: memmem::Finder::new(name).into_owned() }
-    }
-
-    /// The name.
-    pub(super) fn name(&self) -> &[u8] {
-        self.finder.needle()
-    }
-
-    /// What the last of the names that begin in `range` says, and the last finite number, with where its name begins. No
-    /// name before that one is looked at.
-    pub(super) fn last_in(&self, window: &[u8], range: Range<usize>) -> (Option<Found>, Option<(usize, Number)>) {
-        let mut last = None;
-        let mut names = Vec::new();
-        let mut to = range.end;
-        while to > range.start {
-            let from = to.saturating_sub(STRETCH).max(range.start);
-            let stretch = &window[from..window.len().min(to + self.name().len() - 1)];
-            let mut next = 0;
-            while let Some(offset) = self.finder.find(&stretch[next..]) {
-                names.push(from + next + offset);
-                next += offset + 1;
-            }
-            while let Some(at) = names.pop() {
-                match self.value(window, at) {
-                    Some(Value::Finite(number)) => {
-                        return (last.or(Some(Found::Number(number.clone()))), Some((at, number)));
-                    }
-                    Some(value) => last = last.or(Some(value.into())),
-                    None => {}
-                }
-            }
-            to = from;
+impl Search {
+    /// Searches for names.
+    pub(super) fn names(names: &[&str]) -> Self {
+        let interrupted =
+            |name: &&str| (1..name.len()).map(|end| [&name.as_bytes()[..end], &[ESC]].concat()).collect::<Vec<_>>();
+        let found: BTreeSet<Vec<u8>> =
+            names.iter().flat_map(interrupted).chain(names.iter().map(|name| name.as_bytes().to_vec())).collect();
+        Search::Names {
+            names: names.iter().map(|name| memmem::Finder::new(name).into_owned()).collect(),
+            skip: Config::new().builder().extend(found).build(),
         }
-        (last, None)
     }
 
-    /// The value of the name at `at`, where it is the metric's own.
-    fn value(&self, window: &[u8], at: usize) -> Option<Value> {
-        let behind = &window[at + self.name().len()..];
-        let behind = &behind[..behind.len().min(RIGHT)];
-        let line_end = memchr2(b'\n', b'\r', behind);
-        let before = &window[at.saturating_sub(LEFT)..at];
-        let left = &before[memrchr2(b'\n', b'\r', before).map_or(0, |brk| brk + 1)..];
-        let right = &behind[..line_end.unwrap_or(behind.len())];
-        value_between(left, right, line_end.is_none() && behind.len() == RIGHT)
-    }
-}
-
-/// The search for a pattern.
-#[derive(Debug)]
-pub(super) struct Pattern {
-    regex: Regex,
-    /// The start of a line that is not complete.
-    line: Vec<u8>,
-    /// Where in `line` matches may begin: those before were seen in the piece before.
-    from: usize,
-}
-
-impl Pattern {
-    pub(super) fn new(pattern: &str) -> Result<Self, PatternError> {
+    /// Searches for a pattern.
+    ///
+    /// # Errors
+    ///
+    /// The pattern is invalid, or has not exactly one group.
+    pub(super) fn pattern(pattern: &str) -> Result<Self, PatternError> {
         let regex = Regex::new(pattern).map_err(PatternError::Syntax)?;
         let groups = regex.captures_len() - 1;
         if groups != 1 {
             return Err(PatternError::Groups { pattern: pattern.to_owned(), groups });
         }
-        Ok(Pattern::of(regex))
+        Ok(Search::Pattern(regex))
     }
 
-    fn of(regex: Regex) -> Self {
-        Pattern { regex, line: Vec::new(), from: 0 }
-    }
-
-    /// The same search from the start of a line on.
-    pub(super) fn anew(&self) -> Self {
-        Pattern::of(self.regex.clone())
-    }
-
-    pub(super) fn push(&mut self, mut bytes: &[u8], end: bool, hits: &mut Hits) {
-        while let Some(line_end) = memchr2(b'\n', b'\r', bytes) {
-            if self.line.is_empty() && line_end < PIECE {
-                self.look(&bytes[..line_end], 0, usize::MAX, hits);
-            } else {
-                self.grow(&bytes[..line_end], hits);
-                self.close(hits);
+    /// Passes the values of the mentions that begin in a range of some lines to `take`, last one first, until it returns true. Each
+    /// comes with the index of its name.
+    pub(super) fn backwards(&self, lines: &[u8], range: &Range<usize>, mut take: impl FnMut(usize, Value) -> bool) {
+        let mut end = lines.len();
+        while end > 0 {
+            let near = end.saturating_sub(STRETCH);
+            let start = memrchr2(b'\n', b'\r', &lines[..near]).map_or(0, |brk| brk + 1);
+            let stretch = &lines[start..end];
+            if self.may_mention(stretch) {
+                let from = range.start.clamp(start, end) - start;
+                let to = range.end.clamp(start, end) - start;
+                let (mut cleaner, mut plain) = (Cleaner::new(), Vec::with_capacity(stretch.len()));
+                cleaner.push(&stretch[..from], &mut plain);
+                let from_plain = plain.len();
+                cleaner.push(&stretch[from..to], &mut plain);
+                let range = from_plain..plain.len();
+                cleaner.push(&stretch[to..], &mut plain);
+                if self.backwards_in_plain(&plain, &range, &mut take) {
+                    return;
+                }
             }
-            bytes = &bytes[line_end + 1..];
-        }
-        self.grow(bytes, hits);
-        if end {
-            self.close(hits);
+            end = start;
         }
     }
 
-    fn grow(&mut self, mut bytes: &[u8], hits: &mut Hits) {
-        while self.line.len() + bytes.len() >= PIECE {
-            let (now, later) = bytes.split_at(PIECE - self.line.len());
-            self.line.extend_from_slice(now);
-            bytes = later;
-            let piece = std::mem::take(&mut self.line);
-            self.look(&piece, self.from, PIECE - OVERLAP / 2, hits);
-            self.line.extend_from_slice(&piece[PIECE - OVERLAP..]);
-            self.from = OVERLAP / 2;
+    fn may_mention(&self, lines: &[u8]) -> bool {
+        match self {
+            Search::Names { skip: Some(skip), .. } => skip.find(lines).is_some(),
+            Search::Names { .. } | Search::Pattern(_) => true,
         }
-        self.line.extend_from_slice(bytes);
     }
 
-    fn close(&mut self, hits: &mut Hits) {
-        let line = std::mem::take(&mut self.line);
-        self.look(&line, self.from, usize::MAX, hits);
-        self.from = 0;
-    }
-
-    /// Takes the matches in `piece` that begin in `from..to`.
-    fn look(&self, piece: &[u8], from: usize, to: usize, hits: &mut Hits) {
-        for captures in self.regex.captures_iter(piece) {
-            let begins = captures.get(0).map_or(0, |all| all.start());
-            if let Some(group) = captures.get(1)
-                && (from..to).contains(&begins)
-                && let Some(value) = whole(group.as_bytes())
-            {
-                let finite = match &value {
-                    Value::Finite(number) => Some(number.clone()),
-                    Value::NotFinite(_) => None,
-                };
-                hits.go_on(Some(value.into()), finite);
+    fn backwards_in_plain(
+        &self,
+        plain: &[u8],
+        range: &Range<usize>,
+        take: &mut impl FnMut(usize, Value) -> bool,
+    ) -> bool {
+        match self {
+            Search::Names { names, .. } => {
+                let mut found = Vec::new();
+                for (which, name) in names.iter().enumerate() {
+                    let mut at = range.start;
+                    while let Some(offset) = name.find(&plain[at..]).filter(|offset| at + offset < range.end) {
+                        found.push((at + offset, which));
+                        at += offset + 1;
+                    }
+                }
+                found.sort_unstable();
+                found.into_iter().rev().any(|(at, which)| {
+                    named_value(plain, at, names[which].needle().len()).is_some_and(|value| take(which, value))
+                })
+            }
+            Search::Pattern(regex) => {
+                let mut end = plain.len();
+                loop {
+                    let start = memrchr2(b'\n', b'\r', &plain[..end]).map_or(0, |brk| brk + 1);
+                    let values: Vec<Value> = regex
+                        .captures_iter(&plain[start..end])
+                        .filter(|found| found.get(0).is_some_and(|all| range.contains(&(start + all.start()))))
+                        .filter_map(|found| whole(found.get(1)?.as_bytes()))
+                        .collect();
+                    if values.into_iter().rev().any(|value| take(0, value)) {
+                        return true;
+                    }
+                    let Some(before) = start.checked_sub(1) else { return false };
+                    end = before;
+                }
             }
         }
+    }
+}
+
+/// The value of a name of `length` bytes at `at`, if it is the metric's own.
+fn named_value(plain: &[u8], at: usize, length: usize) -> Option<Value> {
+    let behind = &plain[at + length..];
+    let behind = &behind[..behind.len().min(RIGHT)];
+    let line_end = memchr2(b'\n', b'\r', behind);
+    let before = &plain[at.saturating_sub(LEFT)..at];
+    let left = &before[memrchr2(b'\n', b'\r', before).map_or(0, |brk| brk + 1)..];
+    let right = &behind[..line_end.unwrap_or(behind.len())];
+    value_between(left, right, line_end.is_none() && behind.len() == RIGHT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_that_may_mention_a_name_are_cleaned() {
+        let search = Search::names(&["val_bpb", "memory_gb"]);
+        for line in ["step 1\rval_bpb: 1\n", "v\u{1b}[1mal_bpb\n", "val\u{1b}]0;_bpb\u{7}_bpb\n", "a memory_gb"] {
+            assert!(search.may_mention(line.as_bytes()), "{line:?}");
+        }
+        for line in ["", "step 1 | \u{1b}[1mlr\u{1b}[0m 2.5 |\n", "val bpb, memory\n", "\u{1b}[1m12%\u{1b}[0m"] {
+            assert!(!search.may_mention(line.as_bytes()), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn mentions_come_last_one_first_until_one_is_taken() {
+        let log = [&b"a: 1\nb: 2\n"[..], &b"step 7\n".repeat(5000), b"a: 3 | b: 4\nb: x\n"].concat();
+        let mut seen = Vec::new();
+        Search::names(&["a", "b"]).backwards(&log, &(0..log.len()), |which, value| {
+            if let Value::Finite(number) = value {
+                seen.push((which, number.raw));
+            }
+            seen.len() == 3
+        });
+        assert_eq!(seen, [(1, "4".to_owned()), (0, "3".to_owned()), (1, "2".to_owned())]);
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::clean::Cleaner;
+use super::clean::{Cleaner, Decoder};
 use super::elsewhere::is_elsewhere;
 use super::number::{Value, value_at, whole};
 use super::vocabulary::is_marker;
@@ -56,11 +56,11 @@ fn is_break(byte: u8) -> bool {
 
 /// The last lines of `bytes` as a terminal would show them: at most 64 KiB of text without escapes.
 pub fn plain_text(bytes: &[u8]) -> String {
-    let mut cleaner = Cleaner::new();
-    let mut clean = Vec::new();
-    cleaner.push(bytes, &mut clean);
-    cleaner.finish(&mut clean);
-    shown(last_lines_of(&clean, false))
+    let (mut decoder, mut text, mut plain) = (Decoder::new(), Vec::new(), Vec::new());
+    decoder.push(bytes, &mut text);
+    decoder.finish(&mut text);
+    Cleaner::new().push(&text, &mut plain);
+    shown(last_lines_of(&plain, false))
 }
 
 /// The last `count` lines of `bytes` as a terminal would show them, long ones cut.

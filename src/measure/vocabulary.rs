@@ -1,4 +1,4 @@
-//! The words that decide whether a name in front of a number is the metric's own.
+//! The words and signs that decide whether a name in front of a number is the metric's own.
 
 /// Words in front of a name that only say where the line comes from or that the number is final.
 const MARKERS: &[&str] = &[
@@ -108,6 +108,16 @@ pub(super) fn prints(word: &str) -> bool {
 /// Whether a part of `word` in front of a name makes it another name.
 pub(super) fn qualifies(word: &str) -> bool {
     word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(QUALIFIERS, part))
+}
+
+/// Quotes and Markdown emphasis, which may stand around a name.
+pub(super) fn is_decoration(c: char) -> bool {
+    matches!(c, '\'' | '"' | '`' | '*' | '\\')
+}
+
+/// Blanks and control characters.
+pub(super) fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
 }
 
 fn contains(words: &[&str], word: &str) -> bool {

@@ -1,13 +1,10 @@
-//! A log that is not waited for: read from its end, as far back as anything can matter.
+//! Reads a finished log from its end, as far back as anything can matter.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
 
 use memchr::memchr2;
 
@@ -16,15 +13,15 @@ use crate::domain::MetricSpec;
 use crate::measure::{LogSummary, Scanner, has_mark};
 use crate::state::{is_compressed, plain_log};
 
-/// How much is read of a log in one go, in bytes.
+/// Bytes of a log to read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// How far a line break is looked for where a part shall begin, in bytes.
+/// How far to look for a line break at the start of a part, in bytes.
 const LINE: u64 = 64 * 1024;
 
-/// How a log is taken apart, in bytes.
+/// The sizes of the parts that a log is read in, in bytes.
 struct Parts {
-    /// The part at its end: most runs say there what they have to say.
+    /// The last one: most runs print their result there.
     last: u64,
     /// Those before it.
     others: u64,
@@ -32,10 +29,7 @@ struct Parts {
 
 const PARTS: Parts = Parts { last: 1 << 20, others: 16 << 20 };
 
-/// How many parts are read at once, at most: a few cores read as fast as memory gives.
-const THREADS: usize = 4;
-
-/// Says what the log at `path` says, compressed or not; `-` is standard input. Of a log that grows that is what it says now.
+/// Summarises the log at `path`, compressed or not; `-` is standard input. For a log that still grows, this is what it says now.
 ///
 /// # Errors
 ///
@@ -53,7 +47,7 @@ pub fn read_log(path: &Path, metric: &MetricSpec) -> Result<LogSummary, SessionE
     Ok(scanner.finish())
 }
 
-/// Whether a file can be read from any line on: it is no pipe, not compressed, and no mark says how to read its bytes.
+/// Whether a file can be read from any line on: not a pipe, not compressed, without a byte order mark.
 fn is_text_file(file: &File) -> io::Result<bool> {
     if !file.metadata()?.is_file() {
         return Ok(false);
@@ -73,50 +67,21 @@ fn forward(mut log: impl Read, mut scanner: Scanner) -> io::Result<Scanner> {
     }
 }
 
-/// Reads the lines of a file part by part, the last one first, until nothing that stands before them would change the
-/// summary.
+/// Reads a file part by part, the last one first, until nothing before them would change the summary.
 fn from_the_end(file: &File, fresh: &Scanner, parts: &Parts) -> io::Result<Scanner> {
     let mut buffer = vec![0; CHUNK];
     let end = file.metadata()?.len();
     let mut start = part_start(file, end, parts.last)?;
     let mut known = fresh.for_part();
     read_part(file, start..end, &mut buffer, &mut known)?;
-    let threads =
-        if start > parts.others { thread::available_parallelism().map_or(1, NonZero::get).min(THREADS) } else { 1 };
     while start > 0 && !known.is_settled() {
-        let mut round = Vec::new();
-        while start > 0 && round.len() < threads {
-            let end = start;
-            start = part_start(file, end, parts.others)?;
-            round.push(start..end);
-        }
-        for earlier in read_at_once(file, &round, &known, &mut buffer) {
-            known.put_before(earlier?);
-        }
+        let end = start;
+        start = part_start(file, end, parts.others)?;
+        let mut earlier = known.for_earlier();
+        read_part(file, start..end, &mut buffer, &mut earlier)?;
+        known.put_before(earlier);
     }
     Ok(known)
-}
-
-/// Reads parts that stand before what is known, each on a core.
-fn read_at_once(file: &File, parts: &[Range<u64>], known: &Scanner, buffer: &mut [u8]) -> Vec<io::Result<Scanner>> {
-    let read = |part: &Range<u64>, buffer: &mut [u8]| {
-        let mut earlier = known.for_earlier();
-        read_part(file, part.clone(), buffer, &mut earlier).map(|()| earlier)
-    };
-    thread::scope(|scope| {
-        let (first, others) = parts.split_at(1.min(parts.len()));
-        let start = |part| (part, thread::Builder::new().spawn_scoped(scope, move || read(part, &mut vec![0; CHUNK])));
-        let others: Vec<_> = others.iter().map(start).collect();
-        let mut all: Vec<_> = first.iter().map(|part| read(part, buffer)).collect();
-        for (part, thread) in others {
-            all.push(match thread {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                // There is no thread to be had.
-                Err(_) => read(part, buffer),
-            });
-        }
-        all
-    })
 }
 
 fn read_part(file: &File, part: Range<u64>, buffer: &mut [u8], scanner: &mut Scanner) -> io::Result<()> {
@@ -124,7 +89,7 @@ fn read_part(file: &File, part: Range<u64>, buffer: &mut [u8], scanner: &mut Sca
     while at < part.end {
         let wanted = usize::try_from(part.end - at).map_or(CHUNK, |left| left.min(CHUNK));
         match file.read_at(&mut buffer[..wanted], at)? {
-            // It was cut off meanwhile.
+            // The log was truncated meanwhile.
             0 => break,
             count => {
                 scanner.push(&buffer[..count]);
@@ -135,13 +100,12 @@ fn read_part(file: &File, part: Range<u64>, buffer: &mut [u8], scanner: &mut Sca
     Ok(())
 }
 
-/// Where the part that ends at `end` begins: behind a line break about `length` bytes before, or where there is none, further
-/// back.
+/// The start of the part that ends at `end`: behind a line break about `length` bytes before, or further back if there is none.
 fn part_start(file: &File, end: u64, length: u64) -> io::Result<u64> {
     let mut at = end.saturating_sub(length);
     let mut buffer = Vec::new();
     while at > 0 {
-        // The break in front of `end` makes no part.
+        // The break in front of `end` starts no part.
         buffer.resize(LINE.min(end - at - 1) as usize, 0);
         let count = file.read_at(&mut buffer, at)?;
         if let Some(brk) = memchr2(b'\n', b'\r', &buffer[..count]) {
@@ -171,7 +135,7 @@ mod tests {
         file
     }
 
-    /// Bytes that look like logs, with line breaks, names, and escapes that no break is allowed to hide in.
+    /// Bytes that look like logs, with line breaks, names, and escapes that no line break may hide in.
     fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             Just(b"val_bpb: 1.5".to_vec()),
@@ -224,7 +188,7 @@ mod tests {
             assert_eq!(read, forward(&log[..], fresh.for_part()).unwrap().finish());
             assert_eq!(read.memory_gb, Some(2.0));
         }
-        // Nothing that is before it is read: that would take minutes.
+        // Nothing before that is read: it would take minutes.
         let file = file_with(b"val_bpb: 7\n");
         file.set_len(1 << 40).unwrap();
         file.write_all_at(&[&filler[..], &summary].concat(), 1 << 40).unwrap();
