@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use super::acts;
@@ -24,64 +24,6 @@ pub fn json_text(document: &impl Serialize, indented: bool) -> String {
     // Neither memory nor a document of ours fails.
     let _ = write_json(&mut text, document, indented);
     String::from_utf8(text).unwrap_or_default()
-}
-
-/// Which bytes stand in a string as they are.
-static PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = b' ';
-    while byte <= b'~' {
-        plain[byte as usize] = !matches!(byte, b'"' | b'\\');
-        byte += 1;
-    }
-    plain
-};
-
-/// Elements of an array, one behind the other, that were laid out by hand: in half the time that a serializer takes, which writes
-/// each sign by itself.
-#[derive(Default)]
-pub struct LaidOut(Vec<u8>);
-
-impl LaidOut {
-    /// Adds what stands between values: signs, blanks and names of fields.
-    pub fn push(&mut self, between: &str) {
-        self.0.extend_from_slice(between.as_bytes());
-    }
-
-    /// Adds a text or `null`, behind what stands before it.
-    pub fn text(&mut self, before: &str, text: Option<&str>) {
-        self.push(before);
-        match text {
-            Some(text) if text.bytes().all(|byte| PLAIN[usize::from(byte)]) => {
-                self.0.push(b'"');
-                self.push(text);
-                self.0.push(b'"');
-            }
-            text => self.value(&text),
-        }
-    }
-
-    /// Adds a number or `null`, behind what stands before it.
-    pub fn number(&mut self, before: &str, number: Option<impl Serialize>) {
-        self.push(before);
-        match number {
-            // Numbers are written the same way whatever the layout.
-            Some(number) => drop(serde_json::to_writer(&mut self.0, &number)),
-            None => self.push("null"),
-        }
-    }
-
-    fn value(&mut self, value: &impl Serialize) {
-        // Neither memory nor a value of ours fails.
-        let _ = write_json(&mut self.0, value, false);
-    }
-}
-
-/// No document of ours has bytes in it: they are how a text that is laid out already is handed on.
-impl Serialize for LaidOut {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
-    }
 }
 
 /// How much a level is indented, in blanks.
@@ -143,10 +85,6 @@ impl Formatter for Layout {
         self.write_string_fragment(out, fragment)
     }
 
-    fn write_byte_array<W: ?Sized + Write>(&mut self, out: &mut W, elements: &[u8]) -> io::Result<()> {
-        out.write_all(elements)
-    }
-
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.begin(out, b"[")
     }
@@ -178,8 +116,6 @@ impl Formatter for Layout {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use serde_json::{Value, json};
 
@@ -189,21 +125,6 @@ mod tests {
         let text = json_text(&document, false);
         assert_eq!(text, r#"{"a":"\u001b[5m\u009b5m\u202eé\u007f"}"#);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), document);
-    }
-
-    #[test]
-    fn what_is_laid_out_already_stands_as_if_it_were_not() {
-        let texts = ["", "plain ~", "a \"quote\"", "\\", "\u{1b}\u{7f}\u{9b}", "é", "\n"];
-        let mut elements = LaidOut::default();
-        for (place, text) in texts.iter().enumerate() {
-            elements.text(if place == 0 { "" } else { ",\n    " }, Some(text));
-        }
-        elements.text(",\n    ", None);
-        elements.number(",\n    ", Some(1.5e300));
-        elements.number(",\n    ", None::<f64>);
-        let [first, rest] = [json!(texts), json!([null, 1.5e300, null])].map(|part| part.as_array().cloned().unwrap());
-        let plain = json!({"all": Value::Array([first, rest].concat())});
-        assert_eq!(json_text(&BTreeMap::from([("all", [elements])]), true), json_text(&plain, true));
     }
 
     #[test]

@@ -30,7 +30,6 @@ mod notice;
 mod outage;
 mod outcome;
 mod phase;
-mod piece;
 mod record;
 mod seconds;
 mod setting;
@@ -58,7 +57,7 @@ pub use gpu::GpuLoad;
 pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use imported::Imported;
-pub use json::{LaidOut, json_text, write_json};
+pub use json::{json_text, write_json};
 pub use keep_logs::KeepLogs;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
@@ -71,7 +70,6 @@ pub use notice::{Actor, Notice, RowChanges, few, list};
 pub use outage::{Outage, OutageKind, Refusal};
 pub use outcome::{Failure, FailureClass, Outcome};
 pub use phase::Phase;
-pub use piece::Piece;
 pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
     MetricValue, OFFERED_IDEA, Record, Run,

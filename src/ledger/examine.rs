@@ -66,7 +66,7 @@ fn repeated(rows: &[Row]) -> Option<Finding> {
     let mut lines = Vec::new();
     for row in rows.iter().filter(|row| row.status != RowStatus::Malformed) {
         let value = row.value.as_ref().map(|number| number.raw.as_str());
-        let key = (row.commit.as_deref(), value, row.status, row.description.as_str());
+        let key = (row.commit.as_deref(), value, row.status, &row.description);
         if let Some(first) = seen.get(&key) {
             lines.push(format!("line {} repeats line {first}", row.line));
         } else {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -14,14 +13,14 @@ use super::read::{Ledger, OtherWords, Row, Said, Segment, assume_direction, valu
 use super::status::{RowStatus, classify, failure};
 use super::table::{Form, is_comment};
 use super::text::TextLines;
-use crate::domain::{Direction, Piece, count_of};
+use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
 
 /// Reads JSON lines. A config line begins a segment: it says metric and direction of the rows behind it, or leaves them as they
 /// were. The newest segment that has rows is read, unless another one is said.
-pub(super) fn read(text: &Arc<String>, said: &Said<'_>) -> Ledger {
+pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
     let mut assumed = Vec::new();
-    let mut reader = Reader::new(text, said);
+    let mut reader = Reader::new(said);
     let mut lines = TextLines::new(text);
     while let Some(line) = lines.next() {
         if !line.trim().is_empty() && !is_comment(line) {
@@ -71,7 +70,6 @@ pub(super) fn read(text: &Arc<String>, said: &Said<'_>) -> Ledger {
 }
 
 struct Reader<'a> {
-    text: &'a Arc<String>,
     said: &'a Said<'a>,
     segments: Vec<Segment>,
     /// The rows of the chosen segment.
@@ -91,9 +89,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(text: &'a Arc<String>, said: &'a Said<'a>) -> Self {
+    fn new(said: &'a Said<'a>) -> Self {
         Reader {
-            text,
             said,
             segments: Vec::new(),
             rows: Vec::new(),
@@ -212,7 +209,7 @@ impl<'a> Reader<'a> {
         let is_zero = memory.as_ref().is_some_and(|found| found.value == 0.0);
         let said = [field(columns.status), number].into_iter().flatten().map(text).chain([memory_cell.clone()]);
         let said: Vec<_> = said.collect();
-        let piece = |column: Option<usize>| field(column).map(|field| Piece::of(self.text, &text(field)));
+        let piece = |column: Option<usize>| field(column).map(|field| Box::from(text(field)));
         Row {
             line,
             commit: piece(columns.commit),

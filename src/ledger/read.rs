@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::cell::{Quantity, is_nothing, quantity};
 use super::jsonl;
@@ -10,7 +9,7 @@ use super::shape::Shape;
 use super::status::{RowStatus, Verdict, classify, failure};
 use super::table::{Form, Line, Lines};
 use super::text::decode;
-use crate::domain::{Direction, FailureClass, Number, Piece, count_of, cut};
+use crate::domain::{Direction, FailureClass, Number, count_of, cut};
 
 /// How many different words that are no verdict are told.
 const MOST_WORDS: usize = 8;
@@ -78,7 +77,7 @@ pub struct Row {
     /// Its line in the file, from 1; the first one, where it spans several.
     pub line: u64,
     /// The commit's cell as it is; absent where there is no such column.
-    pub commit: Option<Piece>,
+    pub commit: Option<Box<str>>,
     /// The metric; absent where the cell is no number, and where a zero says that there is none.
     pub value: Option<Number>,
     /// Memory in GiB; never zero.
@@ -88,7 +87,7 @@ pub struct Row {
     /// How it failed, where it says so.
     pub failure: Option<FailureClass>,
     /// What it says it tried; of a malformed row the start of it.
-    pub description: Piece,
+    pub description: Box<str>,
     /// Why it is malformed, or why it has no value although its cell is not blank.
     pub problem: Option<Box<str>>,
 }
@@ -131,7 +130,7 @@ impl Ledger {
 /// commit, second the metric), else the likeliest by their names, which [`Ledger::assumed`] then says. A segment that is not
 /// there has no rows.
 pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
-    let text = Arc::new(decode(bytes.into()));
+    let text = decode(bytes.into());
     let form = Form::of(&text);
     if form == Form::JsonLines {
         return jsonl::read(&text, said);
@@ -166,7 +165,7 @@ pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
 }
 
 /// Reads the rows; with more words for a verdict where none says keep with the usual ones.
-fn read_rows(text: &Arc<String>, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>, OtherWords) {
+fn read_rows(text: &str, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>, OtherWords) {
     let (rows, words) = rows(text, shape, shape.verdict);
     let says_keep = rows.iter().any(|row| row.status == RowStatus::Keep);
     if says_keep || shape.verdict != Verdict::Word || words.counts.is_empty() {
@@ -185,7 +184,7 @@ fn read_rows(text: &Arc<String>, shape: &Shape, assumed: &mut Vec<String>) -> (V
     (wide, wide_words)
 }
 
-fn rows(text: &Arc<String>, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
+fn rows(text: &str, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
     let mut lines = Lines::new(text, shape.form);
     let mut line = Line::default();
     let mut header = None;
@@ -195,7 +194,7 @@ fn rows(text: &Arc<String>, shape: &Shape, verdict: Verdict) -> (Vec<Row>, Other
     }
     lines.width = Some(shape.width);
     let said = (String::new(), RowStatus::Other);
-    let mut reader = RowReader { text, shape, verdict, said, unit: String::new(), words: OtherWords::default() };
+    let mut reader = RowReader { shape, verdict, said, unit: String::new(), words: OtherWords::default() };
     let mut rows = Vec::new();
     let mut headers = 0;
     while lines.read(&mut line) {
@@ -211,7 +210,6 @@ fn rows(text: &Arc<String>, shape: &Shape, verdict: Verdict) -> (Vec<Row>, Other
 
 /// Reads rows one after the other.
 struct RowReader<'a> {
-    text: &'a Arc<String>,
     shape: &'a Shape,
     verdict: Verdict,
     /// The verdict of the last row, as it is written and what it is.
@@ -242,7 +240,7 @@ impl RowReader<'_> {
         let (value, problem) = value(cell(columns.metric).unwrap_or_default(), &mut self.unit);
         let memory = cell(columns.memory).and_then(quantity);
         let is_zero = memory.as_ref().is_some_and(|found| found.value == 0.0);
-        let piece = |column: Option<usize>| cell(column).map(|cell| Piece::of(self.text, cell));
+        let piece = |column: Option<usize>| cell(column).map(Box::from);
         Row {
             line: line.number,
             commit: piece(columns.commit),

@@ -31,7 +31,7 @@ fn a_plain_header_says_metric_and_direction() {
     assert_eq!(summary.counts(), expected);
     let best = summary.best().unwrap();
     assert_eq!((best.commit.as_deref(), best.value.as_ref().unwrap().raw.as_str()), (Some("aaaaaaa"), "1.50"));
-    assert_eq!((ledger.rows[0].memory_gb, best.description.as_str()), (Some(2.0), "say \"baseline"));
+    assert_eq!((ledger.rows[0].memory_gb, &*best.description), (Some(2.0), "say \"baseline"));
     assert_eq!(ledger.rows[1].value, None, "the zero of a crash is no value");
     assert_eq!(ledger.rows[4].value.as_ref().unwrap().value, 68.6);
     assert_eq!(ledger.rows[4].memory_gb, None);
@@ -122,7 +122,7 @@ fn flags_are_verdicts_and_no_verdict_makes_the_best_of_all() {
     assert_eq!(Report::of_ledger(found.clone()).best().unwrap().commit.as_deref(), Some("a"));
     let none = of_metric("loss\tnotes\n1.5\ta\n1.25\tb\n", "loss");
     let summary = Report::of_ledger(none.clone());
-    assert_eq!((summary.counts().other, summary.best().unwrap().description.as_str()), (2, "b"));
+    assert_eq!((summary.counts().other, &*summary.best().unwrap().description), (2, "b"));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn json_lines_say_metric_and_direction_in_their_config() {
     let summary = Report::of_ledger(found.clone());
     assert_eq!((summary.counts().total, summary.counts().malformed, summary.counts().crash), (4, 1, 1));
     assert_eq!(summary.best().unwrap().value.as_ref().unwrap().value, 4000.5);
-    assert_eq!(summary.baseline().unwrap().description.as_str(), "base");
+    assert_eq!(&*summary.baseline().unwrap().description, "base");
     assert_eq!((found.rows[1].value.as_ref(), found.rows[2].line), (None, 4));
     let other = of_metric(text, "allocs");
     assert_eq!(Report::of_ledger(other.clone()).best().unwrap().commit.as_deref(), Some("c"));
@@ -217,7 +217,7 @@ fn a_line_break_in_a_quoted_cell_makes_no_second_row() {
          d\t\"1\n\
          e\t1\tkeep\tlast\n",
     );
-    let lines: Vec<_> = found.rows.iter().map(|row| (row.line, row.description.as_str())).collect();
+    let lines: Vec<_> = found.rows.iter().map(|row| (row.line, &*row.description)).collect();
     let expected = [(2, "one\n\nand \"two\""), (5, "\"never ended"), (6, "\"so \"bad"), (7, "d \"1"), (8, "last")];
     assert_eq!(lines, expected);
     assert_eq!(problems(&found), [(7, "2 fields, not 4")]);
@@ -228,7 +228,7 @@ fn commas_semicolons_and_bars_separate_cells_too() {
     let text = "commit,val_bpb,status,description\na,1.5,keep,\"first, \"\"best\"\"\"\nb,1.25,keep,it's 5\" wide\n";
     for text in [text.to_owned(), text.replace("first, ", "first; ").replace(",", ";").replace("first; ", "first, ")] {
         let found = ledger(&text);
-        let rows: Vec<_> = found.rows.iter().map(|row| row.description.as_str()).collect();
+        let rows: Vec<_> = found.rows.iter().map(|row| &*row.description).collect();
         assert_eq!(rows, ["first, \"best\"", "it's 5\" wide"], "{text}");
         assert_eq!(found.metric.as_deref(), Some("val_bpb"));
     }
@@ -238,7 +238,7 @@ fn commas_semicolons_and_bars_separate_cells_too() {
     );
     assert_eq!((found.form, found.rows.len()), (Form::Markdown, 2));
     let row = &found.rows[0];
-    assert_eq!((row.commit.as_deref(), row.description.as_str()), (Some("aaaaaaa"), "a | b"));
+    assert_eq!((row.commit.as_deref(), &*row.description), (Some("aaaaaaa"), "a | b"));
     assert_eq!(row.value.as_ref().unwrap().raw, "1.5");
     assert_eq!(problems(&found), [(6, "3 fields, not 4")]);
     assert!(found.assumed.contains(&"1 line without a bar left out".to_owned()), "{:?}", found.assumed);
@@ -300,7 +300,7 @@ fn a_table_that_blanks_align_is_read() {
          0badcafe  1.2\n",
     );
     assert_eq!((found.form, found.metric.as_deref()), (Form::Aligned, Some("val_bpb")));
-    let rows: Vec<_> = found.rows.iter().map(|row| (row.status, row.failure, row.description.as_str())).collect();
+    let rows: Vec<_> = found.rows.iter().map(|row| (row.status, row.failure, &*row.description)).collect();
     assert_eq!(
         rows,
         [

@@ -7,11 +7,8 @@ use serde_json::json;
 use super::each::Each;
 use super::found::{Details, Report};
 use super::sections;
-use crate::domain::{FORMAT_VERSION, FailureClass, LaidOut, Outcome};
+use crate::domain::{FORMAT_VERSION, FailureClass, Outcome};
 use crate::rules::Point;
-
-/// How many rows of a ledger are laid out in one go.
-const BATCH: usize = 64;
 
 /// Written field by field, so that a document of a million experiments is never in memory.
 impl Serialize for Report {
@@ -41,7 +38,7 @@ impl Serialize for Report {
         fields.serialize_entry("ended", &self.ended)?;
         sections::fields(self, &mut fields)?;
         if self.details.is_empty() {
-            fields.serialize_entry("experiments", &Each(|| self.points.chunks(BATCH).map(rows)))?;
+            fields.serialize_entry("experiments", &Each(|| self.points.iter().map(PointFields::of)))?;
         } else {
             fields.serialize_entry("experiments", &Each(|| self.recorded()))?;
         }
@@ -92,53 +89,4 @@ struct Recorded<'a> {
     point: PointFields<'a>,
     #[serde(flatten)]
     details: &'a Details,
-}
-
-/// The rows of a ledger, of which no more is known than their points, as a document has [`PointFields`].
-fn rows(points: &[Point]) -> LaidOut {
-    let mut rows = LaidOut::default();
-    let mut before = "{\n      \"id\": ";
-    for point in points.iter().map(PointFields::of) {
-        rows.number(before, Some(point.id));
-        rows.text(",\n      \"commit\": ", point.commit);
-        rows.number(",\n      \"value\": ", point.value);
-        rows.text(",\n      \"raw\": ", point.raw);
-        rows.text(",\n      \"outcome\": ", point.outcome.map(Outcome::name));
-        rows.text(",\n      \"failure\": ", point.failure.map(FailureClass::name));
-        rows.text(",\n      \"description\": ", Some(point.description));
-        before = "\n    },\n    {\n      \"id\": ";
-    }
-    rows.push("\n    }");
-    rows
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::domain::json_text;
-
-    #[test]
-    fn the_rows_of_a_ledger_are_laid_out_as_other_experiments_are() {
-        let row = |id, commit: Option<&str>, value: Option<&str>, outcome, description: &str| Point {
-            id,
-            commit: commit.map(Into::into),
-            value: value.map(|value| value.parse().unwrap()),
-            outcome,
-            description: description.into(),
-            ..Point::default()
-        };
-        let points = [
-            row(0, Some("a1b2c3d"), Some("1.50"), Some(Outcome::Keep), "baseline"),
-            row(1, None, Some("1e300"), None, "a \"quote\", \u{1b}[1m and é"),
-            row(2, Some(""), None, Some(Outcome::Crash), ""),
-        ];
-        let plain: Vec<_> = points.iter().map(PointFields::of).collect();
-        let expected = json_text(&BTreeMap::from([("all", plain)]), true);
-        for cut in [1, 2, 3] {
-            let laid_out: Vec<_> = points.chunks(cut).map(rows).collect();
-            assert_eq!(json_text(&BTreeMap::from([("all", laid_out)]), true), expected);
-        }
-    }
 }

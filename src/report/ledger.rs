@@ -21,7 +21,7 @@ fn candidate(row: &Row, direction: Direction) -> Candidate<'_> {
         value: row.value.as_ref().map(|number| number.value),
         direction,
         finished: None,
-        said: [row.description.as_str()].into_iter().chain(row.problem.as_deref()).collect(),
+        said: [&*row.description].into_iter().chain(row.problem.as_deref()).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Direction, FailureClass, Number, Outcome, Piece};
+use crate::domain::{Direction, FailureClass, Number, Outcome};
 
 use super::{Ended, relative_gain};
 
@@ -12,13 +12,13 @@ pub struct Point {
     /// Its number, or its place in the ledger.
     pub id: u32,
     /// Its commit as it is written in the source.
-    pub commit: Option<Piece>,
+    pub commit: Option<Box<str>>,
     /// Its number of the metric.
     pub value: Option<Number>,
     /// Its outcome; absent for a row whose verdict is none of the three.
     pub outcome: Option<Outcome>,
     /// What it tried.
-    pub description: Piece,
+    pub description: Box<str>,
     /// Why it failed.
     pub failure: Option<FailureClass>,
     /// Why the outcome is what it is, in a sentence; empty where the source does not say.
