@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::fence::{fenced, tail};
-use crate::domain::{FailureClass, Record, bytes_text, cut};
+use crate::domain::{Record, bytes_text, cut};
 use crate::rules::{Again, FIXES, LARGEST_ADDED, Task, again};
 
 /// How many lines from the end of a log the agent is shown.
@@ -26,60 +26,20 @@ pub fn failure_text(record: &Record) -> Option<String> {
                 .to_owned()
         });
     }
-    Some(match record.failure.as_ref()?.class {
-        FailureClass::SyntaxError | FailureClass::ImportError if is_driven => {
-            "It does not run, and the calls allowed for fixing it are used up: skip this idea.".into()
+    let texts = record.failure.as_ref()?.class.texts();
+    if is_driven && !texts.advice_at_last.is_empty() {
+        return Some(texts.advice_at_last.to_owned());
+    }
+    let often = match again(record.failure.as_ref(), &record.versions) {
+        Some(Again { time, limit, .. }) if time == limit => "once more".to_owned(),
+        Some(Again { time, limit, .. }) => format!("at most {} times", limit - time + 1),
+        None if texts.advice.contains("{often}") => {
+            return Some("It failed a guard after all the reworks allowed for it: drop this idea.".into());
         }
-        FailureClass::SyntaxError | FailureClass::ImportError => {
-            format!("Fix it and try the same idea again, at most {FIXES} times; then skip it.")
-        }
-        FailureClass::Oom => "Memory ran out: make a smaller change that needs less memory.".into(),
-        FailureClass::Nan => {
-            "Go back to the safe region: values near those of the incumbent, which does not diverge.".into()
-        }
-        FailureClass::Timeout => "It was too slow for the time limit: make a change that takes less time.".into(),
-        FailureClass::Killed => {
-            "Another process killed the run, which says nothing about the idea: you may try the same change \
-                again."
-                .into()
-        }
-        FailureClass::NoOutput => "The run printed nothing: note the idea and move on.".into(),
-        FailureClass::NoMetric => {
-            "The run was incomplete: make sure that it finishes and prints the metric as the incumbent does.".into()
-        }
-        FailureClass::Crash => {
-            "If the cause is a small mistake, make the change again without it; otherwise move on to another \
-                idea."
-                .into()
-        }
-        FailureClass::GuardFailed if is_driven => {
-            "It still failed its guard after all the calls allowed for it: choose an idea that keeps the guard passing."
-                .into()
-        }
-        FailureClass::GuardFailed => {
-            let Some(Again { time, limit, .. }) = again(record.failure.as_ref(), &record.versions) else {
-                return Some("It failed a guard after all the reworks allowed for it: drop this idea.".into());
-            };
-            let often = match limit - time {
-                0 => "once more".to_owned(),
-                more => format!("at most {} times", more + 1),
-            };
-            format!(
-                "Rework the same idea so that the guard passes, {often}; then drop it. `ar try --rework` brings its \
-                 change back into the working tree."
-            )
-        }
-        FailureClass::Scope => "Change only files that you may edit.".into(),
-        FailureClass::Protected => "Leave protected files as they are; they decide what is measured.".into(),
-        FailureClass::TooLarge => {
-            format!("Make it smaller: fewer files, fewer lines, and no new file over {}.", bytes_text(LARGEST_ADDED))
-        }
-        FailureClass::NoChange => "Change a file.".into(),
-        FailureClass::Duplicate => "Make a change that has not been measured yet.".into(),
-        FailureClass::Lost => {
-            "The machine died under the run, which is not the idea's fault: you may try the same change again.".into()
-        }
-    })
+        None => String::new(),
+    };
+    let values = [("{fixes}", FIXES.to_string()), ("{often}", often), ("{largest}", bytes_text(LARGEST_ADDED))];
+    Some(values.iter().fold(texts.advice.to_owned(), |text, (name, value)| text.replace(name, value)))
 }
 
 /// The section about the last experiment, if it failed. `log` is the end of its log, of which `bytes` are shown.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The dialect in which a new results.tsv is written.
+/// The dialect in which a new results.tsv is written. A new dialect is a variant here, with its name and layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LedgerDialect {
@@ -13,10 +13,58 @@ pub enum LedgerDialect {
     Karpathy,
 }
 
+/// How a dialect writes rows.
+#[derive(Debug, Clone, Copy)]
+pub struct DialectLayout {
+    /// The name of the commit's column.
+    pub commit: &'static str,
+    /// Digits of a commit.
+    pub digits: usize,
+    /// The words for keep, discard and crash.
+    pub words: [&'static str; 3],
+    /// The metric of an experiment without a number.
+    pub no_value: &'static str,
+    /// Memory that nobody measured.
+    pub no_memory: &'static str,
+    /// Memory of an experiment that ran out of it, if the dialect says so.
+    pub oom: Option<&'static str>,
+    /// Whether an experiment without a number has no memory either.
+    pub forgets_memory: bool,
+}
+
 impl LedgerDialect {
     /// Each dialect by its name, with what the help says of it.
     pub(super) const ALL: &[(&'static str, &'static str, LedgerDialect)] = &[
         ("ar", "commit_hash, improved / rejected / failed", LedgerDialect::Ar),
         ("karpathy", "commit, keep / discard / crash", LedgerDialect::Karpathy),
     ];
+
+    /// Each dialect.
+    pub fn each() -> impl Iterator<Item = LedgerDialect> {
+        LedgerDialect::ALL.iter().map(|(.., dialect)| *dialect)
+    }
+
+    /// How the dialect writes rows.
+    pub const fn layout(self) -> DialectLayout {
+        match self {
+            LedgerDialect::Ar => DialectLayout {
+                commit: "commit_hash",
+                digits: 8,
+                words: ["improved", "rejected", "failed"],
+                no_value: "nan",
+                no_memory: "nan",
+                oom: Some("oom"),
+                forgets_memory: false,
+            },
+            LedgerDialect::Karpathy => DialectLayout {
+                commit: "commit",
+                digits: 7,
+                words: ["keep", "discard", "crash"],
+                no_value: "0.000000",
+                no_memory: "0.0",
+                oom: None,
+                forgets_memory: true,
+            },
+        }
+    }
 }

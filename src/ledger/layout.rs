@@ -2,7 +2,7 @@
 
 use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
-use crate::domain::{CommitId, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
+use crate::domain::{CommitId, DialectLayout, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
 
 /// What a row says of an experiment.
 #[derive(Debug, Clone)]
@@ -46,28 +46,10 @@ pub(super) struct Layout {
     pub(super) line_end: &'static str,
 }
 
-/// How many digits of a commit each dialect writes.
-const fn digits(dialect: LedgerDialect) -> usize {
-    match dialect {
-        LedgerDialect::Ar => 8,
-        LedgerDialect::Karpathy => 7,
-    }
-}
-
-const fn words(dialect: LedgerDialect) -> [&'static str; 3] {
-    match dialect {
-        LedgerDialect::Ar => ["improved", "rejected", "failed"],
-        LedgerDialect::Karpathy => ["keep", "discard", "crash"],
-    }
-}
-
 impl Layout {
     /// A new file's columns.
     pub(super) fn new(metric: &str, dialect: LedgerDialect) -> Self {
-        let commit = match dialect {
-            LedgerDialect::Ar => "commit_hash",
-            LedgerDialect::Karpathy => "commit",
-        };
+        let DialectLayout { commit, digits, .. } = dialect.layout();
         Layout {
             header: [commit, metric, "memory_gb", "status", "description"].map(str::to_owned).to_vec(),
             columns: Columns {
@@ -79,7 +61,7 @@ impl Layout {
             },
             dialect,
             upper_case: false,
-            digits: digits(dialect),
+            digits,
             line_end: "\n",
         }
     }
@@ -93,7 +75,7 @@ impl Layout {
         lines: impl Iterator<Item = &'a str>,
         line_end: &'static str,
     ) -> Self {
-        let mut votes = [0usize; 2];
+        let mut votes: Vec<(LedgerDialect, usize)> = LedgerDialect::each().map(|dialect| (dialect, 0)).collect();
         let (mut upper, mut lower) = (0usize, 0usize);
         let mut lengths = [0usize; 65];
         for line in lines {
@@ -103,8 +85,8 @@ impl Layout {
             }
             if let Some(status) = columns.status.map(|column| cells[column].trim()) {
                 let folded = status.to_lowercase();
-                for (vote, dialect) in votes.iter_mut().zip([LedgerDialect::Ar, LedgerDialect::Karpathy]) {
-                    *vote += usize::from(words(dialect).contains(&folded.as_str()));
+                for (dialect, count) in &mut votes {
+                    *count += usize::from(dialect.layout().words.contains(&folded.as_str()));
                 }
                 if classify(status, Verdict::Word) != RowStatus::Other {
                     upper += usize::from(status.to_uppercase() == status);
@@ -118,19 +100,17 @@ impl Layout {
                 lengths[commit.len()] += 1;
             }
         }
-        let ours = columns.commit.is_some_and(|column| header[column].eq_ignore_ascii_case("commit_hash"));
-        let dialect = if votes[0] > votes[1] || (votes[0] == votes[1] && ours) {
-            LedgerDialect::Ar
-        } else {
-            LedgerDialect::Karpathy
-        };
+        let commit = columns.commit.map_or("", |column| header[column]);
+        let likely =
+            |(dialect, count): &(LedgerDialect, usize)| (*count, commit.eq_ignore_ascii_case(dialect.layout().commit));
+        let dialect = votes.into_iter().max_by_key(likely).map(|(dialect, _)| dialect).unwrap_or_default();
         let usual = (4..=64).rev().max_by_key(|&length| lengths[length]).filter(|&length| lengths[length] > 0);
         Layout {
             header: header.iter().map(|&name| name.to_owned()).collect(),
             columns,
             dialect,
             upper_case: upper > lower,
-            digits: usual.unwrap_or(digits(dialect)),
+            digits: usual.unwrap_or(dialect.layout().digits),
             line_end,
         }
     }
@@ -179,21 +159,16 @@ impl Layout {
     }
 
     fn value(&self, entry: &Entry<'_>) -> String {
-        match (&entry.value, self.dialect) {
-            (Some(number), _) => number.raw.clone(),
-            (None, LedgerDialect::Ar) => "nan".to_owned(),
-            (None, LedgerDialect::Karpathy) => "0.000000".to_owned(),
-        }
+        entry.value.as_ref().map_or(self.dialect.layout().no_value, |number| &number.raw).to_owned()
     }
 
     fn memory(&self, entry: &Entry<'_>) -> String {
+        let DialectLayout { no_memory, oom, forgets_memory, .. } = self.dialect.layout();
         let unit = self.columns.memory.and_then(|column| memory_unit(&self.header[column])).unwrap_or(1.0);
-        match (entry.memory_gb.filter(|memory| memory.is_finite()), self.dialect) {
-            (_, LedgerDialect::Ar) if entry.oom => "oom".to_owned(),
-            (_, LedgerDialect::Karpathy) if entry.value.is_none() => "0.0".to_owned(),
-            (Some(memory), _) => format!("{:.1}", memory * unit),
-            (None, LedgerDialect::Ar) => "nan".to_owned(),
-            (None, LedgerDialect::Karpathy) => "0.0".to_owned(),
+        match (entry.memory_gb.filter(|memory| memory.is_finite()), oom.filter(|_| entry.oom)) {
+            (_, Some(word)) => word.to_owned(),
+            (Some(memory), None) if entry.value.is_some() || !forgets_memory => format!("{:.1}", memory * unit),
+            _ => no_memory.to_owned(),
         }
     }
 
@@ -206,7 +181,7 @@ impl Layout {
                 _ => u8::from(kept).to_string(),
             },
             _ => {
-                let [keep, discard, crash] = words(self.dialect);
+                let [keep, discard, crash] = self.dialect.layout().words;
                 let word = match outcome {
                     Outcome::Keep => keep,
                     Outcome::Discard => discard,

@@ -38,14 +38,10 @@ pub fn columns_of(text: &str) -> Option<Columns> {
         let names: Vec<&str> =
             line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
         for window in names.windows(5) {
-            match window {
-                ["commit", _, "memory_gb", "status", "description"] => {
-                    return Some(Columns::Of(LedgerDialect::Karpathy));
-                }
-                ["commit_hash", _, "memory_gb", "status", "description"] => {
-                    return Some(Columns::Of(LedgerDialect::Ar));
-                }
-                _ => {}
+            let [commit, _, "memory_gb", "status", "description"] = window else { continue };
+            let named = LedgerDialect::each().find(|dialect| dialect.layout().commit == *commit);
+            if let Some(dialect) = named {
+                return Some(Columns::Of(dialect));
             }
         }
         let cells: Vec<&str> = line.split('\t').map(|cell| cell.trim_matches(|c: char| !c.is_alphanumeric())).collect();
@@ -58,8 +54,8 @@ pub fn columns_of(text: &str) -> Option<Columns> {
     let lower = text.to_lowercase();
     let is_word = |word: &str| ['`', '"', '\''].iter().any(|quote| lower.contains(&format!("{quote}{word}{quote}")));
     let names_ledger = [".tsv", "ledger"].iter().any(|name| lower.contains(name));
-    let speaks = names_ledger && ["keep", "discard", "crash"].iter().all(|word| is_word(word));
-    others.or(speaks.then_some(Columns::Of(LedgerDialect::Karpathy)))
+    let is_spoken = |dialect: &LedgerDialect| names_ledger && dialect.layout().words.into_iter().all(is_word);
+    others.or_else(|| LedgerDialect::each().find(is_spoken).map(Columns::Of))
 }
 
 /// What a `program.md` tells an agent to do that `ar` does: to loop, commit, log, reset.

@@ -1,6 +1,6 @@
 //! Keep or discard.
 
-use crate::domain::{Direction, Failure, FailureClass, MetricSpec, Number, Outcome, percent_text};
+use crate::domain::{Direction, Failure, MetricSpec, Number, Outcome, percent_text};
 
 /// An outcome and the sentence that says why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,27 +88,9 @@ pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-/// Says in one sentence why an experiment has no number.
+/// One sentence that says why an experiment has no number.
 pub fn describe_failure(failure: &Failure, metric: &str, ended: &str) -> String {
-    let what = match failure.class {
-        FailureClass::SyntaxError => "the code does not parse",
-        FailureClass::ImportError => "an import failed",
-        FailureClass::Oom => "out of memory",
-        FailureClass::Nan => return format!("{metric} is not a finite number ({ended})"),
-        FailureClass::Timeout => "the deadline passed",
-        FailureClass::Killed => "something else killed the run",
-        FailureClass::NoOutput => return format!("{ended}, and the run printed nothing"),
-        FailureClass::NoMetric => return format!("the run printed no {metric} ({ended})"),
-        FailureClass::Crash => "the run failed",
-        FailureClass::GuardFailed => "a guard failed",
-        FailureClass::Scope => "the change edits files outside the scope",
-        FailureClass::Protected => "the change touches a protected file",
-        FailureClass::TooLarge => "the change is too large",
-        FailureClass::NoChange => "nothing changed",
-        FailureClass::Duplicate => "the same change was measured before",
-        FailureClass::Lost => "the machine died under the run",
-    };
-    format!("{what} ({ended})")
+    failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::programs::check_command;
 use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
-use crate::domain::LedgerDialect;
+use crate::domain::{DialectLayout, LedgerDialect};
 use crate::fs::read_at_most;
 use crate::rules::{Columns, Suggested, columns_of, own_loop, suggested};
 
@@ -59,10 +59,12 @@ impl Conventions {
     /// What is said of the columns: which a new results.tsv gets, and why.
     pub fn ledger_text(&self) -> Option<String> {
         match self.columns.as_ref()? {
-            (Columns::Of(LedgerDialect::Karpathy), file) => {
-                Some(format!("{file} uses Karpathy's columns: a new results.tsv has commit … keep, discard, crash"))
+            (Columns::Of(dialect), _) if *dialect == LedgerDialect::default() => None,
+            (Columns::Of(dialect), file) => {
+                let DialectLayout { commit, words, .. } = dialect.layout();
+                let words = words.join(", ");
+                Some(format!("{file} uses {dialect:?}'s columns: a new results.tsv has {commit} … {words}"))
             }
-            (Columns::Of(LedgerDialect::Ar), _) => None,
             (Columns::Others(names), file) => Some(format!(
                 "{file} names columns that ar does not write ({}): a new results.tsv has commit_hash … improved, \
                  rejected, failed",

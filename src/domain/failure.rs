@@ -1,0 +1,176 @@
+//! Why an experiment has no number.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why an experiment has no number, or none that counts.
+///
+/// A new class is a variant here with its [`FailureTexts`], and the code that detects it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The final traceback is a syntax error.
+    SyntaxError,
+    /// The final traceback is a missing module or name to import.
+    ImportError,
+    /// Accelerator or host memory ran out.
+    Oom,
+    /// The metric is not finite, or the run stopped itself on a NaN.
+    Nan,
+    /// The run outlived its deadline.
+    Timeout,
+    /// A signal that `ar` did not send ended the run.
+    Killed,
+    /// The log is empty.
+    NoOutput,
+    /// The run ended well and never printed the metric.
+    NoMetric,
+    /// Any other non-zero exit.
+    Crash,
+    /// A guard command failed.
+    GuardFailed,
+    /// The change touches files outside the scope.
+    Scope,
+    /// The change touches protected files.
+    Protected,
+    /// The change is over a size limit.
+    TooLarge,
+    /// The agent changed nothing. No record of this program has it, because such a call makes no experiment; foreign records may.
+    NoChange,
+    /// The same change was measured before.
+    Duplicate,
+    /// The machine died under the run.
+    Lost,
+}
+
+/// What is said of a failure class.
+#[derive(Debug, Clone, Copy)]
+pub struct FailureTexts {
+    /// Its name in records and reports.
+    pub name: &'static str,
+    /// Why there is no number, as a sentence with `{metric}` and `{ended}`, how the run ended.
+    pub reason: &'static str,
+    /// What the agent is told to do next, with `{fixes}`, `{often}` and `{largest}`: how often a change may be fixed, how often it may
+    /// still be reworked, and how large a new file may be.
+    pub advice: &'static str,
+    /// The same once the loop has called the agent for the same experiment as often as it may; blank where it never does.
+    pub advice_at_last: &'static str,
+}
+
+impl FailureClass {
+    /// Whether the change was refused and never run.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge | FailureClass::Duplicate)
+    }
+
+    /// The class's name as records and reports spell it.
+    pub fn name(self) -> &'static str {
+        self.texts().name
+    }
+
+    /// What is said of it.
+    pub fn texts(self) -> FailureTexts {
+        let (name, reason, advice) = match self {
+            FailureClass::SyntaxError => (
+                "syntax_error",
+                "the code does not parse ({ended})",
+                "Fix it and try the same idea again, at most {fixes} times; then skip it.",
+            ),
+            FailureClass::ImportError => (
+                "import_error",
+                "an import failed ({ended})",
+                "Fix it and try the same idea again, at most {fixes} times; then skip it.",
+            ),
+            FailureClass::Oom => {
+                ("oom", "out of memory ({ended})", "Memory ran out: make a smaller change that needs less memory.")
+            }
+            FailureClass::Nan => (
+                "nan",
+                "{metric} is not a finite number ({ended})",
+                "Go back to the safe region: values near those of the incumbent, which does not diverge.",
+            ),
+            FailureClass::Timeout => (
+                "timeout",
+                "the deadline passed ({ended})",
+                "It was too slow for the time limit: make a change that takes less time.",
+            ),
+            FailureClass::Killed => (
+                "killed",
+                "something else killed the run ({ended})",
+                "Another process killed the run, which says nothing about the idea: you may try the same change again.",
+            ),
+            FailureClass::NoOutput => (
+                "no_output",
+                "{ended}, and the run printed nothing",
+                "The run printed nothing: note the idea and move on.",
+            ),
+            FailureClass::NoMetric => (
+                "no_metric",
+                "the run printed no {metric} ({ended})",
+                "The run was incomplete: make sure that it finishes and prints the metric as the incumbent does.",
+            ),
+            FailureClass::Crash => (
+                "crash",
+                "the run failed ({ended})",
+                "If the cause is a small mistake, make the change again without it; otherwise move on to another idea.",
+            ),
+            FailureClass::GuardFailed => (
+                "guard_failed",
+                "a guard failed ({ended})",
+                "Rework the same idea so that the guard passes, {often}; then drop it. `ar try --rework` brings its change back \
+                 into the working tree.",
+            ),
+            FailureClass::Scope => {
+                ("scope", "the change edits files outside the scope ({ended})", "Change only files that you may edit.")
+            }
+            FailureClass::Protected => (
+                "protected",
+                "the change touches a protected file ({ended})",
+                "Leave protected files as they are; they decide what is measured.",
+            ),
+            FailureClass::TooLarge => (
+                "too_large",
+                "the change is too large ({ended})",
+                "Make it smaller: fewer files, fewer lines, and no new file over {largest}.",
+            ),
+            FailureClass::NoChange => ("no_change", "nothing changed ({ended})", "Change a file."),
+            FailureClass::Duplicate => (
+                "duplicate",
+                "the same change was measured before ({ended})",
+                "Make a change that has not been measured yet.",
+            ),
+            FailureClass::Lost => (
+                "lost",
+                "the machine died under the run ({ended})",
+                "The machine died under the run, which is not the idea's fault: you may try the same change again.",
+            ),
+        };
+        let advice_at_last = match self {
+            FailureClass::SyntaxError | FailureClass::ImportError => {
+                "It does not run, and the calls allowed for fixing it are used up: skip this idea."
+            }
+            FailureClass::GuardFailed => {
+                "It still failed its guard after all the calls allowed for it: choose an idea that keeps the guard passing."
+            }
+            _ => "",
+        };
+        FailureTexts { name, reason, advice, advice_at_last }
+    }
+}
+
+impl fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A failure class with the lines of the log that show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The class.
+    pub class: FailureClass,
+    /// A few lines of the log, escape sequences removed; empty when there is nothing to show.
+    #[serde(default)]
+    pub excerpt: String,
+}
