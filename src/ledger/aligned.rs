@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::columns::Columns;
-use super::table::Cells;
+use super::text::Cells;
 
 /// The fewest columns by which a line of text is taken for a table.
 const FEWEST: usize = 3;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::read::{Ledger, Row};
+use super::rows::{Ledger, Row};
 use super::status::RowStatus;
 use crate::domain::{Area, Finding, count_of};
 

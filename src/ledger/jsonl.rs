@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::cell::quantity;
 use super::columns::{Columns, memory_unit, metric_assumed, verdict};
-use super::read::{Ledger, OtherWords, Row, Said, Segment, assume_direction, value};
+use super::rows::{Ledger, OtherWords, Row, Said, Segment, assume_direction, value};
 use super::status::{RowStatus, classify, failure};
 use super::table::{Form, is_comment};
 use super::text::TextLines;
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn line(&mut self, number: u64, text: &str) {
+    fn line(&mut self, number: u32, text: &str) {
         // Python writes constants that JSON does not have.
         let quoted;
         let mut object = serde_json::from_str::<Object<'_>>(text);
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn row(&mut self, line: u64, object: &Object<'_>) -> Row {
+    fn row(&mut self, line: u32, object: &Object<'_>) -> Row {
         let config = self.segments.last().and_then(|segment| segment.metric.as_deref());
         let own = object
             .get("metric")

@@ -1,6 +1,6 @@
 //! What became of the rows of a ledger, in the words of a record.
 
-use super::read::{Ledger, Row};
+use super::rows::{Ledger, Row};
 use super::status::RowStatus;
 use crate::domain::Outcome;
 

@@ -1,128 +1,13 @@
 //! Reading a ledger that anybody wrote.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use super::cell::{Quantity, is_nothing, quantity};
+use super::cell::quantity;
 use super::jsonl;
+use super::rows::{Ledger, OtherWords, Row, Said, WORD_SHOWN, assume_direction, value};
 use super::shape::Shape;
 use super::status::{RowStatus, Verdict, classify, failure};
 use super::table::{Form, Line, Lines};
 use super::text::decode;
-use crate::domain::{Direction, FailureClass, Number, count_of, cut};
-
-/// How many different words that are no verdict are told.
-const MOST_WORDS: usize = 8;
-
-/// How much of a row or cell that cannot be read is shown, in characters.
-const SHOWN: usize = 120;
-
-/// How much of a word in a status column is shown, in characters.
-const WORD_SHOWN: usize = 40;
-
-/// What is said of a ledger from outside; the rest is read or assumed.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Said<'a> {
-    /// The metric's column, or its number from 1 where there is no header.
-    pub metric: Option<&'a str>,
-    /// Which way is better.
-    pub direction: Option<Direction>,
-    /// The segment of a JSON-lines ledger, by its [number](Segment::number).
-    pub segment: Option<usize>,
-}
-
-/// A ledger, read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ledger {
-    /// Where it is; absent where it was read from text alone.
-    pub file: Option<PathBuf>,
-    /// What kind of file it is.
-    pub form: Form,
-    /// The metric's name; absent where nothing says it.
-    pub metric: Option<String>,
-    /// Which way is better.
-    pub direction: Direction,
-    /// What was taken for granted, one sentence each, as lower-case fragments that say how to say otherwise.
-    pub assumed: Vec<String>,
-    /// The columns that were found, as what they hold and what they are called; empty for JSON lines.
-    pub columns: Vec<(&'static str, String)>,
-    /// Whether the rows say what became of them.
-    pub has_verdict: bool,
-    /// All rows, in the file's order; of a JSON-lines ledger those of the segment.
-    pub rows: Vec<Row>,
-    /// What a JSON-lines ledger's config lines begin, oldest first; empty for other ledgers.
-    pub segments: Vec<Segment>,
-    /// How many rows the other segments have.
-    pub elsewhere: u32,
-}
-
-/// What a config line of a JSON-lines ledger says of the rows behind it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Segment {
-    /// Its number, as its rows say it in a field `segment`; where they do not, one more than that before, from 0 on.
-    pub number: usize,
-    /// What it is called.
-    pub name: Option<String>,
-    /// The metric.
-    pub metric: Option<String>,
-    /// Which way is better.
-    pub direction: Option<Direction>,
-    /// How many rows it has.
-    pub rows: usize,
-}
-
-/// A row of a ledger.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Its line in the file, from 1; the first one, where it spans several.
-    pub line: u64,
-    /// The commit's cell as it is; absent where there is no such column.
-    pub commit: Option<Box<str>>,
-    /// The metric; absent where the cell is no number, and where a zero says that there is none.
-    pub value: Option<Number>,
-    /// Memory in GiB; never zero.
-    pub memory_gb: Option<f64>,
-    /// What the row is counted as.
-    pub status: RowStatus,
-    /// How it failed, where it says so.
-    pub failure: Option<FailureClass>,
-    /// What it says it tried; of a malformed row the start of it.
-    pub description: Box<str>,
-    /// Why it is malformed, or why it has no value although its cell is not blank.
-    pub problem: Option<Box<str>>,
-}
-
-impl Row {
-    pub(super) fn malformed(line: u64, text: &str, problem: String) -> Self {
-        Row {
-            line,
-            commit: None,
-            value: None,
-            memory_gb: None,
-            status: RowStatus::Malformed,
-            failure: None,
-            description: cut(text, SHOWN).into(),
-            problem: Some(problem.into()),
-        }
-    }
-
-    /// Takes a zero for what it means: in a crash that there is no value; in a row that was not kept too, where memory is
-    /// zero as well.
-    pub(super) fn without_empty_zero(mut self, memory_is_zero: bool) -> Self {
-        let is_empty = self.status == RowStatus::Crash || (self.status != RowStatus::Keep && memory_is_zero);
-        if is_empty && self.value.as_ref().is_some_and(|number| number.value == 0.0) {
-            self.value = None;
-        }
-        self
-    }
-}
-
-impl Ledger {
-    /// The rows that could not be read, or whose number could not.
-    pub fn problems(&self) -> impl Iterator<Item = (u64, &str)> {
-        self.rows.iter().filter_map(|row| Some((row.line, row.problem.as_deref()?)))
-    }
-}
+use crate::domain::{count_of, cut};
 
 /// Reads a ledger in any of the [`Form`]s, whatever is wrong with it; what it cannot read as a row it counts.
 ///
@@ -205,7 +90,9 @@ fn rows(text: &str, shape: &Shape, verdict: Verdict) -> (Vec<Row>, OtherWords) {
             rows.push(reader.row(&line));
         }
     }
-    (rows, OtherWords { prose: lines.prose, headers, ..reader.words })
+    let mut words = reader.words;
+    (words.prose, words.headers) = (lines.prose, headers);
+    (rows, words)
 }
 
 /// Reads rows one after the other.
@@ -253,76 +140,6 @@ impl RowReader<'_> {
         }
         .without_empty_zero(is_zero)
     }
-}
-
-/// The number in a metric's cell, or why there is none although the cell is not blank. `unit` is the first unit of the column:
-/// numbers in another one do not compare.
-pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<String>) {
-    let shown = || cut(cell.trim(), SHOWN);
-    let Some(Quantity { value, digits, unit: own }) = quantity(cell) else {
-        return (None, (!is_nothing(cell)).then(|| format!("`{}` is not a number", shown())));
-    };
-    if unit.is_empty() {
-        own.clone_into(unit);
-    }
-    if own.is_empty() || own.eq_ignore_ascii_case(unit) {
-        return (Some(Number { value, raw: digits.into_owned() }), None);
-    }
-    (None, Some(format!("`{}` is in `{own}`, others are in `{unit}`", shown())))
-}
-
-/// What is no verdict: the words of a status column, how often each stands there, and lines beside the table.
-#[derive(Debug, Default)]
-pub(super) struct OtherWords {
-    /// How many lines are no part of a Markdown table.
-    prose: u32,
-    /// How many lines are the header once more.
-    headers: u32,
-    counts: BTreeMap<String, u32>,
-    /// How many rows have further words.
-    more: u32,
-}
-
-impl OtherWords {
-    pub(super) fn add(&mut self, cell: &str) {
-        let word = cell.trim();
-        if let Some(count) = self.counts.get_mut(word) {
-            *count += 1;
-        } else if self.counts.len() < MOST_WORDS && word.len() <= SHOWN {
-            self.counts.insert(word.to_owned(), 1);
-        } else {
-            self.more += 1;
-        }
-    }
-
-    /// What is counted as neither keep, discard nor crash; nothing where all is.
-    pub(super) fn sentence(&self) -> Option<String> {
-        let named =
-            |word: &str| if word.is_empty() { "blank".to_owned() } else { format!("`{}`", cut(word, WORD_SHOWN)) };
-        let mut told: Vec<String> =
-            self.counts.iter().map(|(word, count)| format!("{} ({count})", named(word))).collect();
-        if self.more > 0 {
-            told.push(format!("further words ({})", self.more));
-        }
-        (!told.is_empty()).then(|| {
-            format!("neither keep, discard nor crash by their words, so counted as other: {}", told.join(", "))
-        })
-    }
-}
-
-/// The direction of a metric of which nobody said it: what its name says, else lower; a trend against that is a doubt that
-/// the report tells. What is assumed is always said.
-pub(super) fn assume_direction(name: Option<&str>, assumed: &mut Vec<String>) -> Direction {
-    let told = name.and_then(Direction::of_name).map(|(direction, _)| direction);
-    let direction = told.unwrap_or_default();
-    let why = match (name, told) {
-        (Some(name), Some(_)) => format!(", as the name `{name}` says"),
-        (Some(name), None) => format!(", as nothing in the name `{name}` says otherwise"),
-        (None, _) => String::new(),
-    };
-    let other = if direction == Direction::Lower { "--higher" } else { "--lower" };
-    assumed.push(format!("{direction} is better{why}; `{other}` says otherwise"));
-    direction
 }
 
 #[cfg(test)]

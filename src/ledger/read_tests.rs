@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::{Direction, FailureClass};
 use crate::report::Report;
 use crate::rules::Counts;
 

@@ -3,7 +3,8 @@
 use super::cell::{Quantity, number, quantity};
 use super::columns::{Columns, is_without_unit, memory_unit, metric_assumed, verdict};
 use super::status::{RowStatus, Verdict, classify};
-use super::table::{Cells, Form, Line, Lines};
+use super::table::{Form, Line, Lines};
+use super::text::Cells;
 
 /// Karpathy's columns, for a file of his shape without a header; the second is named after the metric.
 const KARPATHY: [&str; 5] = ["commit", "metric", "memory_gb", "status", "description"];

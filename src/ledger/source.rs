@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::read::{Ledger, Said, Segment, read};
+use super::read::read;
+use super::rows::{Ledger, Said, Segment};
 use crate::domain::{bytes_text, count_of, shell_word};
 use crate::fs::read_at_most;
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use memchr::memchr_iter;
 
 use super::aligned::{self, Stops};
-use super::text::TextLines;
+use super::text::{Cells, TextLines};
 
 /// How many lines a quoted cell may span before its quote is taken for a character.
 const LONGEST_CELL: usize = 64;
@@ -77,14 +77,11 @@ pub(super) fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
-/// The cells of a line: pieces of the text where they stand in it as they are.
-pub(super) type Cells<'a> = Vec<Cow<'a, str>>;
-
 /// A line of cells that is neither blank nor a comment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Line<'a> {
     /// The line in the file at which it begins, from 1.
-    pub(super) number: u64,
+    pub(super) number: u32,
     pub(super) cells: Cells<'a>,
 }
 
@@ -99,14 +96,14 @@ impl Line<'_> {
 pub(super) struct Lines<'a> {
     lines: TextLines<'a>,
     /// Lines that were looked at and are still to be given, with their numbers.
-    ahead: VecDeque<(u64, &'a str)>,
+    ahead: VecDeque<(u32, &'a str)>,
     form: Form,
     /// Where the cells of an aligned table begin.
     stops: Stops,
     /// How many cells a row has, once that is known: a row that is torn in a quoted cell can then be told.
     pub(super) width: Option<usize>,
     /// The last comment, with its line.
-    pub(super) comment: Option<(u64, &'a str)>,
+    pub(super) comment: Option<(u32, &'a str)>,
     /// How many lines are no part of a Markdown table.
     pub(super) prose: u32,
 }
@@ -158,7 +155,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Takes a comment's text apart as a line of cells.
-    pub(super) fn comment_cells(&mut self) -> Option<(u64, Cells<'a>)> {
+    pub(super) fn comment_cells(&mut self) -> Option<(u32, Cells<'a>)> {
         let (number, text) = self.comment?;
         let text = text.trim_start();
         let mut cells = Cells::new();
@@ -167,7 +164,7 @@ impl<'a> Lines<'a> {
         Some((number, cells))
     }
 
-    fn next_line(&mut self) -> Option<(u64, &'a str)> {
+    fn next_line(&mut self) -> Option<(u32, &'a str)> {
         self.ahead.pop_front().or_else(|| {
             let text = self.lines.next()?;
             Some((self.lines.number, text))

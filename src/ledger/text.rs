@@ -1,5 +1,7 @@
 //! The bytes of a ledger as text, and its physical lines.
 
+use std::borrow::Cow;
+
 use memchr::memchr;
 
 /// Bytes to text: UTF-8, or UTF-16 by its mark; what is neither becomes replacement characters. UTF-8 is not copied.
@@ -19,13 +21,16 @@ pub(super) fn decode(mut bytes: Vec<u8>) -> String {
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
+/// The cells of a line: pieces of the text where they stand in it as they are.
+pub(super) type Cells<'a> = Vec<Cow<'a, str>>;
+
 /// The lines of a text without their ends. A carriage return ends a line only where the text has no line feed.
 #[derive(Debug, Clone)]
 pub(super) struct TextLines<'a> {
     rest: &'a str,
     end: u8,
     /// The number of the line that was given last, from 1.
-    pub(super) number: u64,
+    pub(super) number: u32,
 }
 
 impl<'a> TextLines<'a> {

@@ -99,7 +99,7 @@ struct RowFields<'a> {
 impl RowFields<'_> {
     fn of(row: &Row) -> RowFields<'_> {
         RowFields {
-            line: row.line,
+            line: row.line.into(),
             commit: row.commit.as_deref(),
             status: row.status,
             value: row.value.as_ref().map(|number| number.value),

@@ -21,7 +21,7 @@ const OUTPUTS: [&str; 6] = ["out", "save", "log", "write", "dump", "report"];
 /// The relative paths in a command line that must be files for it to work, as far as that can be told from its words. Nothing
 /// where it changes folder: then they are relative to another one.
 pub fn named_files(line: &str) -> Vec<NamedFile> {
-    let spaced: String = line.chars().flat_map(spaced).collect();
+    let spaced = spaced(line);
     let words: Vec<&str> = spaced.split_whitespace().collect();
     if words.iter().any(|word| ["cd", "pushd", "-C", "--directory", "--chdir"].contains(word)) {
         return Vec::new();
@@ -49,14 +49,25 @@ pub fn named_files(line: &str) -> Vec<NamedFile> {
     found
 }
 
-/// A character of a command line, with what ends a word or a command standing alone.
-fn spaced(c: char) -> Vec<char> {
-    match c {
-        ';' | '|' | '&' | '(' | ')' | '<' | '>' => vec![' ', c, ' '],
-        '\n' => vec![' ', ';', ' '],
-        '"' | '\'' => vec![' '],
-        c => vec![c],
+/// The words of a command line, and the values in them, that may be files of the repository.
+pub fn files_named(line: &str) -> Vec<PathBuf> {
+    let spaced = spaced(line);
+    let words = spaced.split(|c: char| c.is_whitespace() || "`;|&()<>=$".contains(c));
+    words.map(|word| word.trim_start_matches("./")).filter(|word| !word.is_empty()).map(PathBuf::from).collect()
+}
+
+/// A command line without quotes, in which the signs that end a word or a command stand alone.
+fn spaced(line: &str) -> String {
+    let mut spaced = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            ';' | '|' | '&' | '(' | ')' | '<' | '>' => spaced.extend([' ', c, ' ']),
+            '\n' => spaced.push_str(" ; "),
+            '"' | '\'' => spaced.push(' '),
+            c => spaced.push(c),
+        }
     }
+    spaced
 }
 
 /// Whether a word is a relative path that the shell leaves as it is.

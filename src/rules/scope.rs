@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::named_files::files_named;
 use super::shadow::modules_behind;
 use crate::domain::{Contract, Failure, FailureClass, LOCK_FILES, bytes_text, count_of};
 
@@ -210,13 +211,6 @@ fn globs(patterns: &[String]) -> Result<GlobSet, GlobError> {
 
 fn glob(pattern: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build()
-}
-
-/// The words of a command line that may be files of the repository.
-pub fn files_named(command: &str) -> Vec<PathBuf> {
-    let separates = |c: char| c.is_whitespace() || "\"'`;|&()<>=$".contains(c);
-    let words = command.split(separates).map(|word| word.trim_start_matches("./"));
-    words.filter(|word| !word.is_empty()).map(PathBuf::from).collect()
 }
 
 #[cfg(test)]

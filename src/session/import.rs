@@ -169,7 +169,7 @@ impl Maker<'_> {
             agent: None,
             imported: Some(Imported {
                 file: self.file.clone(),
-                line: row.line,
+                line: row.line.into(),
                 status,
                 commit_text: row.commit.as_deref().map(str::to_owned),
                 commit_known,
