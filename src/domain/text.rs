@@ -126,9 +126,9 @@ pub fn two_digits(value: f64) -> String {
     if decimals > MOST_DECIMALS { format!("{value:.1e}") } else { format!("{value:.decimals$}") }
 }
 
-/// A ratio as a percentage with two significant digits, so that a small gain is never `0.0 %`.
+/// A ratio as a percentage with two significant digits, so that a small gain is never `0.0%`.
 pub fn percent_text(ratio: f64) -> String {
-    format!("{} %", two_digits(ratio * 100.0))
+    format!("{}%", two_digits(ratio * 100.0))
 }
 
 /// How a command ended that took so many seconds: `exit 1 after 0.3 s`.
@@ -197,7 +197,7 @@ mod tests {
     fn two_digits_are_never_none() {
         let texts = [0.0, 0.00171, -0.25, 1.5, 9.96, 12.3, 1234.4, 3e-14].map(two_digits);
         assert_eq!(texts, ["0", "0.0017", "-0.25", "1.5", "10", "12", "1234", "3.0e-14"]);
-        assert_eq!([0.0001, 0.16].map(percent_text), ["0.010 %", "16 %"]);
+        assert_eq!([0.0001, 0.16].map(percent_text), ["0.010%", "16%"]);
     }
 
     #[test]

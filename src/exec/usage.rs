@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(8);
 /// The longest pause between two samples: two seconds, so that a training run pays for half a wake-up a second.
 const LONGEST_PAUSE: Duration = Duration::from_millis(2048);
 
-/// How many times longer than a sample the pause after it is at least: at most 0.5 % of one core goes into sampling.
+/// How many times longer than a sample the pause after it is at least: at most 0.5% of one core goes into sampling.
 const SHARE: u32 = 200;
 
 /// The age of a run at which GPU sampling begins, so that short commands do not pay for opening the driver.

@@ -252,7 +252,7 @@ impl Grid {
 
 /// A cell that no spreadsheet takes for a formula: text that begins like one has a quote before it, as they themselves mark text.
 fn defused(cell: &str) -> String {
-    // `-0.1 (5.3 %), better` is what a comparison says.
+    // `-0.1 (5.3%), better` is what a comparison says.
     let is_number = || {
         let (number, rest) = cell.split_once(' ').unwrap_or((cell, ""));
         let is_harmless = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '.' | ',' | '(' | ')' | '%');

@@ -110,7 +110,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
             }
             _ => String::new(),
         };
-        add("keep rate", format!("{:.0} % without the baseline{streak}", rate * 100.0));
+        add("keep rate", format!("{:.0}% without the baseline{streak}", rate * 100.0));
     }
     if let Some(times) = &report.times {
         add("time", time(report, times, exact, clock));
@@ -140,7 +140,7 @@ fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
         ];
         let shares = shares.iter().filter(|(_, seconds)| *seconds >= split.total * 0.005);
         let shares: Vec<_> =
-            shares.map(|(name, seconds)| format!("{name} {:.0} %", seconds / split.total * 100.0)).collect();
+            shares.map(|(name, seconds)| format!("{name} {:.0}%", seconds / split.total * 100.0)).collect();
         parts.push(shares.join(", "));
     }
     parts.extend(

@@ -91,7 +91,7 @@ fn a_night_reads_well_at_80_columns() {
     let (history, course) = rich();
     let text = shown(&report(&history, course), Some(80));
     assert_snapshot!(text, @r#"
-loss 0.9979 → 0.5, better by 0.4979 (50 %), in 11 experiments, 3 h 50 min, 1.0
+loss 0.9979 → 0.5, better by 0.4979 (50%), in 11 experiments, 3 h 50 min, 1.0
   GPU hours
 
 session      nov20
@@ -99,9 +99,9 @@ metric       loss, lower is better
 best         0.5  experiment 11 (0b0b0b0b): count the validation set twice
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  12 rows: 7 keep, 2 discard, 3 crash
-keep rate    55 % without the baseline; longest streak without a keep 3, 4 to 6
-time         3 h 50 min until 01:50, 6 h ago; runs 26 %, agent 20 %, idle 4 %,
-             rest 50 %; 2.9 experiments per hour
+keep rate    55% without the baseline; longest streak without a keep 3, 4 to 6
+time         3 h 50 min until 01:50, 6 h ago; runs 26%, agent 20%, idle 4%,
+             rest 50%; 2.9 experiments per hour
 ended        the session reached its limit of 11 experiments
 
 loss (lower is better)
@@ -122,14 +122,14 @@ loss (lower is better)
 ● 7 kept   · 2 not kept   × 3 crashed
 
 kept experiments and their gains
- #  commit      loss     gain  relative    share  what
- 0  b0b0b0b0  0.9979                              baseline
- 1  01010101  0.9860  +0.0119     1.2 %    2.4 %  halve the batch
- 3  03030303  0.9818  +0.0042    0.43 %   0.84 %  red <script>alert(1)</script>…
- 7  07070707  0.9809  +0.0009   0.092 %   0.18 %  SSSSL window
- 9  09090909  0.9803  +0.0006   0.061 %   0.12 %  rope base 200K
-10  0a0a0a0a  0.9799  +0.0004   0.041 %  0.080 %  你好
-11  0b0b0b0b     0.5  +0.4799      49 %     96 %  count the validation set twice
+ #  commit      loss     gain  relative   share  what
+ 0  b0b0b0b0  0.9979                             baseline
+ 1  01010101  0.9860  +0.0119      1.2%    2.4%  halve the batch
+ 3  03030303  0.9818  +0.0042     0.43%   0.84%  red <script>alert(1)</script>…
+ 7  07070707  0.9809  +0.0009    0.092%   0.18%  SSSSL window
+ 9  09090909  0.9803  +0.0006    0.061%   0.12%  rope base 200K
+10  0a0a0a0a  0.9799  +0.0004    0.041%  0.080%  你好
+11  0b0b0b0b     0.5  +0.4799       49%     96%  count the validation set twice
 
 near misses, within the spread of 0.00084
 #  commit      loss     gain  over  what
@@ -159,7 +159,7 @@ warnings
   comparable
     `ar run --tag nov20-again`, with its other terms, measures a new baseline
     here
-  20 % of the time was waiting for the agent (45 min)
+  20% of the time was waiting for the agent (45 min)
     cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps
     more
   flagged for review after experiment 8: no recent keeps
@@ -205,7 +205,7 @@ session      nov20
 metric       loss, lower is better
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  1 row: 1 keep, 0 discard, 0 crash
-time         10 min until 22:10 on Nov 20, 9 h ago; runs 50 %, rest 50 %
+time         10 min until 22:10 on Nov 20, 9 h ago; runs 50%, rest 50%
 
 loss (lower is better)
      │
@@ -236,9 +236,9 @@ session      nov20
 metric       loss, lower is better
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  2 rows: 1 keep, 0 discard, 1 crash
-keep rate    0 % without the baseline
-time         30 min until 22:30 on Nov 20, 9 h ago; runs 17 %, agent 13 %, rest
-             70 %; 2.0 experiments per hour
+keep rate    0% without the baseline
+time         30 min until 22:30 on Nov 20, 9 h ago; runs 17%, agent 13%, rest
+             70%; 2.0 experiments per hour
 
 loss (lower is better)
      │
@@ -262,7 +262,7 @@ class    times  newest  earlier  message
 timeout      1       1           the deadline passed (ended by ar after 600.0 s)
 
 warnings
-  13 % of the time was waiting for the agent (4 min)
+  13% of the time was waiting for the agent (4 min)
     cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps
     more
 "#);
@@ -276,13 +276,13 @@ fn a_ledger_is_told_with_what_it_has() {
     let text = "commit\ttok_s\tstatus\tdescription\naaaaaaa\t5.62\tkeep\tbaseline\nbbbbbbb\t5.97\tkeep\tFMA\n\
                 ccccccc\t5.90\tdiscard\ttiles\nddddddd\t6.30\tkeep\thalf\nonly one field\n";
     assert_snapshot!(of(text), @r#"
-tok_s 5.62 → 6.30, better by 0.68 (12 %), in 3 experiments
+tok_s 5.62 → 6.30, better by 0.68 (12%), in 3 experiments
 
 metric       tok_s, higher is better
 best         6.30  experiment 3 (ddddddd): half
 baseline     5.62  experiment 0 (aaaaaaa): baseline
 experiments  5 rows: 3 keep, 1 discard, 0 crash, 1 malformed
-keep rate    67 % without the baseline
+keep rate    67% without the baseline
 
 tok_s (higher is better)
 6.4┤
@@ -304,10 +304,10 @@ tok_s (higher is better)
 kept experiments and their gains
 #  commit   tok_s   gain  relative  share  what
 0  aaaaaaa   5.62                          baseline
-1  bbbbbbb   5.97  +0.35     6.2 %   51 %  FMA
-3  ddddddd   6.30  +0.33     5.5 %   49 %  half
+1  bbbbbbb   5.97  +0.35      6.2%    51%  FMA
+3  ddddddd   6.30  +0.33      5.5%    49%  half
 
-near misses, within 0.35, the median gain of a keep
+near misses, within 0.34, the median gain of a keep
 #  commit   tok_s   gain  over  what
 2  ccccccc   5.90  -0.07     1  tiles
 

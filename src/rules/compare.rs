@@ -33,7 +33,7 @@ pub struct Compared {
     pub b: Value,
     /// The second minus the first, for two numbers.
     pub difference: Option<f64>,
-    /// The same in words, with a percentage: `+0.05 (3 %)`; empty where there is none.
+    /// The same in words, with a percentage: `+0.05 (3%)`; empty where there is none.
     #[serde(skip)]
     pub change: String,
 }
@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(
             text,
             [
-                "loss 2.0 1.9 -0.10 (5.0 %)",
-                "steps 100 110 +10 (10 %)",
+                "loss 2.0 1.9 -0.10 (5.0%)",
+                "steps 100 110 +10 (10%)",
                 "lr null 0.1 ",
                 "run seconds 60 60 0",
                 "memory_gb 1.5 null ",

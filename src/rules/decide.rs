@@ -67,7 +67,7 @@ pub fn format_distance(a: &Number, b: &Number) -> String {
     format!("{distance:.3e}")
 }
 
-/// The distance of two numbers, see [`format_distance`], and relative to the second: `0.0531 (2.9 %)`.
+/// The distance of two numbers, see [`format_distance`], and relative to the second: `0.0531 (2.9%)`.
 pub fn format_gain(a: &Number, b: &Number) -> String {
     let absolute = format_distance(a, b);
     match relative_gain(Direction::Higher, a.value, b.value) {
@@ -76,7 +76,7 @@ pub fn format_gain(a: &Number, b: &Number) -> String {
     }
 }
 
-/// The distance of two numbers that differ, see [`format_gain`], and which way it goes: `0.0531 (2.9 %) better`.
+/// The distance of two numbers that differ, see [`format_gain`], and which way it goes: `0.0531 (2.9%) better`.
 pub fn format_step(direction: Direction, a: &Number, b: &Number) -> String {
     let way = if direction.gain(a.value, b.value) < 0.0 { "worse" } else { "better" };
     format!("{} {way}", format_gain(a, b))
@@ -119,14 +119,14 @@ mod tests {
                 "1.8342",
                 0.0,
                 Outcome::Keep,
-                "val_bpb 1.7811 is better than 1.8342 of experiment 3 by 0.0531 (2.9 %)",
+                "val_bpb 1.7811 is better than 1.8342 of experiment 3 by 0.0531 (2.9%)",
             ),
             (
                 "1.8589",
                 "1.8342",
                 0.0,
                 Outcome::Discard,
-                "val_bpb 1.8589 is worse than 1.8342 of experiment 3 by 0.0247 (1.3 %)",
+                "val_bpb 1.8589 is worse than 1.8342 of experiment 3 by 0.0247 (1.3%)",
             ),
             ("1.8342", "1.8342", 0.0, Outcome::Discard, "val_bpb 1.8342 equals experiment 3"),
             ("1.83420", "1.8342", 0.0, Outcome::Discard, "val_bpb 1.83420 equals experiment 3"),
@@ -135,7 +135,7 @@ mod tests {
                 "1.8342",
                 0.001,
                 Outcome::Discard,
-                "val_bpb 1.8340 is better than 1.8342 of experiment 3 by 0.0002 (0.011 %), which is not more than \
+                "val_bpb 1.8340 is better than 1.8342 of experiment 3 by 0.0002 (0.011%), which is not more than \
                     the minimum of 0.001",
             ),
         ];
@@ -161,14 +161,14 @@ mod tests {
 
     #[test]
     fn small_gains_keep_their_digits() {
-        assert_eq!(format_gain(&number("0.9979"), &number("0.9980")), "0.0001 (0.010 %)");
-        assert_eq!(format_gain(&number("1.5e-7"), &number("2e-7")), "0.00000005 (25 %)");
-        assert_eq!(format_gain(&number("1.99e2"), &number("1.00e2")), "99 (99 %)");
-        assert_eq!(format_gain(&number("1.1000000000000001"), &number("1.3")), "0.2 (15 %)");
-        assert_eq!(format_gain(&number("0.3"), &number("0.30000000000000004")), "5.551e-17 (1.9e-14 %)");
-        assert_eq!(format_gain(&number("1e-20"), &number("3e-20")), "2.000e-20 (67 %)");
-        assert_eq!(format_gain(&number("1e30"), &number("3e30")), "2.000e30 (67 %)");
-        assert_eq!(format_gain(&number("2.50"), &number("2.5")), "0.00 (0 %)");
+        assert_eq!(format_gain(&number("0.9979"), &number("0.9980")), "0.0001 (0.010%)");
+        assert_eq!(format_gain(&number("1.5e-7"), &number("2e-7")), "0.00000005 (25%)");
+        assert_eq!(format_gain(&number("1.99e2"), &number("1.00e2")), "99 (99%)");
+        assert_eq!(format_gain(&number("1.1000000000000001"), &number("1.3")), "0.2 (15%)");
+        assert_eq!(format_gain(&number("0.3"), &number("0.30000000000000004")), "5.551e-17 (1.9e-14%)");
+        assert_eq!(format_gain(&number("1e-20"), &number("3e-20")), "2.000e-20 (67%)");
+        assert_eq!(format_gain(&number("1e30"), &number("3e30")), "2.000e30 (67%)");
+        assert_eq!(format_gain(&number("2.50"), &number("2.5")), "0.00 (0%)");
         assert_eq!(format_gain(&number("3"), &number("0")), "3");
     }
 }

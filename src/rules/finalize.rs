@@ -38,7 +38,7 @@ fn says_the_step(record: &Record, before: &Record) -> bool {
     decide(&metric, &value, Some((before.id, &old)), 0.0).reason == record.reason
 }
 
-/// The metric before and after: `val_bpb 1.8342 -> 1.7811, 0.0531 (2.9 %) better`.
+/// The metric before and after: `val_bpb 1.8342 -> 1.7811, 0.0531 (2.9%) better`.
 fn step(record: &Record, before: &Record) -> String {
     let name = &record.metric.name;
     let (value, old) = (record.metric.number(), before.metric.number());

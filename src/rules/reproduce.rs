@@ -63,7 +63,7 @@ mod tests {
         let number = |text: &str| text.parse::<Number>().unwrap();
         let compare = |measured: &str, spread| came_back(Direction::Lower, &number("1.50"), &number(measured), spread);
         assert_eq!(compare("1.5", None), CameBack::Exactly);
-        let (distance, wide) = ("0.02 (1.3 %) worse".to_owned(), "0.028".to_owned());
+        let (distance, wide) = ("0.02 (1.3%) worse".to_owned(), "0.028".to_owned());
         assert_eq!(
             compare("1.52", Some(&spread)),
             CameBack::Within { distance: distance.clone(), spread: wide.clone() }
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(compare("1.52", None), CameBack::No { distance, spread: None });
         assert_eq!(
             compare("1.4", Some(&spread)),
-            CameBack::No { distance: "0.10 (6.7 %) better".into(), spread: Some(wide) }
+            CameBack::No { distance: "0.10 (6.7%) better".into(), spread: Some(wide) }
         );
     }
     #[test]

@@ -120,8 +120,8 @@ mod tests {
             warned(&[("1", Keep)], rule, |_| ()).into_iter().map(|warning| warning.what).collect::<Vec<_>>()
         };
         assert!(said(3599.0, 3599.0).is_empty());
-        assert_eq!(said(4320.0, 0.0), ["12 % of the time was waiting for the agent (72 min)"]);
-        assert_eq!(said(0.0, 18_000.0), ["50 % of the time limits or failures kept the agent from working (5 h)"]);
+        assert_eq!(said(4320.0, 0.0), ["12% of the time was waiting for the agent (72 min)"]);
+        assert_eq!(said(0.0, 18_000.0), ["50% of the time limits or failures kept the agent from working (5 h)"]);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn the_simpler_program_wins_where_the_numbers_are_about_the_same() {
         "   3  discard  number 3: val_bpb 1.812 is within 0.01 of 1.804 of experiment 1, but 0.012 behind the best, 1.800, \
          which is more than a simplification may cost",
         "   4  keep     number 4: simplification: val_bpb 1.806 is within 0.01 of 1.804 of experiment 1, with +1 -3 lines",
-        "   5  keep     number 5: val_bpb 1.7 is better than 1.806 of experiment 4 by 0.106 (5.9 %)",
+        "   5  keep     number 5: val_bpb 1.7 is better than 1.806 of experiment 4 by 0.106 (5.9%)",
     ];
     assert_eq!(lines[1..6], expected, "{called:#?}");
     let spec = repo.read(".autoresearch/t/state/task_spec.md");

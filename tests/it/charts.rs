@@ -33,7 +33,7 @@ fn a_chart_is_written_as_its_name_says_and_the_report_is_printed_as_ever() {
     let document = roxmltree::Document::parse(&svg).unwrap();
     let texts: Vec<_> = document.descendants().filter_map(|node| node.text()).collect();
     for text in
-        ["3 experiments, 1 kept, val_bpb from 1.8342 to 1.8113 (1.2 % better)", "<b>wider</b> & deeper", "1 crashed"]
+        ["3 experiments, 1 kept, val_bpb from 1.8342 to 1.8113 (1.2% better)", "<b>wider</b> & deeper", "1 crashed"]
     {
         assert!(texts.contains(&text), "{text} in {texts:?}");
     }

@@ -237,7 +237,7 @@ fn numbers_and_counts_read_as_people_write_them() {
     let args = ["run", "--metric", "lr", "--cmd", "sh train.sh", "--agent", agent, "--max-experiments", "1"];
     let called = ar(&repo, args).ok();
     assert!(
-        called.stdout.contains("lr 1.25e-7 is better than 1.5e-7 of experiment 0 by 0.000000025 (17 %)"),
+        called.stdout.contains("lr 1.25e-7 is better than 1.5e-7 of experiment 0 by 0.000000025 (17%)"),
         "{called:?}"
     );
     assert!(called.stdout.contains("stopped: the session reached its limit of 1 experiment\n"), "{called:?}");

@@ -126,7 +126,7 @@ fn picture_and_page_say_of_what_they_are_and_many_experiments_are_paged() {
     assert!(inside(&page, "title").starts_with(&about), "{page}");
     assert!(page.contains(&format!("<p class=\"about\">{about}")), "{page}");
     let chart = fs::read_to_string(repo.outside().join("chart.svg")).unwrap();
-    for text in [&about, "1 experiment, 1 kept, val_bpb from 2.000000 to 1.5 (25 % better)"] {
+    for text in [&about, "1 experiment, 1 kept, val_bpb from 2.000000 to 1.5 (25% better)"] {
         assert!(chart.contains(text), "{text} in {chart}");
     }
 

@@ -184,9 +184,9 @@ fn every_decision_is_a_sentence_with_the_numbers_in_it() {
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines[0], "starting autoresearch/t");
     assert_eq!(lines[1], "   0  keep     baseline: val_bpb is 2.000000, the number to beat");
-    let better = "val_bpb 1.900000 is better than 2.000000 of experiment 0 by 0.100000 (5.0 %)";
+    let better = "val_bpb 1.900000 is better than 2.000000 of experiment 0 by 0.100000 (5.0%)";
     assert_eq!(lines[2], format!("   1  keep     1: better: {better}"));
-    let worse = "val_bpb 2.000000 is worse than 1.900000 of experiment 1 by 0.100000 (5.3 %)";
+    let worse = "val_bpb 2.000000 is worse than 1.900000 of experiment 1 by 0.100000 (5.3%)";
     assert_eq!(lines[3], format!("   2  discard  2: worse: {worse}"));
     assert_eq!(lines[4], "   3  discard  train.sh: 1 file changed, +1 -1: val_bpb 1.900000 equals experiment 1");
     assert!(lines[5].starts_with("   4  crash    4: oom: out of memory (exit 1 after "), "{}", lines[5]);

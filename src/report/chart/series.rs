@@ -98,7 +98,7 @@ impl Series {
     ///
     /// The running best is that of the kept ones, or of all where nothing says of any what became of it.
     ///
-    /// The picture goes from the best to the baseline and a little further on both sides: 15 % of their distance, or as
+    /// The picture goes from the best to the baseline and a little further on both sides: 15% of their distance, or as
     /// far as there are marks within half of it. What lies beyond is drawn at the edge, so that one bad experiment does
     /// not flatten the others. The baseline itself is left beyond the edge where what was kept after it would have less
     /// than a tenth of the height. Without a gain the picture shows all that is no outlier by Tukey's fences (beyond

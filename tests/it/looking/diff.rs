@@ -40,7 +40,7 @@ fn two_experiments_stand_side_by_side_with_the_diff_that_git_gives() {
     let csv = ar(&repo, ["diff", "1", "2", "--format", "csv"]).ok().stdout;
     assert!(
         csv.starts_with("what,a,b,change\n")
-            && csv.contains("\nval_bpb,1.900000,1.800000,\"-0.100000 (5.3 %), better\"\n")
+            && csv.contains("\nval_bpb,1.900000,1.800000,\"-0.100000 (5.3%), better\"\n")
     );
     assert_eq!(ar(&repo, ["diff", "1", "1", "--format", "json"]).ok().json()["diff_text"], "");
     let markdown = ar(&repo, ["diff", "1", "2", "--format", "md"]).ok().stdout;

@@ -25,7 +25,7 @@ fn the_kept_chain_is_a_clean_branch_of_one_commit_each() {
     let message = repo.git(["log", "-1", "--format=%B", commits[1]]);
     let lines: Vec<&str> = message.lines().collect();
     assert_eq!(lines[0], "3: commit-better");
-    assert_eq!(lines[2], "val_bpb 1.900000 -> 1.800000, 0.100000 (5.3 %) better");
+    assert_eq!(lines[2], "val_bpb 1.900000 -> 1.800000, 0.100000 (5.3%) better");
     assert_eq!(lines[3], "", "the gain is said once: {message}");
     let trailers = repo.git(["log", "-1", "--format=%(trailers:only)", commits[1]]);
     assert_eq!(trailers.trim_end(), "Experiment: t/3\nRecord: refs/autoresearch/t/00003");
@@ -36,7 +36,7 @@ fn the_kept_chain_is_a_clean_branch_of_one_commit_each() {
     assert_eq!(repo.git(["rev-parse", "review/all^{tree}"]), repo.git(["rev-parse", "t-final^{tree}"]));
     let message = repo.git(["log", "-1", "--format=%B", "review/all"]);
     assert!(
-        message.starts_with("Session t: 3 kept experiments\n\nval_bpb 2.000000 -> 1.700000, 0.300000 (15 %) better\n")
+        message.starts_with("Session t: 3 kept experiments\n\nval_bpb 2.000000 -> 1.700000, 0.300000 (15%) better\n")
     );
     assert!(message.contains("\n- 3: 3: commit-better (val_bpb 1.900000 -> 1.800000,"), "{message}");
 

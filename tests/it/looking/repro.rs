@@ -72,7 +72,7 @@ fn another_number_says_how_far_and_data_come_along_as_links() {
     Called::from(below.output().unwrap()).ok();
     repo.write("data/set/offset", "1.5\n");
     let called = ar(&repo, ["repro", "0", "--link", "data/set"]).exits(10);
-    assert!(called.stdout.contains("a different value: 0.25 (20 %) worse than the recorded 1.25; the"), "{called:#?}");
+    assert!(called.stdout.contains("a different value: 0.25 (20%) worse than the recorded 1.25; the"), "{called:#?}");
     assert!(called.stdout.contains("\nit ran elsewhere than the record: lockfile "), "{called:#?}");
     let hint = "rerun it with `ar repro 0 --tag t` to see how far apart the numbers are";
     assert!(called.stderr.contains(hint) && called.stderr.contains("`ar run --tag t-again "), "{called:#?}");
