@@ -1,14 +1,14 @@
-//! What a person may want to be told of while nobody watches.
+//! News for a user who is not watching.
 
 use serde::Serialize;
 
-/// What kind of news it is.
+/// The kind of news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
     /// An experiment was kept.
     Keep,
-    /// Its number is better than all before it.
+    /// It has the best value so far.
     Best,
     /// Several experiments in a row crashed.
     CrashStreak,
@@ -16,7 +16,7 @@ pub enum AlertKind {
     Pivot,
     /// The session is flagged for review.
     Flagged,
-    /// The agent cannot work for a while.
+    /// The agent is unavailable for a while.
     Outage,
     /// The loop ended.
     Stopped,
@@ -37,25 +37,25 @@ impl AlertKind {
     }
 }
 
-/// One piece of news, as the command of `--on-event` gets it.
+/// One piece of news, as the `--on-event` command receives it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Alert {
     /// The format's version.
     pub version: u32,
-    /// What kind it is.
+    /// Its kind.
     pub event: AlertKind,
     /// The session.
     pub tag: String,
-    /// The experiment that it is about, or after which it came.
+    /// The experiment that it concerns or follows.
     pub experiment: Option<u32>,
     /// The metric's name.
     pub metric: String,
-    /// The number of that experiment, where it has one.
+    /// The value of that experiment, if it has one.
     pub value: Option<f64>,
-    /// The number to beat.
+    /// The value to beat.
     pub best: Option<f64>,
     /// Why.
     pub reason: String,
-    /// All of it on one line, for people.
+    /// The whole message on one line, for people.
     pub text: String,
 }

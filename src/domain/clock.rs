@@ -15,19 +15,19 @@ pub enum Clock {
     Fixed(Timestamp),
 }
 
-/// A moment as files and documents have it: in UTC, with milliseconds, always as wide.
+/// Formats a moment for files and documents: in UTC, with milliseconds, at a fixed width.
 pub fn exact_time(at: Timestamp) -> String {
     let mut text = String::with_capacity(24);
-    // To a string nothing can fail to be written.
+    // Writing to a string cannot fail.
     let _ = DateTimePrinter::new().precision(Some(3)).print_timestamp(&at, &mut text);
     text
 }
 
-/// How near a moment has to be for its seconds to matter to who waits for it.
+/// The distance within which the seconds of a moment matter to the user.
 const NEAR: SignedDuration = SignedDuration::from_mins(10);
 
-/// A moment on the user's clock, as a person says it: `03:00`, with seconds where it is near, and with the day when that is
-/// another one than today.
+/// Formats a moment on the user's clock as a person would: `03:00`, with seconds if it is near, and with the day if it
+/// is not today.
 pub fn moment_text(moment: Timestamp) -> String {
     text_at(moment, Timestamp::now(), &TimeZone::system())
 }
@@ -43,7 +43,7 @@ fn text_at(moment: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     moment.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
-/// How long ago a moment was, as a person says it: `2 h ago`; nothing for one that is still to come.
+/// Formats the time since a moment, as in `2 h ago`; empty for a future moment.
 pub fn ago_text(moment: Timestamp, now: Timestamp) -> Option<String> {
     let seconds = now.duration_since(moment).as_secs();
     Some(match seconds {
@@ -56,7 +56,7 @@ pub fn ago_text(moment: Timestamp, now: Timestamp) -> Option<String> {
 }
 
 impl Clock {
-    /// A moment that has passed as a screen shows it, on the user's clock: `06:26, 2 h ago`. Files have it in UTC.
+    /// Formats a past moment for a screen, on the user's clock: `06:26, 2 h ago`. Files use UTC.
     pub fn said(self, moment: Timestamp) -> String {
         let now = self.now();
         let text = text_at(moment, now, &TimeZone::system());
@@ -76,8 +76,8 @@ impl Clock {
         self.local().date()
     }
 
-    /// When it is `time` on the user's clock for the next time; a time that a change of the clocks leaves out comes with
-    /// the change.
+    /// The next moment at which the user's clock shows `time`. If a clock change skips that time, the moment of the
+    /// change.
     pub fn next(self, time: Time) -> Timestamp {
         let now = self.local();
         let on = |day: Date| day.to_datetime(time).to_zoned(now.time_zone().clone()).ok();

@@ -1,21 +1,21 @@
-//! Which way a metric is better, and what its name says of that.
+//! The direction of a metric, and what its name suggests.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which way the metric is better.
+/// Whether lower or higher values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// Less is better: losses, errors, times.
+    /// Lower is better: losses, errors, times.
     #[default]
     Lower,
-    /// More is better: accuracies, rewards, throughputs.
+    /// Higher is better: accuracies, rewards, throughputs.
     Higher,
 }
 
-/// What in a metric's name says which way is better.
+/// The part of a metric's name that suggests a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameKind {
     /// A word for quality: `loss`, `accuracy`.
@@ -29,7 +29,7 @@ pub enum NameKind {
 use Direction::{Higher, Lower};
 use NameKind::{Duration, Quality, Rate};
 
-/// Words in a metric's name that tell its direction. Digits may follow, as in `map50`.
+/// Words in a metric's name that suggest its direction. Digits may follow, as in `map50`.
 const WORDS: &[(NameKind, Direction, &[&str])] = &[
     (
         Quality,
@@ -105,7 +105,7 @@ const WORDS: &[(NameKind, Direction, &[&str])] = &[
     (Rate, Higher, &["flops", "fps", "gflops", "mfu", "speed", "speedup", "tflops", "throughput", "utilization"]),
 ];
 
-/// Two words of a name that say together that more is better.
+/// Pairs of words that together suggest that higher is better.
 const HIGHER_TOGETHER: &[[&str; 2]] =
     &[["exact", "match"], ["hit", "rate"], ["pass", "rate"], ["success", "rate"], ["win", "rate"]];
 
@@ -130,23 +130,23 @@ const TIME_UNITS: &[&str] = &[
     "milliseconds",
 ];
 
-/// Those that follow directly what is counted in a second, as in `tok_s`.
+/// Units that follow a counted thing directly, as in `tok_s`.
 const SECOND: &[&str] = &["s", "sec", "second"];
 
-/// What a throughput counts.
+/// Things that a throughput counts.
 const COUNTED: &[&str] = &[
     "tok", "token", "tokens", "sample", "samples", "img", "images", "it", "iter", "iters", "step", "steps", "req",
     "requests", "flop", "flops", "items", "bytes", "mb", "gb",
 ];
 
 impl Direction {
-    /// What a metric's name says of its direction: its unit of time, else its last word that tells.
+    /// The direction that a metric's name suggests: by its unit of time, else by its last telling word.
     pub fn of_name(name: &str) -> Option<(Direction, NameKind)> {
         let lower: String = name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
         of_words(&lower).or_else(|| of_words(&plain_name(name)))
     }
 
-    /// Whether `name` reads as a metric of which more is better, so that a direction must be said.
+    /// Whether `name` suggests that higher is better, so that the user must pass a direction.
     pub fn is_unclear_for(name: &str) -> bool {
         Direction::of_name(name).is_some_and(|(direction, _)| direction == Higher)
     }
@@ -156,7 +156,7 @@ impl Direction {
         self.gain(a, b) > 0.0
     }
 
-    /// How much better `a` is than `b`, in the metric's unit; negative when it is worse.
+    /// How much better `a` is than `b`, in the metric's unit; negative if it is worse.
     pub fn gain(self, a: f64, b: f64) -> f64 {
         match self {
             Lower => b - a,
@@ -174,7 +174,7 @@ impl fmt::Display for Direction {
     }
 }
 
-/// A name in lower case with `_` between its words: `Commit Hash`, `commitHash` and `commit-hash` are `commit_hash`.
+/// Converts a name to snake case: `Commit Hash`, `commitHash` and `commit-hash` become `commit_hash`.
 pub fn plain_name(name: &str) -> String {
     let mut plain = String::with_capacity(name.len());
     let mut after_small = false;
@@ -192,7 +192,7 @@ pub fn plain_name(name: &str) -> String {
     plain
 }
 
-/// What the words of a name in lower case, with `_` between them, say of its direction.
+/// The direction that a name in snake case suggests.
 fn of_words(name: &str) -> Option<(Direction, NameKind)> {
     let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
     let (last, before) = words.split_last()?;
@@ -226,7 +226,7 @@ fn of_words(name: &str) -> Option<(Direction, NameKind)> {
     words.iter().rev().find_map(|word| of_word(word)).or(alone.then_some((Lower, Duration)))
 }
 
-/// What one word of a name says of its direction.
+/// The direction that one word of a name suggests.
 fn of_word(word: &str) -> Option<(Direction, NameKind)> {
     let without_digits = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_known = |words: &[&str]| words.contains(&word) || words.contains(&without_digits);

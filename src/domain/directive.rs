@@ -1,4 +1,4 @@
-//! How the next experiment is to differ from those before it.
+//! How the next experiment should differ from earlier ones.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Number;
 
-/// By what a session goes when keeps fail to come.
+/// The steps that a session takes without recent keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ladder {
@@ -39,31 +39,31 @@ impl Ladder {
 pub enum Perturbation {
     /// The opposite of what was assumed.
     Opposite,
-    /// A case elsewhere of the same structure.
+    /// A structurally similar case elsewhere.
     Analogy,
     /// Taking something away instead of adding.
     Removal,
-    /// Two attempts that nearly worked, together.
+    /// A combination of two near misses.
     NearMisses,
 }
 
-/// What the next call of the agent is told to do.
+/// The instruction for the next agent call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Directive {
     /// Nothing in particular.
     #[default]
     Free,
-    /// To vary within the strategy, differing from the recent attempts in one concrete way.
+    /// Vary the strategy in one concrete way.
     Refine,
-    /// To leave the strategy and change a structural constraint.
+    /// Abandon the strategy and change a structural constraint.
     Pivot {
         /// Where the new idea comes from.
         perturbation: Perturbation,
         /// Whether it may look for ideas outside the repository.
         research: bool,
     },
-    /// To begin anew from a direction that nobody tried: the session is flagged for review.
+    /// Start over in an untried direction: the session is flagged for review.
     FreshStart {
         /// Where the new idea comes from.
         perturbation: Perturbation,
@@ -71,7 +71,7 @@ pub enum Directive {
 }
 
 impl Directive {
-    /// Whether the strategy has to be a new one.
+    /// Whether it requires a new strategy.
     pub fn wants_new_direction(self) -> bool {
         matches!(self, Directive::Pivot { .. } | Directive::FreshStart { .. })
     }
@@ -104,7 +104,7 @@ impl fmt::Display for Directive {
     }
 }
 
-/// A direction and what came of it.
+/// A direction and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TriedDirection {
     /// Its name, as the first experiment wrote it.
@@ -113,33 +113,33 @@ pub struct TriedDirection {
     pub experiments: u32,
     /// How many of them were kept.
     pub kept: u32,
-    /// The best number of them, kept or not; none that broke a limit or failed a guard.
+    /// Their best value, kept or not, without those that broke a limit or failed a guard.
     pub best: Option<Number>,
-    /// The last of them.
+    /// The newest of them.
     pub last: u32,
 }
 
-/// A step of the ladder, and after which experiment the agent was told so.
+/// A step of the ladder, with the experiment before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldStep {
     /// The experiment before it.
     pub after: u32,
-    /// What it was told.
+    /// The instruction.
     pub directive: Directive,
 }
 
-/// How far up its ladder a session is.
+/// The position of a session on its ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rung {
-    /// What counts towards the next step.
+    /// The count towards the next step.
     pub stale: u32,
     /// Pivots since the last keep or flag.
     pub pivots: u32,
-    /// Pivots and flags in all; says whose turn it is among the perturbations.
+    /// Pivots and flags in total; selects the next perturbation.
     pub turns: u32,
     /// How often the session was flagged for review.
     pub flags: u32,
-    /// What the next call of the agent is told.
+    /// The instruction for the next agent call.
     #[serde(default)]
     pub directive: Directive,
 }

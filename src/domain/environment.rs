@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Where an experiment ran. What could not be found out is left out.
+/// Where an experiment ran. Omits what `ar` could not detect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// The host's name.
@@ -29,20 +29,20 @@ pub struct Environment {
     pub gpus: u32,
     /// The GPU driver's version.
     pub driver: Option<String>,
-    /// The newest version of CUDA that the driver can do: `12.4`.
+    /// The newest CUDA version that the driver supports: `12.4`.
     #[serde(default)]
     pub cuda: Option<String>,
     /// A hash over the lock files in the repository root (`uv.lock`, `Cargo.lock` …).
     pub lockfile: Option<String>,
-    /// The versions of what the measuring command uses, by name: `python`, `torch`, `uv`.
+    /// The versions of the tools that the measuring command uses, by name: `python`, `torch`, `uv`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
-    /// Fields of a newer program.
+    /// Unknown fields, from a newer version.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// How the records of a session have it, which mostly say the same: once in memory, and understood once.
+/// A shared environment: most records of a session have the same one, so it is parsed and stored once.
 pub(super) mod shared {
     use serde::{Deserializer, Serializer, de};
     use serde_json::value::RawValue;
@@ -50,7 +50,7 @@ pub(super) mod shared {
     use super::{Arc, Deserialize, Environment, RefCell, Serialize};
 
     thread_local! {
-        /// What the record said that this thread read last.
+        /// The environment in the record that this thread read last.
         static LAST: RefCell<Option<(Box<RawValue>, Arc<Environment>)>> = const { RefCell::new(None) };
     }
 
@@ -73,7 +73,7 @@ pub(super) mod shared {
 }
 
 impl Environment {
-    /// Everything that is known, as name and value: the names of the JSON fields, and those of the tools.
+    /// All known facts by name: JSON field names and tool names.
     pub fn known(&self) -> Vec<(&str, &str)> {
         let fields = [
             ("host", Some(&self.host).filter(|host| !host.is_empty())),
@@ -90,28 +90,28 @@ impl Environment {
     }
 }
 
-/// One thing about the place of the experiments that changed.
+/// One change of the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EnvironmentChange {
-    /// The first experiment that ran in the changed place, or is to.
+    /// The first experiment in the changed environment, which may not have run yet.
     pub experiment: u32,
-    /// What changed: the name of a field of [`Environment`], or of a tool.
+    /// The name of the changed field of [`Environment`], or of the tool.
     pub field: String,
-    /// What it was when it was last known.
+    /// The last known value before.
     pub before: String,
-    /// What it is.
+    /// The value now.
     pub after: String,
 }
 
 impl EnvironmentChange {
-    /// Whether numbers from before and after it do not compare: so with all but the updates that a system gets each week.
+    /// Whether values before and after it are not comparable: true for all but weekly system updates.
     pub fn matters(&self) -> bool {
         !matches!(self.field.as_str(), "os" | "kernel")
     }
 }
 
 impl fmt::Display for EnvironmentChange {
-    /// `driver 550.54 → 560.28`; of the hash of the lock files the beginning.
+    /// Formats it as `driver 550.54 → 560.28`; shortens the hash of the lock files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const HASH_DIGITS: usize = 8;
         let short = |value: &str| match self.field.as_str() {

@@ -1,4 +1,4 @@
-//! What a look at a session and its repository finds.
+//! Findings of `ar doctor` about a session and its repository.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Tag;
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Area {
@@ -14,13 +14,13 @@ pub enum Area {
     Repository,
     /// The refs of the session: its branch, its records, saved changes.
     Refs,
-    /// The terms and the experiments.
+    /// The contract and the experiments.
     Session,
     /// results.tsv.
     Ledger,
-    /// The state folder, the runs, and who is at work.
+    /// The state folder, the runs and the active process.
     Journal,
-    /// Room on the disk.
+    /// Disk space.
     Disk,
     /// The measuring command.
     Command,
@@ -43,17 +43,17 @@ impl fmt::Display for Area {
     }
 }
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It is as it should be.
+    /// No problem.
     Ok,
-    /// It stops nothing, and is worth knowing.
+    /// Worth knowing, but it stops nothing.
     Warning,
-    /// It is wrong.
+    /// An error.
     Error,
-    /// It is damaged, and to mend it would be a guess.
+    /// Damage whose repair would be a guess.
     Damaged,
 }
 
@@ -68,54 +68,55 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about.
+    /// Its subject.
     pub area: Area,
-    /// The session; absent for what belongs to all of them.
+    /// The session; absent if it concerns all of them.
     pub session: Option<Tag>,
-    /// How much it matters.
+    /// Its severity.
     pub level: Severity,
-    /// What was found, as a lower-case fragment.
+    /// The finding as a lower-case fragment.
     pub what: String,
-    /// The command that mends it; of what is damaged, what a person has to decide and what shows it.
+    /// The command that fixes it. For damage: the decision that the user must make, and the command that shows the
+    /// facts.
     pub hint: Option<String>,
 }
 
 impl Finding {
-    /// A finding about no session and without a hint.
+    /// Creates a finding without session or hint.
     pub fn new(area: Area, level: Severity, what: impl Into<String>) -> Self {
         Finding { area, session: None, level, what: what.into(), hint: None }
     }
 
-    /// Something that is as it should be.
+    /// Creates a finding without a problem.
     pub fn ok(area: Area, what: impl Into<String>) -> Self {
         Finding::new(area, Severity::Ok, what)
     }
 
-    /// Something that is worth knowing.
+    /// Creates a warning.
     pub fn warning(area: Area, what: impl Into<String>) -> Self {
         Finding::new(area, Severity::Warning, what)
     }
 
-    /// Something that is wrong.
+    /// Creates an error.
     pub fn error(area: Area, what: impl Into<String>) -> Self {
         Finding::new(area, Severity::Error, what)
     }
 
-    /// Something that only a guess could mend.
+    /// Creates a finding of damage that only a guess could repair.
     pub fn damaged(area: Area, what: impl Into<String>) -> Self {
         Finding::new(area, Severity::Damaged, what)
     }
 
-    /// The same with a hint.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Finding { hint: Some(hint.into()), ..self }
     }
 
-    /// The same about a session.
+    /// Sets the session.
     #[must_use]
     pub fn of(self, tag: &Tag) -> Self {
         Finding { session: Some(tag.clone()), ..self }

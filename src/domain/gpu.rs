@@ -1,14 +1,14 @@
-//! What a GPU is doing.
+//! The load of a GPU.
 
-/// How much of a GPU is in use, by whomever.
+/// The use of a GPU by all processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuLoad {
     /// The model.
     pub name: String,
     /// Memory in use, in bytes.
     pub used: u64,
-    /// Memory that it has, in bytes.
+    /// Total memory, in bytes.
     pub total: u64,
-    /// The share of the last moment in which it was at work, in percent; absent where it does not tell.
+    /// Its recent utilisation in percent; absent if the GPU does not report it.
     pub percent: Option<u32>,
 }

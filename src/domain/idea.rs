@@ -5,17 +5,17 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How far an idea has come.
+/// The state of an idea.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdeaState {
-    /// It waits.
+    /// No agent was offered it yet.
     Open,
-    /// An agent was offered it, and made an experiment.
+    /// An agent was offered it and made an experiment.
     Drawn,
-    /// An agent made an experiment of it, which was kept.
+    /// An agent made an experiment of it, and `ar` kept that.
     Kept,
-    /// Somebody does not want it any more.
+    /// The user or an agent dropped it.
     Dropped,
 }
 
@@ -38,15 +38,15 @@ pub struct NewIdea {
     /// The strategy that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// What whoever had it thinks of it: the higher, the better, on a scale of his own.
+    /// The author's score on a scale of their own; higher is better.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
 }
 
-/// Who a person is in the backlog.
+/// The author's name of the user's ideas.
 pub const USER: &str = "user";
 
-/// Who an agent is in the backlog, by the experiment that it is at work on.
+/// The author's name of an agent's ideas, by the experiment of its call.
 pub fn agent_name(tag: &str, experiment: &str) -> String {
     format!("agent of {tag}/{experiment}")
 }
@@ -59,14 +59,14 @@ pub struct Idea {
     /// What to try.
     #[serde(flatten)]
     pub idea: NewIdea,
-    /// Who had it: `user`, or `agent of nov20/7`.
+    /// The author: `user`, or `agent of nov20/7`.
     pub by: String,
     /// When it was added.
     #[serde(serialize_with = "crate::domain::millis::serialize")]
     pub time: Timestamp,
-    /// How far it has come.
+    /// Its state.
     pub state: IdeaState,
-    /// Whether it was drawn, and the experiment was made of something else: then it is offered again.
+    /// Whether an agent was offered it and made something else; then `ar` may offer it again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unused: bool,
 }

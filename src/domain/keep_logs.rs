@@ -1,17 +1,17 @@
-//! How much of a session's logs is kept.
+//! How much space a session's logs may take.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How much of a session's logs is kept; in JSON a number of bytes, or `"all"`.
+/// How much space a session's logs may take; in JSON a number of bytes, or `"all"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeepLogs {
     /// All of them.
     All,
-    /// As many as fit into so many bytes.
+    /// As many as fit into this many bytes.
     #[serde(untagged)]
     Bytes(u64),
 }
@@ -23,7 +23,7 @@ impl Default for KeepLogs {
     }
 }
 
-/// The units, larger ones first where one could stand for the other; `G` is a GiB, as for `du -h`.
+/// The units, larger ones first where one is a suffix of another; `G` is a GiB, as in `du -h`.
 const UNITS: [(&str, u64); 13] = [
     ("TB", 1_000_000_000_000),
     ("GB", 1_000_000_000),
@@ -61,7 +61,7 @@ impl FromStr for KeepLogs {
 }
 
 impl fmt::Display for KeepLogs {
-    /// As it is read, in the largest unit that gives a whole number.
+    /// Formats it for parsing, in the largest unit that gives a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KeepLogs::All => f.write_str("all"),

@@ -1,28 +1,28 @@
-//! What earlier experiments taught, of this session and of others.
+//! Lessons of earlier experiments, from this session and others.
 
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
 
-/// The outcome of a lesson that a kept experiment taught.
+/// The outcome of a lesson from a kept experiment.
 pub const KEPT: &str = "keep";
 
-/// What tells a lesson from all others.
+/// The identity of a lesson.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LessonId {
-    /// It was learned at one point of a session.
+    /// A lesson from one point of a session.
     Point {
         /// The session's tag.
         session: String,
-        /// Which point: an experiment's number, `pivot-2`, `summary-17`.
+        /// The point: an experiment's number, `pivot-2`, `summary-17`.
         point: String,
     },
-    /// Several older lessons of one strategy, folded together.
+    /// A merger of several older lessons of one strategy.
     Folded {
         /// How many.
         lessons: u32,
-        /// How many of them were of kept experiments.
+        /// How many of them came from kept experiments.
         kept: u32,
     },
 }
@@ -54,20 +54,20 @@ impl FromStr for LessonId {
     }
 }
 
-/// One entry of `autoresearch-lessons.md`. Its texts are one line each; one that is empty is not said.
+/// One entry of `autoresearch-lessons.md`. Each text is one line; empty ones are omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lesson {
-    /// Which one it is.
+    /// Its identity.
     pub id: LessonId,
-    /// The direction that it is about.
+    /// Its direction.
     pub strategy: String,
-    /// What came of it: `keep`, `pivot`, `summary`, or how much is folded together.
+    /// Its outcome: `keep`, `pivot`, `summary`, or how many lessons it merges.
     pub outcome: String,
-    /// What is to be known.
+    /// The lesson.
     pub insight: String,
-    /// The session, the metric, and from which number to which.
+    /// The session, the metric, and its values before and after.
     pub context: String,
-    /// The experiments that it is from.
+    /// The experiments that taught it.
     pub experiment: String,
     /// When it was learned.
     pub time: Timestamp,

@@ -1,11 +1,11 @@
-//! A bound that a number of the log must keep to.
+//! A bound on a value in the log.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a number is compared with a bound.
+/// The comparison of a value with a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `<`
@@ -19,7 +19,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether `value` keeps to `bound`; nothing does that is not a number.
+    /// Whether `value` satisfies the comparison with `bound`; false for NaN.
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Comparison::Less => value < bound,
@@ -41,19 +41,19 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// A bound that an experiment must keep to, written `memory_gb<=40`.
+/// A bound that an experiment must satisfy, written `memory_gb<=40`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Limit {
-    /// The name that the log prints the number under, or `memory_gb`.
+    /// The name of the value in the log, or `memory_gb`.
     pub name: String,
-    /// How the number is compared with the bound.
+    /// The comparison.
     pub comparison: Comparison,
     /// The bound, finite.
     pub bound: f64,
 }
 
-/// A text that is no [`Limit`].
+/// A text that is not a [`Limit`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a limit; write it like memory_gb<=40, with one of < <= > >=")]
 pub struct LimitError(String);

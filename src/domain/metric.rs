@@ -1,4 +1,4 @@
-//! What is measured: a metric's name, and where its number stands.
+//! A metric: its name and where to find its value.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Direction;
 
-/// A finite number together with the text it was read from.
+/// A finite number with the text from which it was read.
 ///
-/// `raw` is the number's own text, without a unit or a percent sign that was glued to it.
+/// `raw` is the number's own text, without an attached unit or percent sign.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Number {
     /// The value; always finite.
     pub value: f64,
-    /// The digits as they were printed.
+    /// The digits as printed.
     pub raw: String,
 }
 
-/// Why a text is no [`Number`].
+/// Why a text is not a [`Number`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a finite number")]
 pub struct NumberError(String);
@@ -36,14 +36,13 @@ impl FromStr for Number {
 }
 
 impl Number {
-    /// The value of a text that is a finite number; absent also where other digits than zeros amount to zero.
+    /// Parses a finite number; `None` also if non-zero digits underflow to zero.
     pub fn value_of(text: &str) -> Option<f64> {
         // `f64::from_str` also takes `inf`, `nan` and `infinity`.
         text.parse().ok().filter(|value: &f64| value.is_finite() && (*value != 0.0 || is_zero(text)))
     }
 
-    /// How many digits stand behind the decimal point where the number is written without an exponent: 3 for
-    /// `0.125`, 8 for `1.5e-7`, 0 for `1.5e7`.
+    /// The number of decimals without an exponent: 3 for `0.125`, 8 for `1.5e-7`, 0 for `1.5e7`.
     pub fn decimals(&self) -> usize {
         let (mantissa, exponent) = self.raw.split_once(['e', 'E']).unwrap_or((&self.raw, "0"));
         let written = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
@@ -64,14 +63,14 @@ impl fmt::Display for Number {
     }
 }
 
-/// Where a metric's number stands.
+/// Where to find a metric's value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricSource {
     /// Beside its name in the log.
     #[default]
     Log,
-    /// In the one group of this pattern, wherever it matches in the log.
+    /// In the single group of this pattern, anywhere in the log.
     Regex(String),
     /// In a JSON file that the run writes.
     File {
@@ -97,9 +96,9 @@ impl fmt::Display for MetricSource {
 pub struct MetricSpec {
     /// The name, literally as the log prints it.
     pub name: String,
-    /// Which way is better.
+    /// The metric's direction.
     pub direction: Direction,
-    /// Where the number stands.
+    /// Where to find its value.
     #[serde(default)]
     pub source: MetricSource,
 }

@@ -1,4 +1,4 @@
-//! The numbers of a log's summary, by name.
+//! The values of a log's summary, by name.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -9,8 +9,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
-/// Numbers by name, in the order in which the log named them. The experiments of a session mostly have the same names: those
-/// that are read one after the other have them once in memory.
+/// Values by name, in the order of the log. Experiments of a session mostly have the same names, so experiments read in
+/// sequence share them in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
     names: Arc<[String]>,
@@ -18,7 +18,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The number of that name.
+    /// The value with that name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
@@ -28,7 +28,7 @@ impl Metrics {
         &self.names
     }
 
-    /// The names with their numbers, in order.
+    /// The names with their values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.names.iter().map(String::as_str).zip(self.values.iter().copied())
     }
@@ -48,7 +48,7 @@ impl Serialize for Metrics {
 }
 
 impl<'de> Deserialize<'de> for Metrics {
-    /// Reads an object; what is no number in it is left out.
+    /// Reads an object and skips everything but numbers.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(Named)
     }
@@ -59,7 +59,7 @@ thread_local! {
     static LAST: RefCell<Arc<[String]>> = RefCell::default();
 }
 
-/// A name as it stands in the document, where that is possible.
+/// A name borrowed from the document, if possible.
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -74,7 +74,7 @@ impl<'de> Visitor<'de> for Named {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metrics, A::Error> {
         let last = LAST.with_borrow(Arc::clone);
-        // Only what follows the first name that is another one.
+        // Only what follows the first different name.
         let mut others: Vec<String> = Vec::new();
         let mut values: Vec<f64> = Vec::with_capacity(last.len());
         while let Some((Name(name), value)) = map.next_entry::<Name<'_>, Value>()? {

@@ -1,4 +1,4 @@
-//! Moments in files and documents, for `#[serde(with)]`: written as [`exact_time`], read with whatever fraction they have.
+//! Moments in files and documents, for `#[serde(with)]`: written as [`exact_time`], read with any fraction.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -15,7 +15,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timesta
     Timestamp::deserialize(deserializer)
 }
 
-/// The same for one that may be absent.
+/// The same for an optional moment.
 pub mod option {
     use super::{Deserialize, Deserializer, Serializer, Timestamp, exact_time};
 

@@ -1,4 +1,4 @@
-//! The types that all other modules speak in: plain data, no effects.
+//! The types that all other modules share: plain data without effects.
 //!
 //! Nothing here knows of git, files, processes or terminals.
 

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use super::{Tag, nearest};
 
-/// The fewest digits by which a commit is named: what git asks for.
+/// The fewest digits that name a commit, as in git.
 pub const FEWEST_DIGITS: usize = 4;
 
-/// Which experiment of a session is meant.
+/// The name of an experiment within a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     /// The best one that was kept.
@@ -17,20 +17,21 @@ pub enum Which {
     Baseline,
     /// The newest one.
     Last,
-    /// The one of this number, or else the one whose commit starts with these digits: lower-case hexadecimal ones.
+    /// The experiment with this number, else the one whose commit starts with these lower-case hexadecimal digits.
     Digits(String),
 }
 
-/// An experiment as a person names it: `7`, `3fa9c1`, `best`, `baseline`, `last`, or one of another session: `nov20/7`.
+/// The name of an experiment as the user writes it: `7`, `3fa9c1`, `best`, `baseline`, `last`, or of another session:
+/// `nov20/7`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExperimentName {
-    /// The session, where it is named.
+    /// The session, if named.
     pub tag: Option<Tag>,
     /// The experiment.
     pub which: Which,
 }
 
-/// Why a text is no [`ExperimentName`].
+/// Why a text is not an [`ExperimentName`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` names no experiment{meant}: write its number, at least {FEWEST_DIGITS} digits of its commit, best, baseline or \
@@ -40,7 +41,7 @@ pub struct ExperimentName {
 )]
 pub struct ExperimentNameError(String);
 
-/// The experiments that have a name.
+/// The experiments with a name of their own.
 const NAMED: [&str; 3] = ["best", "baseline", "last"];
 
 fn meant(text: &str) -> String {

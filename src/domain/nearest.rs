@@ -1,12 +1,12 @@
-//! What somebody meant who misspelt a name.
+//! Suggestions for misspelt names.
 
-/// How alike two names must be to be taken for one another, from 0 to 1.
+/// The least similarity of a suggestion, from 0 to 1.
 const ALIKE: f64 = 0.8;
 
-/// The fewest letters that a name is known by when it is only a part of another one.
+/// The fewest letters of a word that may match a part of a longer name.
 const FEWEST_LETTERS: usize = 3;
 
-/// The one of some names that is most like `word`; `None` where none is like it. One that holds `word` as a part is like it.
+/// The name most similar to `word`, if any is similar enough. A name that contains `word` is.
 pub fn nearest<T: AsRef<str>>(word: &str, names: impl IntoIterator<Item = T>) -> Option<T> {
     let word = word.to_lowercase();
     let likeness = |name: &str| {
@@ -17,7 +17,7 @@ pub fn nearest<T: AsRef<str>>(word: &str, names: impl IntoIterator<Item = T>) ->
         .into_iter()
         .map(|name| (likeness(&name.as_ref().to_lowercase()), name))
         .filter(|(likeness, _)| *likeness >= ALIKE)
-        // The first one of those that are equally like it.
+        // The first of equally similar names.
         .reduce(|best, other| if other.0 > best.0 { other } else { best })
         .map(|(_, name)| name)
 }

@@ -1,4 +1,4 @@
-//! What people note on experiments.
+//! The user's notes on experiments.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,25 +8,25 @@ use super::{Tag, exact_time, one_line};
 /// A note on an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// When it was made; absent for one that was made with git alone.
+    /// When it was written; absent if written with git alone.
     #[serde(serialize_with = "crate::domain::millis::option::serialize")]
     pub at: Option<Timestamp>,
-    /// Who made it; absent for one that was made with git alone.
+    /// The author; absent if written with git alone.
     pub by: Option<String>,
-    /// What it says, on one line.
+    /// Its text, on one line.
     pub text: String,
 }
 
 impl Note {
-    /// The line that stands for it among the notes on a commit: `2026-11-21T07:12:00.000Z nov20/7 Ada: a spike at step 300`.
+    /// Formats its line among the notes on a commit: `2026-11-21T07:12:00.000Z nov20/7 Ada: a spike at step 300`.
     pub fn line(at: Timestamp, tag: &Tag, id: u32, by: &str, text: &str) -> String {
         // The first `: ` ends the name.
         let by = one_line(by).replace(": ", " ");
         format!("{} {tag}/{id} {by}: {}", exact_time(at), one_line(text))
     }
 
-    /// The notes on experiment `id` in what git has on its commit. A line that says nothing of an experiment was made with
-    /// git alone, and is one; those that name another experiment of the same commit, a baseline, are none.
+    /// Parses git's notes on a commit and returns those on experiment `id`. A line that names no experiment was written
+    /// with git alone and counts. Lines that name another experiment of the same commit, a baseline, do not.
     pub fn read_all(text: &str, tag: &Tag, id: u32) -> Vec<Note> {
         let own = format!("{tag}/{id}");
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -40,7 +40,7 @@ impl Note {
     }
 }
 
-/// A line taken apart: when, on which experiment, who, what.
+/// Parses a line: time, experiment, author, text.
 fn parts(line: &str) -> Option<(Timestamp, &str, &str, &str)> {
     let (at, rest) = line.split_once(' ')?;
     let (of, rest) = rest.split_once(' ')?;

@@ -1,32 +1,32 @@
-//! An agent that cannot work for reasons that are not in its idea.
+//! Outages of the agent, which do not count against its idea.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What keeps an agent from its work.
+/// The cause of an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutageKind {
-    /// Its program, or the shell that starts it, cannot be executed.
+    /// Its program, or the shell that starts it, cannot start.
     NotStarted,
-    /// It may not ask its model for a while.
+    /// Its rate limit is reached.
     RateLimit,
     /// Its account has no credit.
     Credit,
     /// It is not logged in, or its key is not valid.
     Login,
-    /// Its model's service has too much to do, or is down.
+    /// Its model's service is overloaded or down.
     Overloaded,
-    /// It does not reach its model's service.
+    /// It cannot reach its model's service.
     Offline,
-    /// It fails and changes nothing, and what it says is no known wording.
+    /// It fails without changes or a known message.
     Failed,
 }
 
 impl OutageKind {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn remedy(self) -> &'static str {
         match self {
             OutageKind::NotStarted => {
@@ -61,31 +61,31 @@ impl fmt::Display for OutageKind {
     }
 }
 
-/// A call of the agent that came to nothing for such a reason.
+/// A call of the agent that failed in an outage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
     /// The reason.
     pub kind: OutageKind,
-    /// The line of its output that says so; of [`OutageKind::Failed`] how it ended, and its last line.
+    /// The line of its output that reports it; for [`OutageKind::Failed`] its exit and its last line.
     pub said: String,
-    /// When it is over, where the agent names that; never in the past when it was read.
+    /// When it ends, if the agent names a time; never in the past when it was read.
     #[serde(default, with = "crate::domain::millis::option")]
     pub until: Option<Timestamp>,
 }
 
-/// What an agent says that kept it from its work, in its machine-readable answer.
+/// The cause of an outage in an agent's machine-readable answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Its words.
+    /// Its message.
     pub said: String,
-    /// The status of HTTP that its service answered with, where it names that.
+    /// The HTTP status of its service, if it names one.
     pub status: Option<u16>,
-    /// When a limit is lifted, where it names that beside its words.
+    /// When a limit resets, if a field of its own names that.
     pub until: Option<Timestamp>,
 }
 
 impl Refusal {
-    /// A refusal of which only the words are known.
+    /// Creates a refusal that has only a message.
     pub fn saying(said: String) -> Refusal {
         Refusal { said, status: None, until: None }
     }

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 pub enum Phase {
     /// No experiment is open.
     Idle,
-    /// The agent is at work on the working tree.
+    /// The agent edits the working tree.
     Proposing,
-    /// The change is a commit that is not run, or whose run is about to be made ready.
+    /// The change is a commit whose run is not prepared yet.
     Committing,
-    /// The measuring command runs, or is about to.
+    /// The measuring command runs or is about to start.
     Running,
-    /// The run is measured, and its number would be kept: the guards run.
+    /// The value would be kept, and the guards run.
     Guarding,
-    /// The verdict is reached and becomes a record.
+    /// `ar` records the verdict.
     Recording,
-    /// The record stands; row, branch and working tree follow.
+    /// The record exists; row, branch and working tree follow.
     Settling,
 }

@@ -1,4 +1,4 @@
-//! The record of an experiment, as it stands in its tag object.
+//! The record of an experiment, as stored in its tag object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{
     Usage, Version,
 };
 
-/// The version of the on-disk formats that this program writes.
+/// The version of the on-disk formats that this version of `ar` writes.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// A commit's full object name in hexadecimal, 40 or 64 digits.
@@ -27,12 +27,12 @@ impl CommitId {
         CommitId(hex.into())
     }
 
-    /// A commit that is not known, as git writes the name of no object: as many zeros as the name of `other` has digits.
+    /// The name of an unknown commit, as git writes it: as many zeros as `other` has digits.
     pub fn unknown(other: &CommitId) -> Self {
         CommitId("0".repeat(other.0.len()))
     }
 
-    /// Whether it names a commit.
+    /// Whether the commit is known.
     pub fn is_known(&self) -> bool {
         self.0.bytes().any(|digit| digit != b'0')
     }
@@ -42,7 +42,7 @@ impl CommitId {
         &self.0
     }
 
-    /// The first `digits` digits; nothing where the commit is not known.
+    /// The first `digits` digits; empty if the commit is unknown.
     pub fn short(&self, digits: usize) -> &str {
         if self.is_known() { &self.0[..digits.min(self.0.len())] } else { "" }
     }
@@ -54,26 +54,26 @@ impl fmt::Display for CommitId {
     }
 }
 
-/// The measured metric of an experiment; `value` is absent when there is no number that counts.
+/// The measured metric of an experiment; without a valid value, `value` is absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
     /// The metric's name.
     pub name: String,
-    /// Which way is better.
+    /// The metric's direction.
     pub direction: Direction,
-    /// The number, finite.
+    /// The finite value.
     pub value: Option<f64>,
-    /// The number's text in the log.
+    /// The value's text in the log.
     pub raw: Option<String>,
 }
 
 impl MetricValue {
-    /// Whether it is a number that is better than `other`'s.
+    /// Whether it has a better value than `other`.
     pub fn is_better_than(&self, other: &MetricValue) -> bool {
         self.value.zip(other.value).is_some_and(|(value, other)| self.direction.better(value, other))
     }
 
-    /// The number with its text, where there is one.
+    /// The value with its text, if there is one.
     pub fn number(&self) -> Option<Number> {
         let value = self.value?;
         let raw = self.raw.clone().unwrap_or_else(|| value.to_string());
@@ -84,24 +84,24 @@ impl MetricValue {
 /// One execution of the measuring command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The command line, as `sh -c` got it.
+    /// The command line passed to `sh -c`.
     pub command: String,
-    /// The seed, where the session sets one.
+    /// The seed, if the session sets one.
     pub seed: Option<u64>,
-    /// When it was started.
+    /// When it started.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
-    /// How long it took, in seconds.
+    /// Its duration, in seconds.
     pub seconds: f64,
-    /// Its exit status; absent when a signal ended it.
+    /// Its exit status; absent if a signal terminated it.
     pub exit: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that terminated it.
     pub signal: Option<i32>,
-    /// What it measured.
+    /// The measured value.
     pub value: Option<f64>,
 }
 
-/// How much a change changes.
+/// The size of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffStat {
     /// Files added, deleted, renamed or modified.
@@ -119,12 +119,12 @@ impl fmt::Display for DiffStat {
     }
 }
 
-/// What tells whether two changes are the same.
+/// The identity of a change, to find repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The tree of the experiment's commit, in hexadecimal.
     pub tree: String,
-    /// A SHA-256 of what the change takes away and puts in, wherever in a file it stands.
+    /// A SHA-256 of the deleted and added text, regardless of its place in the file.
     pub patch: String,
 }
 
@@ -133,27 +133,27 @@ pub struct Fingerprint {
 pub struct AgentCall {
     /// The agent's command line.
     pub command: String,
-    /// How long it worked, in seconds.
+    /// Its duration, in seconds.
     pub seconds: f64,
-    /// The model that it used, where it reports that.
+    /// The model, if the agent reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its tokens, where it reports them.
+    /// The tokens, if the agent reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// What they cost, where that is known.
+    /// The cost, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
 
 impl AgentCall {
-    /// A call that took so long and used so much.
+    /// Creates a call with its duration and usage.
     pub fn new(command: String, seconds: f64, usage: Usage) -> AgentCall {
         let Usage { model, tokens, cost } = usage;
         AgentCall { command, seconds, model, tokens, cost }
     }
 
-    /// The same with another call for the same change.
+    /// Adds another call for the same change.
     #[must_use]
     pub fn with(self, seconds: f64, more: Usage) -> AgentCall {
         let mut usage = Usage { model: self.model, tokens: self.tokens, cost: self.cost };
@@ -162,7 +162,7 @@ impl AgentCall {
     }
 }
 
-/// One numbered attempt, complete.
+/// The complete record of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The format's version.
@@ -173,41 +173,42 @@ pub struct Record {
     pub tag: Tag,
     /// The experiment's commit.
     pub commit: CommitId,
-    /// The branch tip that it was made on; its own commit for the baseline.
+    /// The branch tip on which it is based; for the baseline, its own commit.
     pub base: CommitId,
-    /// What it tries, on one line.
+    /// The description, on one line.
     pub description: String,
-    /// The strategy that it belongs to, where the proposal names one.
+    /// The strategy, if the proposal names one.
     pub direction: Option<String>,
     /// The verdict.
     pub outcome: Outcome,
-    /// Why there is no number, or none that counts.
+    /// Why it has no valid value.
     pub failure: Option<Failure>,
-    /// One sentence that says why the outcome is what it is, with the numbers in it.
+    /// One sentence that explains the outcome, with values.
     pub reason: String,
-    /// The limits that its numbers broke, a few words each.
+    /// The limits that it exceeded, in a few words each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet_limits: Vec<String>,
-    /// What outside of the change may have made it fail.
+    /// What other than the change may have caused the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_cause: Option<String>,
     /// The metric.
     pub metric: MetricValue,
-    /// Every number that the log's summary gives, by name.
+    /// Every value in the log's summary, by name.
     pub metrics: Metrics,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
-    /// The executions of the measuring command, in order, those of earlier versions first; empty when it never ran.
+    /// The executions of the measuring command in order, starting with those of earlier versions; empty if it never
+    /// ran.
     pub runs: Vec<Run>,
-    /// What the guard commands said, in order; empty when none ran.
+    /// The results of the guards in order; empty if none ran.
     #[serde(default)]
     pub guards: Vec<GuardRun>,
-    /// The versions of the change that were run before this one, in order. Their runs are the first of `runs`.
+    /// The earlier versions of the change, in order. Their runs come first in `runs`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Version>,
     /// The size of the change.
     pub diff: DiffStat,
-    /// What tells whether another change is the same; absent for the baseline.
+    /// The identity of the change; absent for the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
     /// Where it ran.
@@ -216,59 +217,59 @@ pub struct Record {
     /// When the attempt began.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
-    /// When the verdict was reached.
+    /// When it was decided.
     #[serde(with = "crate::domain::millis")]
     pub finished: Timestamp,
     /// The agent's call; absent for the baseline and for `ar try`.
     pub agent: Option<AgentCall>,
-    /// The row that it was made of, where another tool made the experiment.
+    /// The foreign row from which it was imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// What the agent said about its change beside description and direction.
+    /// The rest of the agent's proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Unparsed>,
-    /// Why what the agent said about its change, or a part of it, was ignored.
+    /// Why `ar` ignored the proposal, or a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
-    /// Fields of a newer program, and the contract in the baseline's record.
+    /// Unknown fields from a newer version, and the contract in the baseline's record.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// The field of a record's proposal that holds the text of the idea that the agent was offered.
+/// The field of a record's proposal with the text of the idea that the agent was offered.
 pub const OFFERED_IDEA: &str = "offered_idea";
 
-/// The field of a record that names the files that changed while it ran.
+/// The field of a record with the files that changed during the run.
 pub const CHANGED_WHILE_RUNNING: &str = "changed_while_running";
 
-/// The field of a record that names the ignored files which changed while its agent was called.
+/// The field of a record with the ignored files that changed during the agent's call.
 pub const IGNORED_CHANGED: &str = "ignored_changed";
 
-/// The field of a record that has the stamps of the ignored files which the command names.
+/// The field of a record with the stamps of ignored files that the command names.
 pub const IGNORED_INPUTS: &str = "ignored_inputs";
 
 impl Record {
-    /// What the agent learned from earlier experiments, as it said with its proposal.
+    /// The findings in the agent's proposal.
     pub fn findings(&self) -> Vec<String> {
         self.said("findings")
     }
 
-    /// What later sessions should know, as the agent said with its proposal.
+    /// The lesson for later sessions in the agent's proposal.
     pub fn lesson(&self) -> Option<String> {
         self.proposal.as_ref()?.field("lesson")
     }
 
-    /// The ideas for later experiments that came with the proposal.
+    /// The ideas for later experiments in the agent's proposal.
     pub fn ideas(&self) -> Vec<NewIdea> {
         self.said("ideas")
     }
 
-    /// The number of the backlog's idea that the change is made of, as the agent said with its proposal.
+    /// The number of the idea that the change uses, by the agent's proposal.
     pub fn used_idea(&self) -> Option<u32> {
         self.proposal.as_ref()?.field("idea")
     }
 
-    /// Why the change should work, as the agent said with its proposal.
+    /// The hypothesis in the agent's proposal.
     pub fn hypothesis(&self) -> Option<String> {
         self.proposal.as_ref()?.field("hypothesis")
     }
@@ -278,13 +279,13 @@ impl Record {
         self.proposal.as_ref()?.field(OFFERED_IDEA)
     }
 
-    /// What the experiment's maker said of it: the outcome, and nothing where the row that it was imported from does not say.
+    /// The verdict: the outcome, or `None` if the imported row has none.
     pub fn verdict(&self) -> Option<Outcome> {
         let is_said = self.imported.as_ref().is_none_or(|row| !matches!(row.status.as_str(), "baseline" | "other"));
         is_said.then_some(self.outcome)
     }
 
-    /// The items of a list in the proposal, those that are not as they should be apart.
+    /// The valid items of a list in the proposal.
     fn said<T: DeserializeOwned>(&self, list: &str) -> Vec<T> {
         let items: Option<Vec<Value>> = self.proposal.as_ref().and_then(|proposal| proposal.field(list));
         items.into_iter().flatten().filter_map(|item| serde_json::from_value(item).ok()).collect()
@@ -292,7 +293,7 @@ impl Record {
 
     /// The total time of all runs, in seconds.
     pub fn run_seconds(&self) -> f64 {
-        // The sum of nothing is -0.
+        // An empty sum is -0.0.
         self.runs.iter().map(|run| run.seconds).sum::<f64>().abs()
     }
 }

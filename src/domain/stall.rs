@@ -1,4 +1,4 @@
-//! Calls of the agent that bring nothing on.
+//! Calls of the agent without progress.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,27 +12,27 @@ pub enum Stall {
     Question,
 }
 
-/// What the next call of the agent is told about the last one.
+/// What the next agent call is told about the last one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastCall {
-    /// The question that it ended in.
+    /// The question at its end.
     pub question: Option<String>,
-    /// After how many seconds it was ended, if its time was over.
+    /// The time limit in seconds at which `ar` terminated it.
     pub ended_after: Option<f64>,
-    /// Why its proposal, or a part of it, was ignored.
+    /// Why `ar` ignored its proposal, or a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
-    /// Whether it committed its change and reset it, and that was measured all the same.
+    /// Whether it committed and then reset its change, which `ar` measured nevertheless.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
-    /// How many commits it made, where more than one: they are one change.
+    /// The number of its commits if more than one: they are one change.
     #[serde(skip_serializing_if = "is_zero")]
     pub commits: u32,
-    /// How many rows of its were taken out of results.tsv.
+    /// How many of its rows `ar` removed from results.tsv.
     #[serde(skip_serializing_if = "is_zero")]
     pub rows: u32,
-    /// The ignored files that changed while it was at work.
+    /// The ignored files that changed during the call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
 }

@@ -1,13 +1,13 @@
-//! When a loop that is asked to stop does.
+//! When a loop stops on request.
 
 use serde::{Deserialize, Serialize};
 
-/// When a loop is to stop.
+/// When a loop should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StopWhen {
-    /// After the experiment that is open.
+    /// After the open experiment.
     Experiment,
-    /// At once: its run is ended and rolled back.
+    /// At once: `ar` terminates the run and rolls the change back.
     Now,
 }

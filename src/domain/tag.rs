@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Tag(String);
 
-/// Why a text is no [`Tag`].
+/// Why a text is not a [`Tag`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
     /// It does not match `[a-z0-9][a-z0-9._-]*`.
@@ -19,18 +19,18 @@ pub enum TagError {
         "`{0}` is not a tag: it must start with a lower-case letter or a digit and hold only those and `.`, `_`, `-`"
     )]
     Characters(String),
-    /// It is well-formed, but git refuses it as a part of a ref's name.
+    /// It is well-formed, but not valid in a git ref name.
     #[error("`{0}` is not a tag: git refuses names that hold `..`, or end in `.` or `.lock`")]
     RefFormat(String),
-    /// Windows takes it for a device, whatever follows a dot.
+    /// Windows treats it as a device, whatever follows a dot.
     #[error("`{0}` is not a tag: Windows reserves the name `{1}`, so nobody could check its branch out there")]
     Reserved(String, String),
 }
 
-/// The names of devices that Windows has in every folder.
+/// The names of Windows devices, which exist in every folder.
 const RESERVED: [&str; 4] = ["con", "prn", "aux", "nul"];
 
-/// The name of a device of Windows's that a text is taken for, if so.
+/// The Windows device that a text would name, if any.
 fn reserved(text: &str) -> Option<&str> {
     let stem = text.split('.').next().unwrap_or(text);
     let is_numbered = |device: &str| {
@@ -87,7 +87,7 @@ impl FromStr for Tag {
 }
 
 impl Tag {
-    /// A tag that a session has already.
+    /// A tag that a session already has.
     fn stored(text: &str) -> Result<Self, TagError> {
         let mut chars = text.chars();
         let first = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Text that must stand on one line, be one word of a command, or read as a person would write it.
+//! Text for people: on one line, as one word of a command, or as a person would write it.
 
 use std::error::Error;
 use std::path::Path;
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use jiff::civil::Time;
 
-/// Folds `text` to one line: each run of tabs, line breaks and other control characters becomes one space, also of those that
-/// turn the direction of what follows.
+/// Folds `text` to one line: each run of tabs, line breaks, control and bidirectional characters becomes one space.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let mut in_run = false;
@@ -23,13 +22,13 @@ pub fn one_line(text: &str) -> String {
     line.trim_end().to_owned()
 }
 
-/// Whether a terminal does something else with a character than to show it: control characters, line and paragraph
-/// separators, and those that turn the direction of what follows.
+/// Whether a terminal acts on a character instead of showing it: control and bidirectional characters, line and
+/// paragraph separators.
 pub fn acts(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text on one line, at most `chars` characters and twice as many bytes of it.
+/// Cuts a text to one line of at most `chars` characters and twice as many bytes.
 pub fn cut(text: &str, chars: usize) -> String {
     let line = one_line(text);
     let ends = line.char_indices().map(|(at, c)| at + c.len_utf8());
@@ -39,7 +38,7 @@ pub fn cut(text: &str, chars: usize) -> String {
     }
 }
 
-/// A path as one word of a command that a user is told to type; quoted where the shell would take it apart.
+/// Formats a path as one word of a command for the user to type, quoted if necessary.
 pub fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     if text.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ':' | ',' | '@' | '%')) {
@@ -48,13 +47,13 @@ pub fn shell_word(path: &Path) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A number of things: `1 experiment`, `2 experiments`.
+/// Formats a count: `1 experiment`, `2 experiments`.
 pub fn count_of(count: u32, thing: &str) -> String {
     let plural = if thing.ends_with("sh") { "es" } else { "s" };
     format!("{count} {thing}{}", if count == 1 { "" } else { plural })
 }
 
-/// A number of bytes as a person reads it: `812 kB`, `1.5 GB`.
+/// Formats a number of bytes for people: `812 kB`, `1.5 GB`.
 pub fn bytes_text(bytes: u64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let count = bytes as f64;
@@ -65,7 +64,7 @@ pub fn bytes_text(bytes: u64) -> String {
     }
 }
 
-/// A duration as a user writes it, and as settings take it: `8h`, `10m`, `90s`, `1h30m`, `500ms`.
+/// Formats a duration as settings accept it: `8h`, `10m`, `90s`, `1h30m`, `500ms`.
 pub fn duration_text(duration: Duration) -> String {
     let whole = duration.as_secs();
     if duration.subsec_nanos() != 0 {
@@ -89,7 +88,7 @@ pub fn duration_text(duration: Duration) -> String {
     if shown.is_empty() { "0s".into() } else { shown }
 }
 
-/// Seconds as people read them: `45s`, `9m05s`, `2h03m`.
+/// Formats seconds for people: `45s`, `9m05s`, `2h03m`.
 pub fn clock_time(seconds: f64) -> String {
     let whole = Duration::from_secs_f64(seconds.max(0.0)).as_secs();
     match whole {
@@ -99,7 +98,7 @@ pub fn clock_time(seconds: f64) -> String {
     }
 }
 
-/// Seconds as a report tells them: `45 s`, `75 min`, `8 h 12 min`, `3 d 4 h`.
+/// Formats seconds for a report: `45 s`, `75 min`, `8 h 12 min`, `3 d 4 h`.
 pub fn span_text(seconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
     let minutes = (whole + 30) / 60;
@@ -112,13 +111,14 @@ pub fn span_text(seconds: f64) -> String {
     }
 }
 
-/// The most decimals that a number is written with; a finer one reads better in scientific notation.
+/// The most decimals of a number; finer numbers read better in scientific notation.
 const MOST_DECIMALS: usize = 12;
 
-/// A finite number with two significant digits, all of those before the decimal point: `0.0017`, `1.5`, `1234`.
+/// Formats a finite number with two significant digits, and all digits before the decimal point: `0.0017`, `1.5`,
+/// `1234`.
 pub fn two_digits(value: f64) -> String {
     let size = value.abs();
-    // What would be rounded up to 10 has its two digits before the point.
+    // A value that rounds up to 10 has its two digits before the point.
     if size == 0.0 || size >= 9.95 {
         return format!("{value:.0}");
     }
@@ -131,7 +131,7 @@ pub fn percent_text(ratio: f64) -> String {
     format!("{}%", two_digits(ratio * 100.0))
 }
 
-/// How a command ended that took so many seconds: `exit 1 after 0.3 s`.
+/// Formats the end of a command: `exit 1 after 0.3 s`.
 pub fn ended_text(exit: Option<i32>, signal: Option<i32>, timed_out: bool, seconds: f64) -> String {
     let after = format!("after {seconds:.1} s");
     match (timed_out, signal, exit) {
@@ -142,7 +142,7 @@ pub fn ended_text(exit: Option<i32>, signal: Option<i32>, timed_out: bool, secon
     }
 }
 
-/// An error with its causes, on one line. A cause that is said already is not repeated.
+/// Formats an error with its causes on one line, without repetition.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();
@@ -156,12 +156,12 @@ pub fn with_causes(error: &dyn Error) -> String {
     said
 }
 
-/// An experiment as a sentence names it.
+/// The name of an experiment in a sentence.
 pub fn experiment_name(id: u32) -> String {
     if id == 0 { "the baseline".into() } else { format!("experiment {id}") }
 }
 
-/// A time of day as people write it: `07:00`, with seconds where there are some.
+/// Formats a time of day as people write it: `07:00`, with seconds unless they are 0.
 pub fn time_of_day_text(time: Time) -> String {
     let text = time.strftime("%H:%M:%S").to_string();
     text.strip_suffix(":00").map_or(text.clone(), str::to_owned)

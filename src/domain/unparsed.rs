@@ -1,4 +1,4 @@
-//! JSON objects that are understood late.
+//! JSON objects that are parsed late.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A JSON object that is kept as its text, which takes a fraction of the memory, and understood where a field is asked for.
+/// A JSON object kept as text, which takes a fraction of the memory, and parsed when a field is requested.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Unparsed(Box<RawValue>);
 
 impl Unparsed {
-    /// Keeps an object.
+    /// Stores an object.
     ///
     /// # Errors
     ///
-    /// It has something that JSON has no word for, such as keys that are no texts.
+    /// JSON cannot represent it, for example keys that are not texts.
     pub fn of(object: &impl Serialize) -> serde_json::Result<Self> {
         serde_json::value::to_raw_value(object).map(Unparsed)
     }
 
-    /// A field, where it is there and of that type.
+    /// A field, if it exists and has that type.
     pub fn field<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let fields: BTreeMap<String, &RawValue> = serde_json::from_str(self.0.get()).ok()?;
         serde_json::from_str(fields.get(name)?.get()).ok()
@@ -40,7 +40,7 @@ impl PartialEq for Unparsed {
 }
 
 impl Serialize for Unparsed {
-    /// Writes what it says, laid out as what it stands in.
+    /// Writes the object in the layout of the enclosing document.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value().serialize(serializer)
     }

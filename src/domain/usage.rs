@@ -1,4 +1,4 @@
-//! What calls of an agent used: its model, tokens, and money.
+//! The usage of agent calls: model, tokens and cost.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::two_digits;
 
-/// The currency of all costs: that in which agents report theirs.
+/// The currency of all costs, in which agents report theirs.
 pub const CURRENCY: &str = "USD";
 
 /// Tokens that a model read and wrote.
@@ -44,7 +44,7 @@ pub struct Price {
     pub input: f64,
     /// The price of tokens written.
     pub output: f64,
-    /// The price of tokens read from a cache; by default that of all others.
+    /// The price of tokens read from a cache; by default the price of other tokens read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<f64>,
 }
@@ -57,7 +57,7 @@ impl Price {
         (fresh + cached as f64 * self.cached.unwrap_or(self.input) + tokens.output as f64 * self.output) / 1e6
     }
 
-    /// Whether all three are prices: finite, and not negative.
+    /// Whether all three are valid prices: finite and not negative.
     pub fn is_valid(&self) -> bool {
         [self.input, self.output, self.cached.unwrap_or(0.0)].iter().all(|price| price.is_finite() && *price >= 0.0)
     }
@@ -66,19 +66,19 @@ impl Price {
 /// The prices of models by name.
 pub type Prices = BTreeMap<String, Price>;
 
-/// What one or more calls of an agent used, as far as the agent reports it.
+/// The usage of one or more agent calls, as far as the agent reports it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usage {
     /// The model.
     pub model: Option<String>,
     /// Its tokens.
     pub tokens: Option<Tokens>,
-    /// What they cost.
+    /// The cost.
     pub cost: Option<f64>,
 }
 
 impl Usage {
-    /// Adds what another call used; the model is that of the newest call that names one.
+    /// Adds the usage of another call; the newest call that names a model sets it.
     pub fn add(&mut self, other: Usage) {
         self.model = other.model.or(self.model.take());
         self.tokens = sum(self.tokens, other.tokens, Tokens::plus);
@@ -86,28 +86,28 @@ impl Usage {
     }
 }
 
-/// What all calls of a session's agent used, also those that led to no experiment.
+/// The usage of all agent calls of a session, also those without an experiment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {
     /// The calls that no outage cut short.
     pub calls: u32,
-    /// The tokens, where an agent reported any.
+    /// The tokens, if an agent reported any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// The cost, where it is known of any call.
+    /// The cost, if known for any call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
 
 impl Spent {
-    /// Adds what a call used.
+    /// Adds the usage of a call.
     pub fn add(&mut self, tokens: Option<Tokens>, cost: Option<f64>) {
         self.tokens = sum(self.tokens, tokens, Tokens::plus);
         self.cost = sum(self.cost, cost, |one, other| one + other);
     }
 
-    /// Whether nothing was spent yet.
+    /// Whether nothing was used yet.
     pub fn is_nothing(&self) -> bool {
         *self == Spent::default()
     }
@@ -120,12 +120,12 @@ fn sum<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Opti
     }
 }
 
-/// An amount of money with the currency's sign, to the cent, or to two digits below that.
+/// Formats an amount of money with the currency's sign, to the cent, or with two digits if smaller.
 pub fn money_text(amount: f64) -> String {
     if amount == 0.0 || amount.abs() >= 0.1 { format!("${amount:.2}") } else { format!("${}", two_digits(amount)) }
 }
 
-/// A number of tokens, from a thousand on in thousands or millions.
+/// Formats a number of tokens, from a thousand up in thousands or millions.
 pub fn tokens_text(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
