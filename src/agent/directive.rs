@@ -1,22 +1,22 @@
-//! What a directive says to the agent.
+//! The text of a directive for the agent.
 
 use std::fmt;
 
 use crate::domain::{Directive, Perturbation, cut};
 use crate::rules::{History, UNNAMED_LIMIT, near_misses, unnamed_in_a_row};
 
-/// How many near misses are named.
+/// The most near misses named.
 const NEAR_MISSES: usize = 3;
 
-/// How many characters of a name or a description are shown.
+/// The most characters of a name or description shown.
 const SHOWN: usize = 60;
 
-/// Why the agent is asked once more for an experiment that was to go in a new direction.
+/// Why the agent is asked once more for a new direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskedAgain {
-    /// It named this direction, which was tried.
+    /// It named this direction, which it had tried before.
     Repeated(String),
-    /// It named none, as those before it.
+    /// It named none, like the experiments before.
     Unnamed,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for AskedAgain {
     }
 }
 
-/// The same in words for the agent.
+/// The reason in words for the agent.
 pub(super) fn asked_again_text(why: &AskedAgain) -> String {
     let wrong = match why {
         AskedAgain::Repeated(direction) => {
@@ -43,7 +43,7 @@ pub(super) fn asked_again_text(why: &AskedAgain) -> String {
     )
 }
 
-/// The request for a direction, where many experiments in a row named none.
+/// The request for a direction after many experiments in a row without one.
 pub(super) fn unnamed_text(history: &History) -> String {
     let unnamed = unnamed_in_a_row(history.records());
     if unnamed < UNNAMED_LIMIT {
@@ -56,7 +56,7 @@ pub(super) fn unnamed_text(history: &History) -> String {
     )
 }
 
-/// A directive in words for the agent; nothing where it is free.
+/// A directive in words for the agent; `None` if it is free.
 pub fn directive_text(directive: Directive, history: &History) -> Option<String> {
     let last = history.records().iter().rev().find_map(|record| record.direction.as_deref());
     let strategy = last.map_or("the strategy of the recent attempts".to_owned(), |name| {
@@ -86,7 +86,7 @@ pub fn directive_text(directive: Directive, history: &History) -> Option<String>
     }
 }
 
-/// Where the new idea is to come from.
+/// Where the new idea should come from.
 fn perturbation_text(perturbation: Perturbation, history: &History) -> String {
     match perturbation {
         Perturbation::Opposite => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::{Contract, Number};
 
-/// One call of the agent: where its files are.
+/// One call of the agent, by its files.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The folder of the experiment's runs.
@@ -17,18 +17,18 @@ impl Call {
         self.folder.join("prompt.md")
     }
 
-    /// What the agent prints.
+    /// The agent's output.
     pub fn log(&self) -> PathBuf {
         self.folder.join("agent.log")
     }
 
-    /// What the agent says about its change.
+    /// The agent's proposal.
     pub fn proposal(&self) -> PathBuf {
         self.folder.join("proposal.json")
     }
 }
 
-/// The variables that an agent gets.
+/// The variables for an agent.
 pub fn variables(
     contract: &Contract,
     experiment: u32,

@@ -1,40 +1,40 @@
-//! What the agent is told of earlier nights: lessons, and an idea from the backlog.
+//! Memories of earlier sessions for the agent: lessons, and an idea from the backlog.
 
 use std::fmt::Write;
 
 use crate::domain::{Idea, Lesson, Outcome, cut};
 use crate::rules::Learned;
 
-/// How much room there is for memories.
+/// The space for memories.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// How many bytes all lessons may have.
+    /// The most bytes of all lessons.
     bytes: usize,
-    /// How many characters of one insight or idea are shown.
+    /// The most characters of one lesson or idea.
     chars: usize,
-    /// How many bytes all notes of earlier calls may have.
+    /// The most bytes of all findings of earlier calls.
     learned: usize,
-    /// How many bytes the list of recent experiments may have, and how many characters of a reason it shows.
+    /// The most bytes of the list of recent experiments, and the most characters of a reason in it.
     pub(super) recent: usize,
     pub(super) why: usize,
 }
 
-/// The room in the prompt: that of about twenty lessons.
+/// The space in the prompt, for about twenty lessons.
 pub(super) const IN_PROMPT: Room = Room { bytes: 6000, chars: 300, learned: 4000, recent: 5000, why: 160 };
-/// The room in [`brief`](super::brief), which stays below 8 KB.
+/// The space in [`brief`](super::brief), which stays below 8 KB.
 pub(super) const IN_BRIEF: Room = Room { bytes: 600, chars: 90, learned: 600, recent: 2000, why: 60 };
 
-/// How many characters of a name are shown.
+/// The most characters of a name shown.
 const NAME: usize = 40;
 
-/// What is remembered beside the experiments of the session.
+/// Memories beside the session's experiments.
 #[derive(Debug, Clone, Default)]
 pub struct Memories {
-    /// The lessons, those that are worth most first.
+    /// The lessons, most valuable first.
     pub lessons: Vec<Lesson>,
-    /// What earlier calls of the session found out, those that are worth most first.
+    /// The findings of the session's earlier calls, most valuable first.
     pub learned: Vec<Learned>,
-    /// The idea that is offered.
+    /// The idea offered.
     pub idea: Option<Idea>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn memories_text(memories: &Memories, room: Room) -> String {
     text
 }
 
-/// What earlier calls found out as a part of the prompt.
+/// The findings of earlier calls as a part of the prompt.
 fn learned_text(learned: &[Learned], room: Room) -> String {
     let mut rows = String::new();
     for note in learned {

@@ -1,6 +1,6 @@
-//! The agent: what it is told, how it is called, what it proposes.
+//! The agent: its prompt, its calls, its proposals.
 //!
-//! An agent is any program that edits files. Nothing here touches git or decides on a result.
+//! An agent is any program that edits files. Nothing here touches git or decides about results.
 
 mod answer;
 mod directive;

@@ -1,29 +1,28 @@
-//! Agent programs that are known by name.
+//! Known agent programs.
 
 use crate::rules::Reports;
 
-/// A known agent program, and how it is called with nobody there: it takes the prompt, edits files without asking, and
-/// exits.
+/// A known agent program and its unattended command line: it reads the prompt, edits files without asking, and exits.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What `--agent` and the program are called.
+    /// The name of the program, and for `--agent`.
     pub name: &'static str,
     /// The command line, for `sh -c`.
     pub command: &'static str,
     /// The command that installs it.
     pub install: &'static str,
-    /// What it must find to work: a login or a key.
+    /// What it needs: a login or a key.
     pub needs: &'static str,
 }
 
-/// All presets, in the order of their names. The options are those of aider 0.86, claude 2.1, codex 0.169, gemini 0.61 and
-/// opencode 1.18; `tests/real_agent/run` calls each of them.
+/// All presets, sorted by name. The options fit aider 0.86, claude 2.1, codex 0.169, gemini 0.61 and opencode 1.18;
+/// `tests/real_agent/run` calls each of them.
 pub const PRESETS: [Preset; 5] = [
     Preset {
         name: "aider",
-        // Whatever would wait for a person, fetch the URLs of a prompt or write beside the change is turned off, and the
-        // call of the model that sums up a conversation which nobody continues. Its history of the call goes to the
-        // experiment's other files. It commits, as the subject says what the change is.
+        // The options turn off questions, fetching of URLs in the prompt, writing beside the change, and the summary of
+        // a conversation that nobody continues. The history of the call goes to the experiment's folder. It commits,
+        // because the subject describes the change.
         command: "aider --yes-always --message-file \"$AR_PROMPT\" --no-dirty-commits --no-gitignore --no-detect-urls \
                   --no-suggest-shell-commands --no-check-update --no-show-release-notes --no-show-model-warnings \
                   --no-analytics --no-stream --no-pretty --max-chat-history-tokens 100000 \
@@ -39,7 +38,7 @@ pub const PRESETS: [Preset; 5] = [
     },
     Preset {
         name: "codex",
-        // The sandbox lets it write in the working tree; its proposal is elsewhere where that is a linked one.
+        // The sandbox lets it write in the working tree; in a linked one, the proposal is elsewhere.
         command: "codex exec --json --sandbox workspace-write --add-dir \"$AR_RUN_DIR\" --skip-git-repo-check -",
         install: "npm install -g @openai/codex",
         needs: "a login, made with `codex login`, or CODEX_API_KEY",
@@ -59,13 +58,13 @@ pub const PRESETS: [Preset; 5] = [
 ];
 
 impl Preset {
-    /// The preset of this name: one word, standing alone.
+    /// The preset with this name, if the text is one word.
     pub fn named(name: &str) -> Option<&'static Preset> {
         PRESETS.iter().find(|preset| preset.name == name.trim())
     }
 }
 
-/// What `--agent` says, as a contract has it: the command line, and the name of the preset that it is.
+/// Resolves `--agent` for a contract: the command line, and the preset's name if it is one.
 pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
     match Preset::named(asked) {
         Some(preset) => (Some(preset.command.to_owned()), Some(preset.name.to_owned())),
@@ -73,7 +72,7 @@ pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
     }
 }
 
-/// What the program that a command line calls reports of its calls, as far as its name and options tell.
+/// What a command line's program reports of its calls, judging by name and options.
 pub fn reports(command: &str) -> Reports {
     let is_stream = command.contains("json");
     match program(command) {
@@ -84,14 +83,14 @@ pub fn reports(command: &str) -> Reports {
     }
 }
 
-/// The name of the program that a command line calls, behind the variables that it sets.
+/// The name of a command line's program, after variable assignments.
 fn program(command: &str) -> &str {
     let is_before = |word: &&str| *word == "env" || word.split('/').next().is_some_and(|name| name.contains('='));
     let program = command.split_whitespace().find(|word| !is_before(word)).unwrap_or_default();
     program.rsplit('/').next().unwrap_or_default()
 }
 
-/// The model that a command line of a known agent names with `--model` or `-m`; other programs mean other things by that.
+/// The model that a known agent's command line names with `--model` or `-m`, which mean something else elsewhere.
 pub fn model_in(command: &str) -> Option<&str> {
     Preset::named(program(command))?;
     let mut words = command.split_whitespace();

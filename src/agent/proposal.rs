@@ -1,4 +1,4 @@
-//! What the agent says about its change.
+//! The agent's proposal.
 
 use std::io;
 use std::path::Path;
@@ -10,28 +10,28 @@ use crate::domain::{NewIdea, one_line};
 use crate::fs::{read_at_most, read_tail};
 use crate::measure::plain_text;
 
-/// How many characters of a description are kept: the longest one in public ledgers has 661.
+/// The most characters of a description: the longest in public ledgers has 661.
 const MAX_DESCRIPTION: usize = 1000;
 
-/// How large the file may be, in bytes: hundreds of texts of the longest kind.
+/// The largest file, in bytes: hundreds of the longest texts.
 const LARGEST: u64 = 1 << 20;
 
-/// How many ideas are taken from one proposal: more than an agent has that means them.
+/// The most ideas of one proposal: more than a serious agent has.
 const MAX_IDEAS: usize = 20;
 
 /// The fields that hold one text each.
 const TEXTS: [&str; 5] = ["description", "direction", "hypothesis", "expected", "lesson"];
 
-/// The content of `$AR_PROPOSAL`; every field is optional, and one of the wrong shape is passed over.
+/// The content of `$AR_PROPOSAL`. Every field is optional; those of a wrong type are skipped.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Proposal {
-    /// What the change is, on one line.
+    /// The description, on one line.
     pub description: Option<String>,
     /// The strategy that it belongs to.
     pub direction: Option<String>,
     /// Why it should work.
     pub hypothesis: Option<String>,
-    /// What the number should become.
+    /// The expected value.
     pub expected: Option<String>,
     /// What the agent learned from earlier experiments.
     pub findings: Vec<String>,
@@ -39,15 +39,15 @@ pub struct Proposal {
     pub lesson: Option<String>,
     /// Ideas for later experiments.
     pub ideas: Vec<NewIdea>,
-    /// The number of the backlog's idea that the change is made of.
+    /// The number of the backlog's idea that the change uses.
     pub idea: Option<u32>,
-    /// Why the file, or a part of it, was ignored.
+    /// Why `ar` ignored the file, or a part of it.
     pub error: Option<String>,
 }
 
 impl Proposal {
-    /// Reads the file; an absent or empty one proposes nothing. One that cannot be read, or holds no JSON object, does
-    /// neither and says why in `error`.
+    /// Reads the file. A missing or empty one proposes nothing. So does an unreadable one or one without a JSON object,
+    /// with the reason in `error`.
     pub fn read(path: &Path) -> Self {
         let failed = |error: String| Proposal { error: Some(one_line(&error)), ..Proposal::default() };
         match read_at_most(path, LARGEST) {
@@ -64,13 +64,13 @@ impl Proposal {
     ///
     /// # Errors
     ///
-    /// It holds something else.
+    /// It contains something else.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
         let fields: Map<String, Value> = serde_json::from_slice(text)?;
         Ok(Proposal::from_json(&fields))
     }
 
-    /// What it says beside description and direction, as the record keeps it.
+    /// The rest of the proposal, as the record stores it.
     pub fn more(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         let texts = [("hypothesis", &self.hypothesis), ("expected", &self.expected), ("lesson", &self.lesson)];
@@ -91,7 +91,7 @@ impl Proposal {
         fields
     }
 
-    /// What later calls of the agent are told, where the call made no experiment.
+    /// What later agent calls are told if this one made no experiment.
     pub fn learned(&self) -> Vec<String> {
         self.findings.iter().chain(&self.lesson).cloned().collect()
     }
@@ -140,7 +140,7 @@ fn idea(value: &Value) -> Option<NewIdea> {
     })
 }
 
-/// A string or a number as one line of text; nothing else, and nothing empty.
+/// A string or a number as one line of text; `None` for anything else or empty.
 fn plain(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => one_line(text),
@@ -151,12 +151,12 @@ fn plain(value: &Value) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The end of what stands in `log` from byte `from` on, without escape sequences; nothing when it cannot be read.
+/// The end of `log` after byte `from`, without escape sequences; `None` if it cannot be read.
 pub fn last_words(log: &Path, from: u64) -> String {
     read_tail(log, from).map(|tail| plain_text(&tail)).unwrap_or_default()
 }
 
-/// The last line of a text that says something.
+/// The last meaningful line of a text.
 pub fn last_line(text: &str) -> Option<String> {
     text.lines().rev().find_map(|line| plain(&Value::String(line.to_owned())))
 }
@@ -200,7 +200,7 @@ mod tests {
         }
         fs::write(&path, " \n").unwrap();
         assert_eq!(Proposal::read(&path), Proposal::default());
-        // It takes no room on the disk, and none in memory.
+        // It takes no space on the disk and none in memory.
         fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert!(Proposal::read(&path).error.unwrap().starts_with("cannot read it: "));
     }

@@ -1,13 +1,13 @@
-//! What the agent is told about a call that brought nothing on.
+//! The prompt's text about a call without progress.
 
 use std::time::Duration;
 
 use crate::domain::{LastCall, count_of, cut, duration_text};
 
-/// How many characters of a question are shown.
+/// The most characters of a question shown.
 const QUESTION: usize = 160;
 
-/// The last calls in words, where they stalled or were cut short. `idle_calls` is how many of them in a row changed no file.
+/// The last calls in words, if they stalled or were cut short. `idle_calls` is how many in a row changed no file.
 pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
     let mut text = String::new();
     if let Some(seconds) = last.ended_after {

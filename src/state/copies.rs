@@ -1,4 +1,4 @@
-//! Files that nobody may change and git does not have, with copies of them beside the session.
+//! Protected files that git does not have, with their copies in the session's folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -12,44 +12,44 @@ use sha2::{Digest, Sha256};
 use super::{SESSIONS_FOLDER, StateError};
 use crate::fs::{FileStamp, create_folder, failed, in_writable_folder, make_writable};
 
-/// How many bytes are copied in all.
+/// The most bytes to copy in total.
 pub const COPIED_BYTES: u64 = 1 << 30;
 
-/// How many files are copied in all.
+/// The most files to copy in total.
 pub const COPIED_FILES: usize = 10_000;
 
-/// One file as it is to stay.
+/// The protected state of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Copied {
-    /// The name of its copy; none of a link, and where only stamps are compared.
+    /// The name of its copy; absent for a link, and if only stamps are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     copy: Option<String>,
-    /// The hash of its content, where it has a copy.
+    /// The hash of its content, if it has a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
-    /// Where it leads, if it is a link.
+    /// Its target, if it is a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target: Option<PathBuf>,
     /// Its permissions.
     mode: u32,
-    /// What the file system said of it when it was last found unchanged; nothing as long as that could hide a change.
+    /// Its stamp when it was last found unchanged; absent while a stamp could hide a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stamp: Option<FileStamp>,
 }
 
-/// Files of a working tree by path, with what they are to hold. The copies are in a folder of the session's.
+/// Protected files of a working tree by path. Their copies are in the session's folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copies {
     files: BTreeMap<PathBuf, Copied>,
 }
 
 impl Copies {
-    /// Copies `paths`, which are relative to `root`, into `store`; shares the blocks of the originals where the file system can.
-    /// Beyond [`COPIED_BYTES`] or [`COPIED_FILES`] only the stamps are kept of all of them.
+    /// Copies `paths`, relative to `root`, into `store`, and shares blocks with the originals if the file system can.
+    /// Beyond [`COPIED_BYTES`] or [`COPIED_FILES`] it takes only the stamps of all files.
     ///
     /// # Errors
     ///
-    /// A file cannot be read or copied.
+    /// Reading or copying a file failed.
     pub fn take(root: &Path, store: &Path, paths: &[PathBuf]) -> Result<Copies, StateError> {
         let mut found = Vec::new();
         let mut bytes = 0u64;
@@ -72,7 +72,7 @@ impl Copies {
             } else if is_copied {
                 let name = format!("{number:05}");
                 let copy = store.join(&name);
-                // On file systems that can, this shares the blocks.
+                // This shares blocks if the file system can.
                 fs::copy(&full, &copy).map_err(failed("copy", &full))?;
                 file.sha256 = Some(hash(&copy).map_err(failed("read", &copy))?);
                 file.copy = Some(name);
@@ -88,22 +88,22 @@ impl Copies {
         self.files.keys()
     }
 
-    /// Whether a file is one of them.
+    /// Whether it contains a file.
     pub fn has(&self, path: &Path) -> bool {
         self.files.contains_key(path)
     }
 
-    /// Whether changes are seen and cannot be undone, as there is too much to be copied.
+    /// Whether changes are detected but cannot be undone, because the files are too large to copy.
     pub fn has_stamps_alone(&self) -> bool {
         self.files.values().any(|file| file.target.is_none() && file.copy.is_none())
     }
 
-    /// Those that are not what they were: changed, gone, or behind a link. Of one whose stamp alone is known the new one is
-    /// taken.
+    /// The files that changed, are missing, or are behind a link. Of a file known only by its stamp, it takes the new
+    /// stamp.
     ///
     /// # Errors
     ///
-    /// A file cannot be read.
+    /// Reading a file failed.
     pub fn changed(&mut self, root: &Path, store: &Path) -> Result<Vec<PathBuf>, StateError> {
         let mut changed = Vec::new();
         for (path, file) in &mut self.files {
@@ -112,7 +112,7 @@ impl Copies {
                 changed.push(path.clone());
                 continue;
             }
-            // Somebody may have deleted the session's folder, and nothing else.
+            // A process may have deleted the session's folder and nothing else.
             if let Some(copy) = file.copy.as_ref().map(|name| store.join(name))
                 && !copy.exists()
             {
@@ -123,11 +123,11 @@ impl Copies {
         Ok(changed)
     }
 
-    /// Puts a file back at its place, where nothing may be any more; false where its copy is not what it was.
+    /// Restores a file, whose path must be free; returns false if its copy was changed.
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// Writing failed.
     pub fn put_back(&mut self, root: &Path, store: &Path, path: &Path) -> Result<bool, StateError> {
         let Some(file) = self.files.get_mut(path) else { return Ok(false) };
         let full = root.join(path);
@@ -185,7 +185,7 @@ impl Copied {
     }
 }
 
-/// What the file system says of a file below `root`; nothing where it is gone, or where a folder on the way is none any more.
+/// The stamp of a file below `root`; `None` if the file or a folder on its path is missing.
 fn beneath(root: &Path, path: &Path) -> io::Result<Option<Metadata>> {
     let mut here = root.to_owned();
     let mut found = None;
@@ -202,7 +202,7 @@ fn beneath(root: &Path, path: &Path) -> io::Result<Option<Metadata>> {
     Ok(found)
 }
 
-/// Gives the owner of the folders on the way from `root` to a file all rights to them, as far as they are there.
+/// Gives the owner all rights to the existing folders from `root` to a file.
 fn open_folders(root: &Path, path: &Path) -> io::Result<()> {
     let mut folder = root.to_owned();
     for part in path.parent().into_iter().flat_map(Path::components) {
@@ -214,8 +214,8 @@ fn open_folders(root: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The files and links at and below `top`, relative to `root`, which it begins with; no link is followed, and neither a git folder
-/// nor the sessions' is looked into. A folder that cannot be read is made readable where it is the user's.
+/// The files and links at and below `top`, which is below `root`, relative to `root`. It follows no links and skips git
+/// folders and the sessions' folder. It makes the user's unreadable folders readable.
 pub fn files_below(root: &Path, top: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut left = vec![top.to_owned()];
@@ -281,7 +281,7 @@ mod tests {
         }
         assert!(copies.changed(&root, &store).unwrap().is_empty());
 
-        // A copy that somebody changed is none, and one that is gone is made again.
+        // A changed copy is not used, and a missing one is made again.
         fs::write(store.join("00000"), "forged").unwrap();
         fs::remove_file(root.join("data/a")).unwrap();
         assert!(!copies.put_back(&root, &store, Path::new("data/a")).unwrap());

@@ -1,4 +1,4 @@
-//! What can go wrong with the state folder.
+//! Errors of the state folder.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,24 +6,24 @@ use std::path::PathBuf;
 use crate::domain::{FORMAT_VERSION, shell_word};
 use crate::fs::{FileError, is_disk_full};
 
-/// The hint where something is damaged.
+/// The hint for damage.
 pub const SEE_DOCTOR: &str = "run `ar doctor` to see the damage and the fix";
 
-/// A state file that cannot be read or written.
+/// An error of reading or writing a state file.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file does not hold what it should.
+    /// The file's content is not valid.
     #[error("cannot parse {}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// Where it goes wrong.
+        /// The error in the content.
         source: serde_json::Error,
     },
-    /// A newer program wrote the file.
+    /// A newer version of `ar` wrote the file.
     #[error("{} has format version {found}; this program knows version {FORMAT_VERSION} and does not overwrite it", path.display())]
     Newer {
         /// The file.
@@ -34,13 +34,13 @@ pub enum StateError {
     /// Another process holds the session or the working tree.
     #[error("another ar holds the lock: {holder}")]
     Held {
-        /// Who holds it, as far as it said.
+        /// The holder, as far as it named itself.
         holder: String,
     },
 }
 
 impl StateError {
-    /// The next command to type, where there is one.
+    /// The next command to type, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             StateError::Newer { .. } => Some("use the newer ar that wrote it".into()),
@@ -55,7 +55,7 @@ impl StateError {
             StateError::File(FileError { source, path, .. }) if source.kind() == io::ErrorKind::InvalidInput => {
                 Some(format!("run `ls -l {}` to see what it is", shell_word(path)))
             }
-            // A file or a link that leads nowhere stands where a folder should be.
+            // A file or a dangling link is in the place of a folder.
             StateError::File(FileError { source, .. })
                 if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) =>
             {

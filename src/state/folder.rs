@@ -1,4 +1,4 @@
-//! Where a session's files are, and who holds them.
+//! The places of a session's files, and their locks.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -24,7 +24,7 @@ use crate::fs::{
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
 const WORKTREE_LOCK: &str = "autoresearch-owner";
 
-/// The field of contract.json that holds the hash of the others.
+/// The field of contract.json with the hash of the others.
 const HASH: &str = "hash";
 /// The folder of all sessions in the root of the main worktree.
 pub const SESSIONS_FOLDER: &str = OWN_FOLDER;
@@ -33,10 +33,10 @@ pub const SESSIONS_FOLDER: &str = OWN_FOLDER;
 pub const STATE_FILES: [&str; 8] =
     ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, FINDINGS, ITERATIONS, DIRECTIONS];
 
-/// The file of the state folder that says which untracked files are no part of the next change.
+/// The file of the state folder that lists the untracked files that are not part of the next change.
 pub const UNTRACKED: &str = "untracked.json";
 
-/// The file of the state folder that says what is protected beside what git has.
+/// The file of the state folder that lists the protected files that git does not have.
 pub const PROTECTED: &str = "protected.json";
 
 /// The folder of one session, `.autoresearch/<tag>/` in the main worktree.
@@ -46,7 +46,7 @@ pub struct SessionFolder {
     tag: Tag,
 }
 
-/// The SHA-256 of a JSON document without white space, its fields in their order.
+/// The SHA-256 of a JSON document without white space, with its fields in order.
 fn hash_of(document: &Value) -> String {
     Sha256::digest(document.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -57,10 +57,10 @@ impl SessionFolder {
         SessionFolder { root: main_worktree.join(SESSIONS_FOLDER).join(tag.as_str()), tag: tag.clone() }
     }
 
-    /// Creates the folder with its parts.
+    /// Creates the folder and its subfolders.
     pub fn create(&self) -> Result<(), StateError> {
         [self.state(), self.logs(), self.runs()].iter().try_for_each(|folder| {
-            // A link to a folder may be the user's.
+            // The user may have linked a folder.
             if !folder.is_dir() {
                 move_no_folder_away(folder).map_err(failed("move", folder))?;
             }
@@ -68,8 +68,8 @@ impl SessionFolder {
         })
     }
 
-    /// Moves aside what is a folder where a file of the session's is to be, and what is none where one of its folders is to be;
-    /// gives where they are now.
+    /// Moves away folders in the place of session files, and anything else in the place of session folders; returns the
+    /// new paths.
     pub fn move_folders_away(&self) -> Result<Vec<PathBuf>, StateError> {
         let mut moved = Vec::new();
         for folder in [self.root.clone(), self.state(), self.logs(), self.runs()] {
@@ -114,8 +114,7 @@ impl SessionFolder {
         self.runs().join(format!("{id:05}"))
     }
 
-    /// Creates the folder of one experiment's runs. What stands in its place and is no folder, such as a link, is moved
-    /// away.
+    /// Creates the folder of one experiment's runs, and moves away anything else in its place, such as a link.
     pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
         let folder = self.run(id);
         move_no_folder_away(&folder).map_err(failed("move", &folder))?;
@@ -132,7 +131,7 @@ impl SessionFolder {
         self.state().join("contract.json")
     }
 
-    /// Reads the contract; `None` when the session has none.
+    /// Reads the contract; `None` if the session has none.
     pub fn contract(&self) -> Result<Option<Contract>, StateError> {
         let contract: Option<Contract> = read_json(&self.contract_path())?;
         Ok(contract.map(|mut contract| {
@@ -141,8 +140,8 @@ impl SessionFolder {
         }))
     }
 
-    /// Whether the contract is no longer what was stored: its hash is that of another one. One that was stored without
-    /// a hash is taken as it is.
+    /// Whether the contract was changed after it was stored: its hash does not match. A contract stored without a hash
+    /// is accepted.
     pub fn contract_was_changed(&self) -> Result<bool, StateError> {
         let terms: Option<Map<String, Value>> = read_json(&self.contract_path())?;
         let Some(mut terms) = terms else { return Ok(false) };
@@ -150,7 +149,7 @@ impl SessionFolder {
         Ok(stored.is_some_and(|stored| stored != hash_of(&Value::Object(terms))))
     }
 
-    /// Stores the contract with a hash of what was approved, and the task in prose beside it.
+    /// Stores the contract with its hash, and the task in prose beside it.
     pub fn store_contract(&self, contract: &Contract, task: &str) -> Result<(), StateError> {
         let path = self.contract_path();
         let mut terms =
@@ -167,14 +166,13 @@ impl SessionFolder {
         }
     }
 
-    /// Refuses a session that another process holds, in whatever working tree. Changes nothing on disk.
+    /// Fails if another process holds the session, in any working tree. Changes nothing on disk.
     pub fn refuse_held(&self) -> Result<(), StateError> {
         refuse(self.lock_path())
     }
 
-    /// Who has the session; `None` when nobody is at work on it. `git_dir` belongs to the working tree that it may be at
-    /// work in, whose lock tells of an owner also when the session's folder was deleted under it. Changes nothing on
-    /// disk.
+    /// The process that holds the session; `None` if it is idle. `git_dir` belongs to the working tree in which it may
+    /// be active: that lock names an owner even after the session's folder was deleted. Changes nothing on disk.
     pub fn owner(&self, git_dir: &Path) -> Result<Option<Owner>, StateError> {
         if let Some(owner) = look_at(&self.lock_path(), Duration::ZERO)? {
             return Ok(Some(owner));
@@ -183,20 +181,19 @@ impl SessionFolder {
         Ok(look_at(&git_dir.join(WORKTREE_LOCK), Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)))
     }
 
-    /// The file whose lock whoever is at work on the session has.
+    /// The file that the active process locks.
     pub fn lock_path(&self) -> PathBuf {
         self.root.join("lock")
     }
 
-    /// Takes the session, and the working tree that `git_dir` belongs to, for this process. The locks die with the
-    /// process.
+    /// Locks the session and the working tree of `git_dir` for this process. The locks die with it.
     pub fn lock(&self, git_dir: &Path) -> Result<OwnerLock, StateError> {
         let worktree = hold(&git_dir.join(WORKTREE_LOCK), &self.tag)?;
         let session = hold(&self.lock_path(), &self.tag)?;
         Ok(OwnerLock { _worktree: worktree, session, said: own_words(&self.tag) })
     }
 
-    /// Whether the folder is there as this process made it, with its parts and the file that it holds the lock of.
+    /// Whether the folder still exists as this process made it, with its subfolders and the locked file.
     pub fn is_whole(&self, lock: &OwnerLock) -> bool {
         self.has_lock(lock)
             && self.logs().is_dir()
@@ -211,7 +208,7 @@ impl SessionFolder {
         }
     }
 
-    /// Takes the session again if the file of its lock was deleted.
+    /// Locks the session again if the lock file was deleted.
     pub fn lock_again(&self, lock: &mut OwnerLock) -> Result<(), StateError> {
         if !self.has_lock(lock) {
             lock.session = hold(&self.lock_path(), &self.tag)?;
@@ -220,8 +217,8 @@ impl SessionFolder {
     }
 }
 
-/// Takes a working tree, and several sessions at once, for this process, as [`SessionFolder::lock`] does. The locks die
-/// with the process or the files.
+/// Locks a working tree and several sessions for this process, like [`SessionFolder::lock`]. The locks die with the
+/// process or the files.
 pub fn lock_all(folders: &[&SessionFolder], git_dir: &Path) -> Result<Vec<File>, StateError> {
     let mut held = Vec::new();
     for folder in folders {
@@ -233,7 +230,7 @@ pub fn lock_all(folders: &[&SessionFolder], git_dir: &Path) -> Result<Vec<File>,
     Ok(held)
 }
 
-/// Refuses a working tree in which another process is at work, whatever its session. Changes nothing on disk.
+/// Fails if another process is active in the working tree, in any session. Changes nothing on disk.
 pub fn refuse_held(git_dir: &Path) -> Result<(), StateError> {
     refuse(git_dir.join(WORKTREE_LOCK))
 }
@@ -245,7 +242,7 @@ fn refuse(path: PathBuf) -> Result<(), StateError> {
     }
 }
 
-/// Who has had the lock at `path` for all of `patience`. To look it is locked here for a moment, shared, which [`hold`]
+/// The process that has held the lock at `path` for all of `patience`. Takes a shared lock for a moment, which [`hold`]
 /// waits out.
 fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError> {
     let mut file = match open_regular(path) {
@@ -284,17 +281,17 @@ fn own_words(tag: &Tag) -> String {
     format!("process {} with session {tag}", std::process::id())
 }
 
-/// Whoever has a session or a working tree.
+/// The process that holds a session or a working tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// What it said about itself: `process 123 with session nov20`.
+    /// Its own description: `process 123 with session nov20`.
     pub said: String,
-    /// When it began.
+    /// When it started.
     pub since: Option<Timestamp>,
 }
 
 impl Owner {
-    /// Names the holder of a lock as far as it can be read.
+    /// Reads who holds a lock, as far as possible.
     fn of(file: &mut File) -> Owner {
         let mut said = String::new();
         let _ = file.read_to_string(&mut said);
@@ -303,13 +300,13 @@ impl Owner {
         Owner { said: said.to_owned(), since: since.and_then(|since| since.try_into().ok()) }
     }
 
-    /// Its process id, which may be of another machine or container.
+    /// Its process id, which may belong to another machine or container.
     pub fn process(&self) -> Option<u32> {
         self.said.strip_prefix("process ")?.split(' ').next()?.parse().ok()
     }
 }
 
-/// The right to move a session on; held until it is dropped or the process ends, however it ends.
+/// The right to advance a session, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct OwnerLock {
     _worktree: File,
@@ -318,7 +315,7 @@ pub struct OwnerLock {
 }
 
 impl OwnerLock {
-    /// What this process says about itself, as [`Owner::said`] reads.
+    /// This process's own description, as in [`Owner::said`].
     pub fn said(&self) -> &str {
         &self.said
     }

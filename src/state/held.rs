@@ -1,4 +1,4 @@
-//! Files as they were at one moment, so that what somebody changed since can be found and put back.
+//! The contents of files at one moment, to detect and undo later changes by others.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,27 +13,27 @@ use flate2::write::DeflateEncoder;
 use super::StateError;
 use crate::fs::{FileStamp, create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
 
-/// The size in bytes up to which a file's content is held: 4 MiB, what the event logs of some thousand experiments take.
+/// The largest file to hold, in bytes: 4 MiB, the size of the event logs of about a thousand experiments.
 const HELD_SIZE: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug)]
 struct HeldFile {
     path: PathBuf,
     stamp: Option<FileStamp>,
-    /// Absent when there was no file, or one that is too large.
+    /// Absent if there was no file or if it is too large.
     content: Option<Content>,
 }
 
-/// What a file held. Of a log, to which lines are added that are much alike, all but the end is compressed, to a tenth.
+/// The content of a file. For a log of similar lines, all but the end is compressed to a tenth.
 #[derive(Debug, Default)]
 struct Content {
     compressed: Vec<Vec<u8>>,
-    /// How many bytes that is of.
+    /// The length of the content, in bytes.
     before: u64,
     end: Vec<u8>,
 }
 
-/// How many bytes of a log are compressed together.
+/// The size of a compressed block of a log, in bytes.
 const BLOCK: usize = 64 * 1024;
 
 impl Content {
@@ -57,7 +57,7 @@ impl Content {
     fn compress(&mut self) {
         while self.end.len() >= BLOCK {
             let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-            // It stays as it is where that fails, which memory does not.
+            // It stays uncompressed if compression fails, which cannot happen in memory.
             let Ok(block) = encoder.write_all(&self.end[..BLOCK]).and_then(|()| encoder.finish()) else { return };
             self.compressed.push(block);
             self.before += BLOCK as u64;
@@ -75,7 +75,7 @@ impl Content {
     }
 }
 
-/// Whether lines are only added to a file.
+/// Whether a file only grows by lines.
 fn is_log(path: &Path) -> bool {
     path.extension() == Some("jsonl".as_ref())
 }
@@ -89,8 +89,8 @@ impl HeldFile {
         HeldFile { path, stamp, content }
     }
 
-    /// Takes the file as it is now, where anything about it changed since it was taken. What was appended to a log is read
-    /// alone: nobody but this process is at work when a file is taken, and this process changes nothing in a log.
+    /// Takes the file again if it changed. Of a log it reads only the appended part: while a file is taken, only this
+    /// process writes, and it only appends to logs.
     fn take_again(&mut self) {
         let stamp = FileStamp::of(&self.path);
         if stamp == self.stamp {
@@ -109,12 +109,12 @@ impl HeldFile {
         *self = HeldFile::take(std::mem::take(&mut self.path));
     }
 
-    /// Whether there was a file of which only the stamp is known.
+    /// Whether there was a file, known only by its stamp.
     fn is_unknown(&self) -> bool {
         self.stamp.is_some() && self.content.is_none()
     }
 
-    /// Whether the file holds what it held. What has another size is not read.
+    /// Whether the file's content is unchanged. A file with another size is not read.
     fn is_same(&self) -> bool {
         let Some(content) = &self.content else { return false };
         let size = content.size();
@@ -122,14 +122,14 @@ impl HeldFile {
             && read_at_most(&self.path, size).is_ok_and(|now| content.bytes().is_ok_and(|held| held == now))
     }
 
-    /// Puts the file back and keeps what is there in its place.
+    /// Restores the file, and keeps the one found in its place.
     fn put_back(&self) -> Result<Option<PathBuf>, StateError> {
         let mut name = self.path.as_os_str().to_owned();
         name.push(".rewritten");
         let aside = free_name(Path::new(&name));
         let is_there = fs::symlink_metadata(&self.path).is_ok();
         if is_there {
-            // A second name for it leaves no moment without a file; a folder can have none.
+            // A hard link leaves no moment without a file; folders cannot have one.
             let kept = match &self.content {
                 Some(_) => fs::hard_link(&self.path, &aside).or_else(|_| fs::rename(&self.path, &aside)),
                 None => fs::rename(&self.path, &aside),
@@ -144,37 +144,37 @@ impl HeldFile {
     }
 }
 
-/// The bytes of a file from one place to another; nothing where they cannot be read.
+/// A range of a file's bytes; `None` if it cannot be read.
 fn read_between(path: &Path, from: u64, to: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(to - from).ok()?];
     open_regular(path).and_then(|file| file.read_exact_at(&mut bytes, from)).ok()?;
     Some(bytes)
 }
 
-/// What was done about a file that somebody changed.
+/// The repair of a file that another process changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mended {
-    /// It was deleted, and is back as it was.
+    /// It was deleted, and is restored.
     Deleted(PathBuf),
-    /// It is back as it was, and what was found in its place is kept in the second file.
+    /// It is restored, and the version found is kept in the second file.
     PutBack(PathBuf, PathBuf),
-    /// It is too large to be held, and stays as it is.
+    /// It is too large to hold, and stays changed.
     Left(PathBuf),
 }
 
-/// Some files as they were, those that are not there with them.
+/// A set of files at one moment, including missing ones.
 #[derive(Debug, Default)]
 pub struct Held {
     files: Vec<HeldFile>,
 }
 
 impl Held {
-    /// Holds what is at `paths` now: up to 4 MiB of each, of a larger one only that it changes.
+    /// Takes the files at `paths`: contents up to 4 MiB each, only stamps of larger ones.
     pub fn take(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Held::default().take_on(paths)
     }
 
-    /// Does what [`Held::take`] does, without reading again what is held already and was not changed since.
+    /// Like [`Held::take`], but does not read unchanged files again.
     pub fn take_on(self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut before: HashMap<PathBuf, HeldFile> =
             self.files.into_iter().map(|file| (file.path.clone(), file)).collect();
@@ -188,17 +188,16 @@ impl Held {
         Held { files: paths.into_iter().map(take).collect() }
     }
 
-    /// Takes the file at `path`, or those in that folder, as they are now: this process has written to them.
+    /// Takes the file at `path`, or those in that folder, again after this process wrote to them.
     pub fn take_again(&mut self, path: &Path) {
         self.files.iter_mut().filter(|file| file.path.starts_with(path)).for_each(HeldFile::take_again);
     }
 
-    /// Puts those files back that are `meant` and hold something else, or are no files any more. A file that was not there is
-    /// moved away.
+    /// Restores the `meant` files that changed or are no longer files. A new file is moved away.
     ///
     /// # Errors
     ///
-    /// A file cannot be moved or written.
+    /// Moving or writing a file failed.
     pub fn put_back(&mut self, meant: impl Fn(&Path) -> bool) -> Result<Vec<Mended>, StateError> {
         let mut mended = Vec::new();
         for held in self.files.iter_mut().filter(|held| meant(&held.path)) {

@@ -1,5 +1,5 @@
-//! The backlog of ideas, `.autoresearch/ideas.jsonl`: a line for each idea and for each thing that became of one. Lines are
-//! only ever added, by the user and by the agents of all sessions at the same time.
+//! The backlog of ideas, `.autoresearch/ideas.jsonl`: a line for each idea and each change of its state. The file only
+//! grows; the user and the agents of all sessions may append at the same time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
 use crate::fs::{append_line, copy_beside, create_folder, failed, open_locked, read_at_most, write_atomic};
 use crate::rules::same_idea;
 
-/// How large the file may be, in bytes: some hundred thousand ideas.
+/// The largest file, in bytes: some hundred thousand ideas.
 const LARGEST: u64 = 64 << 20;
 
-/// One line: an idea, or what became of the one with this number.
+/// One line: a new idea, or a new state of the idea with this number.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     version: u32,
@@ -30,24 +30,24 @@ struct Line {
     state: IdeaState,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unused: bool,
-    /// Whether a drawn idea was kept: an earlier `ar` knows no state of that name, and ignores this.
+    /// Whether a drawn idea became a keep. A field of its own, because an earlier `ar` knows no such state.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     kept: bool,
     #[serde(flatten)]
     idea: Option<NewIdea>,
 }
 
-/// What stands in the file.
+/// The content of the file.
 #[derive(Debug, Default)]
 pub struct Backlog {
-    /// The ideas, in the order of their numbers.
+    /// The ideas, ordered by number.
     pub ideas: Vec<Idea>,
-    /// How many lines cannot be understood.
+    /// How many lines cannot be parsed.
     pub damaged: usize,
 }
 
 impl Line {
-    /// What became of the idea with this number, or that it is new.
+    /// Creates the line for a new idea, or for a new state of the idea with this number.
     fn new(id: u32, (state, unused): (IdeaState, bool), idea: Option<NewIdea>, by: &str, ts: Timestamp) -> Line {
         let kept = state == IdeaState::Kept;
         let state = if kept { IdeaState::Drawn } else { state };
@@ -86,7 +86,7 @@ impl Backlog {
     }
 }
 
-/// A line of the file; nothing where it is torn.
+/// Parses a line; `None` if it is torn.
 fn understand(path: &Path, line: &[u8]) -> Result<Option<Line>, StateError> {
     let Ok(value) = serde_json::from_slice::<Value>(line) else { return Ok(None) };
     match value.get("version").and_then(Value::as_u64) {
@@ -95,9 +95,8 @@ fn understand(path: &Path, line: &[u8]) -> Result<Option<Line>, StateError> {
     }
 }
 
-/// The lines of a backlog that was deleted, `older`, with those of the one that others began anew in its place behind them.
-/// Their ideas get numbers that are free, or that of the same idea. Nothing where a line of the older one is still there:
-/// then it was not deleted.
+/// Joins a deleted backlog, `older`, with the new one that others started in its place. New ideas get free numbers, or
+/// the number of the same idea. `None` if a line of the older one still exists: then it was not deleted.
 fn join(path: &Path, older: &[u8], newer: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
     let lines = |bytes: &'_ [u8]| -> Vec<Vec<u8>> {
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
@@ -130,12 +129,12 @@ fn join(path: &Path, older: &[u8], newer: &[u8]) -> Result<Option<Vec<u8>>, Stat
     Ok(Some(joined.into_iter().flat_map(|line| line.into_iter().chain([b'\n'])).collect()))
 }
 
-/// What became of an idea that was to be added.
+/// The result of adding an idea.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Added {
-    /// It has this number.
+    /// The idea is new, with this number.
     New(u32),
-    /// There is the same one.
+    /// The backlog already has it.
     Known(Idea),
 }
 
@@ -146,26 +145,26 @@ pub struct IdeaFile {
 }
 
 impl IdeaFile {
-    /// Names the file of a repository, by its main worktree.
+    /// Names the file of a repository, given its main worktree.
     pub fn new(main_worktree: &Path) -> Self {
         IdeaFile { path: main_worktree.join(SESSIONS_FOLDER).join("ideas.jsonl") }
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What stands in it; nothing where there is no file. A torn line is counted and passed over.
+    /// Reads it; empty if there is no file. Torn lines are counted and skipped.
     ///
     /// # Errors
     ///
-    /// It has more than 64 MiB, cannot be read, or a newer program wrote it.
+    /// It exceeds 64 MiB, cannot be read, or a newer version of `ar` wrote it.
     pub fn read(&self) -> Result<Backlog, StateError> {
         Backlog::parse(&self.path, &self.content()?)
     }
 
-    /// The file's bytes; none where there is no file.
+    /// The file's bytes; empty if there is no file.
     ///
     /// # Errors
     ///
@@ -177,11 +176,11 @@ impl IdeaFile {
         }
     }
 
-    /// Adds an idea, unless there is one with the same text, in whatever state. It is on disk when this returns.
+    /// Adds an idea unless one with the same text exists, in any state. The idea is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or written, is of a newer program, or is locked by another process for too long.
+    /// The file cannot be read or written, is from a newer version, or another process locks it for too long.
     pub fn add(&self, idea: &NewIdea, by: &str, now: Timestamp) -> Result<Added, StateError> {
         self.locked(|backlog| {
             if let Some(known) = backlog.ideas.iter().find(|known| same_idea(&known.idea.text, &idea.text)) {
@@ -193,7 +192,7 @@ impl IdeaFile {
         })
     }
 
-    /// Notes what became of the first idea that is `meant`; the idea as it was before, or nothing where there is none.
+    /// Sets the state of the first idea that is `meant`; returns the idea as it was before, or `None`.
     ///
     /// # Errors
     ///
@@ -208,8 +207,8 @@ impl IdeaFile {
         self.note(meant, |_| (state, false), by, now)
     }
 
-    /// Notes that the first idea that is `meant` was drawn, whether it was used, and whether the experiment was kept. An idea
-    /// that was used or kept stays so.
+    /// Marks the first idea that is `meant` as drawn, and as used or kept if it was. An idea that was used or kept
+    /// stays so.
     ///
     /// # Errors
     ///
@@ -240,7 +239,7 @@ impl IdeaFile {
         self.locked(|backlog| {
             let Some(idea) = backlog.ideas.iter().find(|idea| meant(idea)) else { return Ok(None) };
             let (state, unused) = becomes(idea);
-            // What somebody dropped stays dropped, although it was offered before.
+            // A dropped idea stays dropped, although it was offered before.
             if (idea.state, idea.unused) != (state, unused) && idea.state != IdeaState::Dropped {
                 self.append(Line::new(idea.id, (state, unused), None, by, now))?;
             }
@@ -248,8 +247,8 @@ impl IdeaFile {
         })
     }
 
-    /// Puts `content` back if the file was deleted or emptied meanwhile, before what others have added to it since; whether
-    /// it was.
+    /// Restores `content` if the file was deleted or emptied, before anything that others added since; returns whether
+    /// it did.
     ///
     /// # Errors
     ///
@@ -265,7 +264,7 @@ impl IdeaFile {
         })
     }
 
-    /// Writes the lines anew that can be understood. What the file was is kept beside it; gives its name.
+    /// Rewrites the file with its valid lines. The old file is kept beside it; returns its name.
     ///
     /// # Errors
     ///
@@ -286,7 +285,7 @@ impl IdeaFile {
         })
     }
 
-    /// Does something while no other process does.
+    /// Runs `act` under the file's lock.
     fn locked<T>(&self, act: impl FnOnce(&Backlog) -> Result<T, StateError>) -> Result<T, StateError> {
         if let Some(folder) = self.path.parent() {
             create_folder(folder)?;
@@ -301,7 +300,7 @@ impl IdeaFile {
         let text =
             serde_json::to_string(&line).map_err(|source| StateError::Json { path: self.path.clone(), source })?;
         append_line(&self.path, &text)?;
-        // The name of a new file has to survive as well.
+        // The name of a new file must survive a power cut, too.
         let folder = self.path.parent().unwrap_or(Path::new("."));
         Ok(fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", &self.path))?)
     }

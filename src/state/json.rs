@@ -1,4 +1,4 @@
-//! JSON files of the state folder, which no older program overwrites.
+//! JSON files of the state folder, which an older version of `ar` never overwrites.
 
 use std::io;
 use std::path::Path;
@@ -11,25 +11,25 @@ use super::StateError;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{FileError, Unsynced, failed, read_at_most, write_after, write_unsynced};
 
-/// How large a JSON file may be, in bytes: the untracked files of a working tree that has a million of them.
+/// The largest JSON file, in bytes: room for a million untracked files.
 const LARGEST: u64 = 256 << 20;
 
-/// Replaces a JSON file, indented, unless a newer program wrote the one that is there.
+/// Replaces a JSON file, indented, unless a newer version of `ar` wrote it.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
     write_json_after(Unsynced::default(), path, value)
 }
 
-/// Does what [`write_json`] does with a file that nothing rests on after a power cut.
+/// Like [`write_json`], for a file that may be lost in a power cut.
 pub fn write_json_unsynced(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
     Ok(write_unsynced(path, &json_text(path, value)?)?)
 }
 
-/// Does what [`write_json`] does, with all that is in `unsynced` on the disk before the file is replaced.
+/// Like [`write_json`], but syncs everything in `unsynced` before it replaces the file.
 pub fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
     Ok(write_after(unsynced, path, &json_text(path, value)?)?)
 }
 
-/// What the JSON file at `path` is to hold, unless a newer program wrote the one that is there.
+/// Formats the content of the JSON file at `path`, unless a newer version of `ar` wrote the existing one.
 pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateError> {
     refuse_newer(path)?;
     let mut text =
@@ -38,18 +38,18 @@ pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateEr
     Ok(text)
 }
 
-/// Reads a JSON file; `None` when there is none.
+/// Reads a JSON file; `None` if it does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
     let Some(value) = read_value(path)? else { return Ok(None) };
     check_version(path, &value)?;
     serde_json::from_value(value).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
 }
 
-/// Refuses to go on when a newer program wrote the file.
+/// Fails if a newer version of `ar` wrote the file.
 fn refuse_newer(path: &Path) -> Result<(), StateError> {
     match read_value(path) {
         Ok(Some(value)) => check_version(path, &value),
-        // A torn or foreign file is replaced, and so is what is no file.
+        // Replaces torn and foreign files, and anything that is not a file.
         Ok(None) | Err(StateError::Json { .. }) => Ok(()),
         Err(StateError::File(FileError { source, .. }))
             if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge) =>

@@ -1,7 +1,7 @@
-//! `autoresearch-lessons.md` as text: entries between whatever people write.
+//! `autoresearch-lessons.md` as text: entries among the user's own text.
 //!
-//! An entry is a comment that names it and the fields below that. All other text is somebody's and stays as it is, byte
-//! for byte, and so does an entry that nothing is changed about.
+//! An entry is a comment that names it, and the fields below. All other text and unchanged entries stay as they are,
+//! byte for byte.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,47 +11,47 @@ use jiff::Timestamp;
 use crate::domain::{FORMAT_VERSION, Lesson, LessonId, cut, exact_time, one_line};
 use crate::rules::Fold;
 
-/// How a line starts that names the format's version.
+/// The start of the line with the format's version.
 const VERSION: &str = "<!-- autoresearch-lessons version ";
 /// The title of a new file.
 const TITLE: &str = "# Lessons";
-/// How the line starts that names an entry.
+/// The start of the line that names an entry.
 const MARKER: &str = "<!-- lesson ";
-/// How both end.
+/// The end of both.
 const END: &str = " -->";
 
-/// How many characters of a text an entry keeps.
+/// The most characters of a text in an entry.
 const LONGEST: usize = 400;
 
-/// Why a file is not what it should be.
+/// Damage of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LessonDamage {
-    /// It is no UTF-8.
+    /// It is not UTF-8.
     #[error("it is not UTF-8 text")]
     Encoding,
-    /// A newer program wrote it.
+    /// A newer version of `ar` wrote it.
     #[error("it has format version {0}, and this program knows version {FORMAT_VERSION}")]
     Newer(u32),
-    /// What stands where an entry should be is none.
+    /// The text in the place of an entry is not one.
     #[error("line {line} begins an entry {problem}")]
     Entry {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with the entry.
+        /// The problem with the entry.
         problem: &'static str,
     },
 }
 
 #[derive(Debug, Clone)]
 enum Piece {
-    /// Text that is no entry.
+    /// Text outside entries.
     Text(String),
-    /// An entry, with the text that it stands in the file with.
+    /// An entry with its text in the file.
     Entry { lesson: Lesson, text: String },
 }
 
 impl Piece {
-    /// By what it is known again: an entry by the line that names it, other text by its lines.
+    /// What identifies it: the naming line of an entry, the lines of other text.
     fn parts(&self) -> impl Iterator<Item = &str> {
         let (text, most) = match self {
             Piece::Entry { text, .. } => (text, 1),
@@ -61,12 +61,12 @@ impl Piece {
     }
 }
 
-/// Whether a line is one of those that every file begins with.
+/// Whether a line belongs to the start of every file.
 fn is_head(line: &str) -> bool {
     line.starts_with(VERSION) || line.trim() == TITLE
 }
 
-/// What stands in the file.
+/// The content of the file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LessonText {
     pieces: Vec<Piece>,
@@ -74,11 +74,11 @@ pub(super) struct LessonText {
 }
 
 impl LessonText {
-    /// Takes a file's content apart.
+    /// Parses a file's content.
     ///
     /// # Errors
     ///
-    /// It is no text, of a newer format, or has an entry that cannot be understood.
+    /// It is not text, has a newer format, or an entry that cannot be parsed.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, LessonDamage> {
         let text = std::str::from_utf8(bytes).map_err(|_| LessonDamage::Encoding)?;
         let mut parsed = LessonText::default();
@@ -139,7 +139,7 @@ impl LessonText {
         }
     }
 
-    /// The entries, in their order.
+    /// The entries, in order.
     pub(super) fn lessons(&self) -> Vec<&Lesson> {
         let entries = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Entry { lesson, .. } => Some(lesson),
@@ -162,8 +162,8 @@ impl LessonText {
         self.push(entry(lesson));
     }
 
-    /// Adds what stands in `newer`, a file that another session began anew where this one was deleted. `false`, and nothing is
-    /// added, where something of this one still stands there or a person began it: then it was not deleted.
+    /// Adds the content of `newer`, a file that another session started after this one was deleted. Returns `false`
+    /// without a change if `newer` still has a part of this one or the user started it: then it was not deleted.
     pub(super) fn join(&mut self, newer: LessonText) -> bool {
         let own: BTreeSet<&str> = self.pieces.iter().flat_map(Piece::parts).collect();
         let is_there = newer.pieces.iter().flat_map(Piece::parts).any(|part| own.contains(part));
@@ -185,7 +185,7 @@ impl LessonText {
         true
     }
 
-    /// Adds a piece at the end, with a blank line before it.
+    /// Appends a piece after a blank line.
     fn push(&mut self, piece: Piece) {
         let gap = match self.pieces.last() {
             Some(Piece::Text(text) | Piece::Entry { text, .. }) if text.ends_with("\n\n") || text == "\n" => "",
@@ -198,7 +198,7 @@ impl LessonText {
         self.pieces.push(piece);
     }
 
-    /// Puts lines that stand for several entries in their place, each where the first of them was.
+    /// Replaces groups of entries by merged lines, each at the place of its first entry.
     pub(super) fn fold(&mut self, folds: Vec<Fold>) {
         let mut index = 0;
         let mut pieces = Vec::new();
@@ -226,8 +226,8 @@ impl LessonText {
     }
 }
 
-/// An entry as it is written. Its texts may be those of an agent or of a log: one line each, cut, and nothing in them that
-/// could begin a comment or another element, or a block of code.
+/// Formats an entry. Its texts may come from an agent or a log, so each is cut to one line and cannot start a comment,
+/// another element or a code block.
 fn entry(lesson: Lesson) -> Piece {
     let mut text = format!("{MARKER}{}{END}\n", lesson.id);
     let time = exact_time(lesson.time);
@@ -247,7 +247,7 @@ fn entry(lesson: Lesson) -> Piece {
     Piece::Entry { lesson, text }
 }
 
-/// A line of text without what Markdown would take for the beginning of something else.
+/// A line of text without anything that starts a Markdown element.
 fn harmless(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -262,7 +262,7 @@ fn harmless(text: &str) -> String {
     one_line(&line)
 }
 
-/// What stands between `start` and the end of a comment on a line of its own.
+/// The text between `start` and the end of a comment on a line of its own.
 fn between<'a>(line: &'a str, start: &str) -> Option<&'a str> {
     Some(line.strip_prefix(start)?.trim_end().strip_suffix(END)?.trim())
 }
@@ -272,7 +272,7 @@ fn field(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("- **")?.split_once("**:")
 }
 
-/// Whether a line goes on with the field before it, as Markdown does.
+/// Whether a line continues the field before it, as in Markdown.
 fn continues(line: &str, fields: &[(&str, String)]) -> bool {
     !fields.is_empty() && line.starts_with("  ") && !line.trim().is_empty()
 }

@@ -1,4 +1,4 @@
-//! `autoresearch-lessons.md`: what all sessions of a repository learned. People read it and edit it, and sessions in
+//! `autoresearch-lessons.md`: the lessons of all sessions of a repository. Users read and edit it, and sessions in
 //! several working trees write to it.
 
 use std::fs::{self, File};
@@ -17,21 +17,21 @@ use crate::rules::fold;
 /// The file's name, in the repository's root.
 pub const LESSONS: &str = "autoresearch-lessons.md";
 
-/// How large the file may be, in bytes: fifty entries have some thirty thousand, and the rest is for notes.
+/// The largest file, in bytes: fifty entries take about thirty thousand, and the rest is for notes.
 const LARGEST: u64 = 1 << 20;
 
 /// Why the lessons cannot be read or added to.
 #[derive(Debug, thiserror::Error)]
 pub enum LessonsError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error(transparent)]
     State(#[from] StateError),
-    /// It does not hold what it should.
+    /// Its content is not valid.
     #[error("{} is damaged", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         source: LessonDamage,
     },
 }
@@ -49,26 +49,26 @@ pub struct LessonFile {
 }
 
 impl LessonFile {
-    /// Names the file of a repository, by its main worktree.
+    /// Names the file of a repository, given its main worktree.
     pub fn new(main_worktree: &Path) -> Self {
         LessonFile { path: main_worktree.join(LESSONS) }
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The entries, in their order; none where there is no file.
+    /// The entries, in order; empty if there is no file.
     ///
     /// # Errors
     ///
-    /// It is damaged, no regular file, larger than 1 MiB, or cannot be read.
+    /// It is damaged, not a regular file, larger than 1 MiB, or cannot be read.
     pub fn read(&self) -> Result<Vec<Lesson>, LessonsError> {
         Ok(self.parse(&self.content()?)?.lessons().into_iter().cloned().collect())
     }
 
-    /// The file's bytes; none where there is no file. See [`read`](Self::read).
+    /// The file's bytes; empty if there is no file. See [`read`](Self::read).
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
         match self.refuse_odd()? {
             true => {
@@ -79,13 +79,13 @@ impl LessonFile {
         }
     }
 
-    /// Adds an entry, unless it is there, and folds old ones, though none of a session that is `spared`. A damaged file is
-    /// moved aside first and a new one begun; gives its new name then. Temporary files are in `folder`. All is on disk
-    /// when this returns.
+    /// Adds an entry unless it exists, and merges old ones, except those of `spared` sessions. Moves a damaged file
+    /// away first, starts a new one, and then returns the old one's new name. Temporary files are in `folder`.
+    /// Everything is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// The file is no regular file, read-only, cannot be written, or is locked by another process for too long.
+    /// The file is not a regular file, is read-only, cannot be written, or another process locks it for too long.
     pub fn add(
         &self,
         lesson: Lesson,
@@ -110,8 +110,8 @@ impl LessonFile {
         Ok(aside)
     }
 
-    /// Puts `content` back if the file was deleted or emptied meanwhile, before what others have written to it since;
-    /// whether it was.
+    /// Restores `content` if the file was deleted or emptied, before anything that others wrote since; returns whether
+    /// it did.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl LessonFile {
             replace_through(folder, &self.path, content)?;
             return Ok(true);
         }
-        // What cannot be understood is nobody's deletion.
+        // A file that cannot be parsed was not deleted.
         let (Ok(mut text), Ok(now)) = (LessonText::parse(content), LessonText::parse(&now)) else { return Ok(false) };
         let was_deleted = text.join(now);
         if was_deleted {
@@ -138,7 +138,7 @@ impl LessonFile {
         Ok(was_deleted)
     }
 
-    /// Moves the file aside if it is damaged; gives its new name then.
+    /// Moves the file away if it is damaged, and then returns its new name.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl LessonFile {
         LessonText::parse(&bytes).is_err().then(|| self.set_aside()).transpose()
     }
 
-    /// Moves the file aside, to a name of its own beside it.
+    /// Moves the file to a free name beside it.
     fn set_aside(&self) -> Result<PathBuf, StateError> {
         let mut name = self.path.as_os_str().to_owned();
         name.push(".damaged");
@@ -170,7 +170,8 @@ impl LessonFile {
         }
     }
 
-    /// Refuses what is no plain file that can be written; whether there is one. A link could lead anywhere.
+    /// Fails unless the path is free or a writable regular file; returns whether there is one. A link could lead
+    /// anywhere.
     fn refuse_odd(&self) -> Result<bool, StateError> {
         let refuse = |why: &str| Err(failed("use", &self.path)(io::Error::other(why)).into());
         match fs::symlink_metadata(&self.path) {

@@ -13,18 +13,18 @@ use crate::fs::append;
 /// The files of the event logs.
 pub const EVENT_LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
 
-/// How much of a text is in a line's detail, in characters.
+/// The most characters of a text in a line's detail.
 const SHOWN: usize = 200;
 
-/// How much a line matters.
+/// The level of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Something happened.
+    /// Information.
     Info,
-    /// Something happened that a person may want to look at.
+    /// Something that the user may want to look at.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
     /// `ar` decided something.
     Decision,
@@ -43,9 +43,9 @@ struct Line<'a> {
     source: &'a str,
     level: Level,
     event: &'a str,
-    /// What there is to say, for who reads it.
+    /// The text for people.
     detail: String,
-    /// The same for programs, and what else is known.
+    /// The same for programs, with more facts.
     data: &'a Value,
 }
 
@@ -60,13 +60,13 @@ impl EventLog {
         self.write("work.jsonl", Line { ts, source: "session", level, event, detail: detail_of(data), data })
     }
 
-    /// Writes a line about a decision on how to go on.
+    /// Writes a line about a decision of the loop.
     pub fn decision(&self, ts: Timestamp, event: &str, data: &Value) -> Result<(), StateError> {
         let detail = detail_of(data);
         self.write("orchestrator.jsonl", Line { ts, source: "rules", level: Level::Decision, event, detail, data })
     }
 
-    /// Writes a sign of life.
+    /// Writes a heartbeat.
     pub fn heartbeat(&self, ts: Timestamp, data: &Value) -> Result<(), StateError> {
         let (level, detail) = (Level::Info, detail_of(data));
         self.write("heartbeat.jsonl", Line { ts, source: "session", level, event: "heartbeat", detail, data })
@@ -75,13 +75,13 @@ impl EventLog {
     fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {
         let path = self.folder.join(file);
         let text = serde_json::to_string(&line).map_err(|source| StateError::Json { path: path.clone(), source })?;
-        // Nothing rests on a line here: the system writes it to the disk when it likes.
+        // No step relies on these lines, so the system may write them to disk at any time.
         append(&path, &text)?;
         Ok(())
     }
 }
 
-/// Data as a line of text: the sentence that it has, else its fields; what has fields of its own is in the data alone.
+/// Formats data as a line of text: its sentence, else its plain fields. Nested fields are only in the data.
 fn detail_of(data: &Value) -> String {
     let Some(fields) = data.as_object() else { return String::new() };
     if let Some(Value::String(sentence)) = fields.get("detail") {

@@ -1,4 +1,4 @@
-//! What later calls of the agent are told: findings, directions, the log of iterations.
+//! The memory of later agent calls: findings, directions, the log of iterations.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,11 @@ use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall, exact_time};
 use crate::fs::{append, read_tail, write_atomic};
 use crate::rules::same_direction;
 
-/// What was found.
+/// The findings.
 pub const FINDINGS: &str = "findings.jsonl";
 /// The log of iterations.
 pub const ITERATIONS: &str = "iteration_log.jsonl";
-/// The directions that were tried.
+/// The directions tried.
 pub const DIRECTIONS: &str = "directions_tried.json";
 
 /// One line of `iteration_log.jsonl`.
@@ -27,21 +27,21 @@ pub struct Iteration<'a> {
     pub ts: Timestamp,
     /// Its number, from 1.
     pub iteration: u32,
-    /// The experiment that it made; absent when the agent changed nothing.
+    /// Its experiment; absent if the agent changed nothing.
     pub experiment: Option<u32>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Option<Outcome>,
-    /// What it tried, or what the agent said.
+    /// What it tried, or what the agent reported.
     pub description: &'a str,
-    /// Iterations since the last keep, after it.
+    /// Iterations since the last keep, including this one.
     pub stale_count: u32,
-    /// How the call of the agent stalled, if it did.
+    /// How the agent call stalled, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
 }
 
 impl<'a> Iteration<'a> {
-    /// The iteration that made an experiment.
+    /// Creates the line of an iteration that made an experiment.
     pub fn of(record: &'a Record, iteration: u32, stale_count: u32) -> Self {
         Iteration {
             ts: record.finished,
@@ -72,7 +72,7 @@ struct DirectionTried {
 }
 
 impl Directions {
-    /// Notes that an experiment belongs to a direction; whether that is new.
+    /// Assigns an experiment to a direction; returns whether that is new.
     fn add(&mut self, direction: &str, experiment: u32) -> bool {
         match self.directions.iter_mut().find(|known| same_direction(&known.direction, direction)) {
             Some(known) if known.experiments.contains(&experiment) => return false,
@@ -103,8 +103,8 @@ impl Memory {
         Memory { folder: folder.to_owned() }
     }
 
-    /// Creates the files that are not there, with what the records of the session tell. Calls of the agent that changed
-    /// nothing have no record, so that each experiment counts as one iteration.
+    /// Creates missing files from the session's records. Agent calls without changes have no record, so each experiment
+    /// counts as one iteration.
     pub fn create(&self, records: &[Record]) -> Result<(), StateError> {
         let lines = |path: &Path, lines: Vec<Value>| {
             let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
@@ -144,7 +144,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds a line to the log of iterations, unless its last line is about the same iteration and experiment.
+    /// Adds a line to the log of iterations unless its last line has the same iteration and experiment.
     pub fn log_iteration(&self, iteration: &Iteration<'_>) -> Result<(), StateError> {
         let tail = read_tail(&self.folder.join(ITERATIONS), 0)?;
         let last = tail.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
@@ -158,7 +158,7 @@ impl Memory {
         self.append(ITERATIONS, &json!(iteration))
     }
 
-    /// Adds what an experiment found, unless it is there already.
+    /// Adds the findings of an experiment unless they exist.
     pub fn add_findings(&self, ts: Timestamp, experiment: u32, findings: &[String]) -> Result<(), StateError> {
         let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
         let lines = tail.split(|byte| *byte == b'\n');
@@ -174,11 +174,11 @@ impl Memory {
         Ok(())
     }
 
-    /// The newest findings, with the experiments that they were made for, the oldest first.
+    /// The newest findings with their experiments, oldest first.
     ///
     /// # Errors
     ///
-    /// The file is there and cannot be read.
+    /// The file exists but cannot be read.
     pub fn findings(&self) -> Result<Vec<(u32, String)>, StateError> {
         let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
         let lines = tail.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
@@ -189,7 +189,7 @@ impl Memory {
         Ok(lines.filter_map(finding).collect())
     }
 
-    /// Notes that an experiment belongs to a direction.
+    /// Assigns an experiment to a direction.
     pub fn add_direction(&self, direction: &str, experiment: u32) -> Result<(), StateError> {
         let path = self.directions_path();
         let mut tried = read_json::<Directions>(&path)?.unwrap_or(Directions {

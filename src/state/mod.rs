@@ -1,7 +1,7 @@
 //! The state folder `.autoresearch/<tag>/`: contract, journal, event logs, memory files, lock.
 //!
-//! Everything here is plain files, written so that a power cut leaves the old or the new content, never a mixture.
-//! Nothing here knows of git or decides anything.
+//! Everything here is plain files. A power cut leaves the old or the new content, never a mixture. Nothing here knows
+//! of git or decides anything.
 
 mod copies;
 mod error;

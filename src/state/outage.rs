@@ -1,4 +1,4 @@
-//! The outage of the agent in the journal: the one account of it.
+//! The agent's outage in the journal, its only record.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use super::{Journal, OpenOutage};
 use crate::domain::{Outage, OutageKind};
 
 impl Journal {
-    /// Notes that `agent` was kept from its work by `outage`, once more or for the first time.
+    /// Records an `outage` of `agent`, new or continued.
     pub fn enter_outage(&mut self, outage: Outage, agent: Option<String>) {
         let begins = OpenOutage {
             since: Timestamp::now(),
@@ -23,7 +23,7 @@ impl Journal {
         self.outage = Some(OpenOutage { outage, until: None, repeats, agent, ..before });
     }
 
-    /// Notes that the outage has lasted so many seconds more.
+    /// Adds seconds to the outage.
     pub fn note_lasted(&mut self, seconds: f64) {
         if let Some(open) = &mut self.outage {
             open.seconds += seconds;
@@ -32,15 +32,15 @@ impl Journal {
         }
     }
 
-    /// Notes that nobody waits any more.
+    /// Ends the outage.
     pub fn wait_no_more(&mut self) {
         if let Some(open) = &mut self.outage {
             open.until = None;
         }
     }
 
-    /// Notes that nobody waits now: the session waits again when it is resumed where the agent named a reset that is still to
-    /// come, unless `agent` is another one then.
+    /// Stops waiting for now. If the agent named a future reset, a resumed session waits for it, unless it has another
+    /// `agent`.
     pub fn wait_later(&mut self, agent: Option<&str>) {
         let Some(mut open) = self.outage.take() else { return };
         if open.agent.is_none() || open.agent.as_deref() == agent {
@@ -49,7 +49,7 @@ impl Journal {
         }
     }
 
-    /// Whether the session that was resumed is to wait for a reset before it calls the agent.
+    /// Whether a resumed session must wait for a reset before it calls the agent.
     pub fn waits_for_reset(&self) -> bool {
         self.outage.as_ref().is_some_and(|open| open.until.is_some())
     }

@@ -1,4 +1,4 @@
-//! `stop.json`: what `ar stop` asks of the loop that has the session; `stopping.json`: what that loop has heard of it.
+//! `stop.json`: the request of `ar stop` to the active loop; `stopping.json`: the request that the loop received.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{Owner, OwnerLock, SessionFolder, StateError};
 use crate::domain::{FORMAT_VERSION, StopWhen};
 use crate::fs::failed;
 
-/// How large a request is that can be understood, in bytes: ten times one with the longest tag.
+/// The largest valid request, in bytes: ten times one with the longest tag.
 const LARGEST: u64 = 4096;
 
 #[derive(Serialize, Deserialize)]
@@ -20,18 +20,18 @@ struct StopRequest {
     when: StopWhen,
     #[serde(with = "crate::domain::millis")]
     asked: Timestamp,
-    /// Who was asked, in its own words.
+    /// The addressee, by its own description.
     #[serde(default)]
     to: Option<String>,
 }
 
 impl SessionFolder {
-    /// Asks `owner`, who has the session, to stop. A stronger request that is still waiting stays.
+    /// Asks `owner`, which holds the session, to stop. A stronger waiting request stays.
     pub fn ask_to_stop(&self, when: StopWhen, asked: Timestamp, owner: &Owner) -> Result<(), StateError> {
         if self.stop_request() >= Some(when) && self.stop_request_is_to(&owner.said) {
             return Ok(());
         }
-        // The folder may have been deleted under whoever is at work.
+        // The folder may have been deleted while the loop is active.
         fs::create_dir_all(self.root()).map_err(failed("create", self.root()))?;
         write_json(
             &self.stop_path(),
@@ -39,25 +39,24 @@ impl SessionFolder {
         )
     }
 
-    /// The request that nobody has taken yet. One that cannot be understood is the milder one, so that
-    /// `touch stop.json` is one too.
+    /// The request that no loop has received yet. An invalid one counts as the milder one, so `touch stop.json` works.
     pub fn stop_request(&self) -> Option<StopWhen> {
         request_in(&self.stop_path())
     }
 
-    /// The strongest request that whoever has the session has heard.
+    /// The strongest request that the active loop received.
     pub fn heard_stop(&self) -> Option<StopWhen> {
         request_in(&self.heard_path())
     }
 
-    /// What whoever has the session is asked to do, heard or not.
+    /// The request to the active loop, received or not.
     pub fn stopping(&self) -> Option<StopWhen> {
-        // In this order none is missed that is heard meanwhile.
+        // This order misses no request that is received meanwhile.
         self.stop_request().max(self.heard_stop())
     }
 
-    /// Hears the request: its disappearance tells who asked, and whoever looks at the session finds it as the one that was
-    /// heard. That takes no room on the disk.
+    /// Receives the request: its disappearance tells the requester, and others find it as the received one. This needs
+    /// no disk space.
     pub fn hear_stop_request(&self) -> Option<StopWhen> {
         let request = self.stop_request()?;
         let is_kept = self.heard_stop() < Some(request) && fs::rename(self.stop_path(), self.heard_path()).is_ok();
@@ -67,14 +66,13 @@ impl SessionFolder {
         Some(request)
     }
 
-    /// Takes the request away.
+    /// Removes the request.
     pub fn take_stop_request(&self) {
-        // A request that cannot be taken away is heard all the same.
+        // A request that cannot be removed counts as received.
         let _ = fs::remove_file(self.stop_path());
     }
 
-    /// Removes what was heard before `lock` had the session, and a request unless it is one to `lock`: whoever it was meant
-    /// for is gone.
+    /// Removes requests received before `lock` held the session, and a waiting one for another process, which is gone.
     pub fn drop_old_stop_request(&self, lock: &OwnerLock) {
         let _ = fs::remove_file(self.heard_path());
         if !self.stop_request_is_to(lock.said()) {
@@ -124,7 +122,7 @@ mod tests {
             folder.drop_old_stop_request(&lock);
             assert_eq!(folder.stop_request(), left, "{to:?}");
         }
-        // One that is still waiting for somebody else is not the same.
+        // A request that waits for another process is not the same.
         folder.ask_to_stop(StopWhen::Now, Timestamp::UNIX_EPOCH, &another).unwrap();
         folder.ask_to_stop(StopWhen::Experiment, Timestamp::UNIX_EPOCH, &owner).unwrap();
         assert_eq!(folder.stop_request(), Some(StopWhen::Experiment));
@@ -132,7 +130,7 @@ mod tests {
         folder.ask_to_stop(StopWhen::Experiment, Timestamp::UNIX_EPOCH, &owner).unwrap();
         assert_eq!(folder.hear_stop_request(), Some(StopWhen::Now));
         assert_eq!((folder.stop_request(), folder.stopping()), (None, Some(StopWhen::Now)));
-        // A milder one that comes later is heard and changes nothing; who opens the session next was asked nothing.
+        // A milder request that comes later changes nothing; the next process that opens the session has no request.
         folder.ask_to_stop(StopWhen::Experiment, Timestamp::UNIX_EPOCH, &owner).unwrap();
         assert_eq!(folder.hear_stop_request(), Some(StopWhen::Experiment));
         assert_eq!((folder.stop_request(), folder.stopping()), (None, Some(StopWhen::Now)));
