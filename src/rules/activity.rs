@@ -1,54 +1,54 @@
-//! What is happening to a session, from what can be seen of it.
+//! What a session is doing, derived from observations.
 
 use serde::Serialize;
 
 use super::RunFound;
 use crate::domain::Phase;
 
-/// What can be seen of a session without touching it.
+/// Observations of a session, made without touching it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// The step that the journal names; absent when the journal cannot be read.
+    /// The journal's step; absent if the journal cannot be read.
     pub phase: Option<Phase>,
-    /// Whether a process has the session.
+    /// Whether a process holds the session.
     pub owned: bool,
     /// The job of the open experiment, agent or run.
     pub job: RunFound,
-    /// Whether the journal tells of an outage of the agent that is waited out.
+    /// Whether the journal names an outage for whose end the loop waits.
     pub outage: bool,
 }
 
-/// What is happening to a session.
+/// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// The loop waits for the end of an outage of the agent.
+    /// The loop waits for an outage of the agent to end.
     Waiting,
     /// The loop waits for the agent.
     Proposing,
-    /// A change becomes a commit.
+    /// The loop commits a change.
     Committing,
-    /// The measuring command runs, and somebody waits for it.
+    /// The measuring command runs, and the loop waits for it.
     Running,
-    /// The guards run, and somebody waits for them.
+    /// The guards run, and the loop waits for them.
     Guarding,
-    /// A verdict becomes a record and a row.
+    /// The loop records a verdict.
     Recording,
-    /// A loop is at work, and no experiment is open.
+    /// A loop is active between experiments.
     Between,
-    /// Somebody is at work; at what cannot be read.
+    /// A process is active; its step cannot be read.
     Working,
-    /// Nobody is at work, and the run goes on by itself.
+    /// No loop is active; the run continues by itself.
     RunningAlone,
-    /// Nobody is at work; the run is over, and nothing is recorded of it.
+    /// No loop is active; the run finished and is not recorded.
     RunOver,
-    /// Nobody is at work, and the experiment is somewhere in between.
+    /// No loop is active; an experiment is open between two steps.
     Left,
-    /// Nobody is at work, and no experiment is open.
+    /// No loop is active and no experiment is open.
     Idle,
 }
 
-/// Says what is happening.
+/// Derives what a session is doing.
 pub fn activity(seen: Seen) -> Activity {
     match (seen.owned, seen.phase) {
         (true, None) => Activity::Working,

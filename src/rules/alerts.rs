@@ -1,4 +1,4 @@
-//! Of what a person is told while nobody watches.
+//! Which events become alerts.
 
 use super::History;
 use crate::domain::{
@@ -6,11 +6,11 @@ use crate::domain::{
     moment_text, one_line,
 };
 
-/// How many crashes in a row are told of: one may be the idea, and two in a row its repair; a third is a pattern, as it is
-/// for the refine ladder.
+/// The crashes in a row that raise an alert: one may be the idea and a second its repair, but a third is a pattern, as
+/// on the refine ladder.
 const STREAK: u32 = 3;
 
-/// What there is to tell of an event, in order. The history has the experiment that it is about.
+/// The alerts of an event, in order. The history contains its experiment.
 pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Alert> {
     let best = history.best().map(|(_, best)| best);
     let tag = &contract.tag;
@@ -67,7 +67,7 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
     }
 }
 
-/// Whether a record was kept and its number is better than that of all that were kept before it.
+/// Whether a record was kept and has a better value than all earlier keeps.
 fn is_best(record: &Record, history: &History) -> bool {
     let Some(value) = record.metric.value.filter(|_| record.outcome == Outcome::Keep) else { return false };
     let before = history.records().iter().filter(|other| other.id < record.id && other.outcome == Outcome::Keep);

@@ -1,4 +1,4 @@
-//! How much time there is, and how much an experiment takes.
+//! The time left, and the time an experiment takes.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use super::History;
 use super::median::median;
 use crate::domain::{Contract, StopReason};
 
-/// How many of the newest ones tell how long the next one takes: enough that one that was stuck does not count, and
-/// few enough that the session's pace of now does.
+/// How many recent durations predict the next one: enough to ignore one that was stuck, few enough to follow the
+/// session's current pace.
 const NEWEST: usize = 9;
 
-/// When a call of the loop ends: how long from now, and why.
+/// The end of a loop's invocation: the time left, and the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
-    /// How long from now; zero when it is over.
+    /// The time left; zero if it has passed.
     pub left: Duration,
-    /// The reason to stop then.
+    /// The reason for the stop.
     pub reason: StopReason,
 }
 
-/// The nearest end of a call that has been going on for `elapsed`; `until` is how long after its start the time of day
-/// comes at which it ends.
+/// The nearest end of an invocation that has lasted for `elapsed`; `until` is the time from its start to the time of
+/// day at which it stops.
 pub fn nearest_end(contract: &Contract, until: Option<Duration>, elapsed: Duration) -> Option<End> {
     let budget = contract.budget.map(|budget| (budget, StopReason::Budget { seconds: budget.as_secs_f64() }));
     let until = until.zip(contract.until).map(|(after, time)| (after, StopReason::Until { time }));
@@ -28,7 +28,7 @@ pub fn nearest_end(contract: &Contract, until: Option<Duration>, elapsed: Durati
     Some(End { left: after.saturating_sub(elapsed), reason })
 }
 
-/// Why nothing may be started any more that takes `needed`, if so.
+/// The reason not to start anything that takes `needed`, if there is one.
 pub fn stop_for_time(end: Option<&End>, needed: Duration) -> Option<StopReason> {
     let End { left, reason } = end?;
     if left.is_zero() {
@@ -38,8 +38,8 @@ pub fn stop_for_time(end: Option<&End>, needed: Duration) -> Option<StopReason> 
     (left < needed).then(|| StopReason::NoTime { left, needed, end: Box::new(reason.clone()) })
 }
 
-/// How long it takes to measure a change: the median of the newest runs, and that of what all guards took of the newest
-/// versions that came to them. Zero where nothing tells.
+/// The expected time to measure a change: the median of recent runs plus the median guard time of recent versions that
+/// reached the guards. Zero without data.
 pub fn expected_run(history: &History) -> Duration {
     let newest_first = || history.records().iter().rev();
     let runs = newest_first().flat_map(|record| record.runs.iter().rev().map(|run| run.seconds));
@@ -50,12 +50,12 @@ pub fn expected_run(history: &History) -> Duration {
     newest(runs) + newest(guards.map(|guards| guards.iter().map(|guard| guard.seconds).sum()))
 }
 
-/// How long a call of the agent takes, in the same way.
+/// The expected time of an agent call, in the same way.
 pub fn expected_call(history: &History) -> Duration {
     newest(history.records().iter().rev().filter_map(|record| record.agent.as_ref()).map(|agent| agent.seconds))
 }
 
-/// The median of the newest ones.
+/// The median of the newest durations.
 fn newest(newest_first: impl Iterator<Item = f64>) -> Duration {
     Duration::try_from_secs_f64(median(newest_first.take(NEWEST)).unwrap_or(0.0)).unwrap_or_default()
 }

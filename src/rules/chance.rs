@@ -1,23 +1,22 @@
-//! Warnings on gains that may be chance, or too good.
+//! Warnings about gains that may be chance or are too good.
 
 use super::evidence::{listed, next_tag};
 use super::median::RunningMedian;
 use super::{Evidence, KeptStep, Warning};
 use crate::domain::{count_of, two_digits};
 
-/// How long a session's runs must have taken, in seconds, for it to be worth to say that no number was measured twice: an
-/// hour. Of a shorter one a person sees that, and of one in seconds it is often known to be exact.
+/// The total run time, in seconds, from which a missing repeat is worth a warning: an hour. In a shorter session it is
+/// obvious, and short runs are often exact.
 const WORTH_REPEATING: f64 = 3600.0;
 
-/// How many times the median gain of the keeps before it a gain is that is too good to be taken unseen. Own judgement: the
-/// first steps of a session are often its largest, later ones differ by a few times, and a metric that was got round falls
-/// by an order of magnitude.
+/// The ratio to the median gain of earlier keeps from which a gain is suspicious. Own judgement: the first steps are
+/// often the largest, later ones differ by small factors, and a cheated metric changes by an order of magnitude.
 const JUMP: f64 = 10.0;
 
-/// How many keeps before it must have gained something for their median to say what is usual.
+/// How many earlier keeps must have a gain before their median means something.
 const USUAL: usize = 4;
 
-/// Keeps that gained no more than two measurements of the same code may differ by.
+/// Keeps whose gain is within the spread of the same code.
 pub(super) fn within_spread(evidence: Evidence<'_>) -> Option<Warning> {
     let limit = evidence.spread?.limit;
     let gains = gains(evidence);
@@ -44,7 +43,7 @@ pub(super) fn within_spread(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// A session in which nothing tells how much of a gain is chance.
+/// A session without any repeated measurement to judge chance.
 pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
     let tag = evidence.tag?;
     let is_long = evidence.time.is_some_and(|time| time.runs >= WORTH_REPEATING);
@@ -58,7 +57,7 @@ pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// What to type for a second number of an experiment: at once, and for the spread of the session `tag` to be known.
+/// The commands that measure an experiment again: at once, and to learn the spread of session `tag`.
 pub fn how_to_repeat(tag: &str, id: u32) -> String {
     format!(
         "rerun it with `ar repro {id} --tag {tag}` to see how far apart the numbers are; to tell the report, \
@@ -67,7 +66,7 @@ pub fn how_to_repeat(tag: &str, id: u32) -> String {
     )
 }
 
-/// Keeps that gained far more than those before them.
+/// Keeps with far larger gains than those before.
 pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
     let mut before = RunningMedian::default();
     let mut found = Vec::new();
@@ -91,7 +90,7 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
     found
 }
 
-/// What each kept experiment gained over the one before, with its number.
+/// The gain of each keep over the one before, with its experiment number.
 fn gains(evidence: Evidence<'_>) -> Vec<(u32, f64)> {
     let steps = evidence.summary.kept.iter();
     steps.filter_map(|KeptStep { index, gain, .. }| Some((evidence.points[*index].id, (*gain)?))).collect()

@@ -1,4 +1,4 @@
-//! What differs between two experiments. Pure.
+//! The differences of two experiments.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -6,45 +6,45 @@ use serde_json::{Map, Value, json};
 use super::{format_distance, format_gain};
 use crate::domain::{Contract, Environment, Number, Record};
 
-/// What a difference is about.
+/// The subject of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aspect {
-    /// Numbers that were measured.
+    /// Measured values.
     Metrics,
     /// Time and memory.
     Cost,
     /// Where it ran.
     Environment,
-    /// Command, seed and terms.
+    /// Command, seed and settings.
     Settings,
 }
 
-/// One thing of two experiments side by side.
+/// One aspect of two experiments, side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
-    /// What it is about.
+    /// Its subject.
     pub aspect: Aspect,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What the first has; null for nothing.
+    /// The value of the first; null if it has none.
     pub a: Value,
-    /// What the second has; null for nothing.
+    /// The value of the second; null if it has none.
     pub b: Value,
-    /// The second minus the first, for two numbers.
+    /// The second minus the first, if both are numbers.
     pub difference: Option<f64>,
-    /// The same in words, with a percentage: `+0.05 (3%)`; empty where there is none.
+    /// The difference in words, with a percentage: `+0.05 (3%)`; may be empty.
     #[serde(skip)]
     pub change: String,
 }
 
-/// The name of peak memory, in GiB, among what an experiment costs.
+/// The name of peak memory, in GiB, among the costs.
 pub const MEMORY: &str = "memory_gb";
 
-/// Fields of a contract that tell sessions apart and decide nothing.
+/// Fields of a contract that identify a session but decide nothing.
 const NAMES: [&str; 4] = ["version", "tag", "created", "started_from"];
 
-/// Compares two experiments with their sessions' terms: all numbers, and of environment and settings what differs.
+/// Compares two experiments and their contracts: all values, and the differences of environment and settings.
 pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Compared> {
     let mut rows = metrics(a, b);
     rows.extend(cost(a, b));
@@ -53,7 +53,7 @@ pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Com
     rows
 }
 
-/// The metric first, then every number that either log has, in the order of the first.
+/// The metric first, then every value of either log, in the order of the first.
 fn metrics(a: &Record, b: &Record) -> Vec<Compared> {
     let mut names: Vec<&String> = vec![&a.metric.name, &b.metric.name];
     names.extend(a.metrics.names().iter().chain(b.metrics.names()));
@@ -115,12 +115,12 @@ fn numbers(aspect: Aspect, name: &str, a: Option<Number>, b: Option<Number>) -> 
     }
 }
 
-/// A number with the digits that it was written with, where JSON knows them.
+/// A number with its original digits, if JSON has them.
 fn written(number: Number) -> Value {
     serde_json::from_str(&number.raw).unwrap_or_else(|_| json!(number.value))
 }
 
-/// What of two documents differs, in the order of the first.
+/// The differences of two documents, in the order of the first.
 fn differing(aspect: Aspect, [a, b]: [Map<String, Value>; 2]) -> Vec<Compared> {
     let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
     let row = |name: &String| {
@@ -135,7 +135,7 @@ fn known(environment: &Environment) -> Map<String, Value> {
     environment.known().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
-/// The terms of a session, with the command and the seed that the experiment was run with.
+/// A session's settings, with the command and the seed of the experiment's run.
 fn settings(record: &Record, terms: Option<&Contract>) -> Map<String, Value> {
     let mut all = terms.map(|terms| fields(&json!(terms))).unwrap_or_default();
     all.retain(|name, _| !NAMES.contains(&name.as_str()));
@@ -146,7 +146,7 @@ fn settings(record: &Record, terms: Option<&Contract>) -> Map<String, Value> {
     all
 }
 
-/// The fields of a document, those of a document within it as `outer.inner`.
+/// The fields of a document; nested ones are named `outer.inner`.
 fn fields(document: &Value) -> Map<String, Value> {
     let mut flat = Map::new();
     for (name, value) in document.as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What a repository's own words say: the columns of its ledger, who runs the loop, and how a run is started. Pure.
+//! Conventions in a repository's own texts: its ledger's columns, its loop, and how to start a run.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::domain::{Direction, LedgerDialect};
 
-/// The columns of results.tsv that a text asks for.
+/// The columns of results.tsv that a text requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Columns {
     /// Those of a dialect that `ar` writes.
@@ -16,21 +16,21 @@ pub enum Columns {
     Others(Vec<String>),
 }
 
-/// How a `program.md` says that an experiment is run and judged.
+/// How a `program.md` runs and judges an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Suggested {
     /// The command that trains and measures.
     pub command: Option<String>,
     /// The metric.
     pub metric: Option<String>,
-    /// Which way it is better.
+    /// The metric's direction.
     pub direction: Option<Direction>,
-    /// After how long a run is to be killed.
+    /// The time limit of a run.
     pub deadline: Option<Duration>,
 }
 
-/// The ledger that a text speaks of. Columns decide; the words `keep`, `discard` and `crash` do where no columns are named.
-/// A line of a `.gitignore` says neither.
+/// The ledger that a text describes. Columns decide; without columns, the words `keep`, `discard` and `crash` do. A
+/// line of a `.gitignore` is no evidence.
 pub fn columns_of(text: &str) -> Option<Columns> {
     let text = text.replace("\\t", "\t");
     let mut others = None;
@@ -58,7 +58,7 @@ pub fn columns_of(text: &str) -> Option<Columns> {
     others.or_else(|| LedgerDialect::each().find(is_spoken).map(Columns::Of))
 }
 
-/// What a `program.md` tells an agent to do that `ar` does: to loop, commit, log, reset.
+/// Tasks of `ar` that a `program.md` gives to the agent: loop, commit, log, reset.
 pub fn own_loop(program: &str) -> Vec<&'static str> {
     let lower = program.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
@@ -73,7 +73,7 @@ pub fn own_loop(program: &str) -> Vec<&'static str> {
     .collect()
 }
 
-/// How a `program.md` says that an experiment is run and judged.
+/// How a `program.md` runs and judges an experiment.
 pub fn suggested(program: &str) -> Suggested {
     static COMMAND: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?m)`([^`\n>|]+?)\s*&?>\s*run\.log[^`\n]*`"));
     static METRIC: LazyLock<Option<Regex>> =
@@ -104,7 +104,7 @@ pub fn suggested(program: &str) -> Suggested {
     Suggested { command: captured(&COMMAND), direction, deadline: deadline(program), metric }
 }
 
-/// After how long a run is to be killed, as in "If a run exceeds 10 minutes, kill it".
+/// The time limit of a run, as in "If a run exceeds 10 minutes, kill it".
 fn deadline(program: &str) -> Option<Duration> {
     static LIMIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
@@ -128,7 +128,7 @@ fn deadline(program: &str) -> Option<Duration> {
     Some(Duration::from_secs(count * unit)).filter(|deadline| !deadline.is_zero())
 }
 
-/// A pattern of this program's own; one that is wrong finds nothing.
+/// Searches with one of `ar`'s own patterns; an invalid one finds nothing.
 fn pattern(text: &str) -> Option<Regex> {
     Regex::new(text).ok()
 }

@@ -1,29 +1,29 @@
-//! How many experiments ended how: the one way of counting, whoever shows it.
+//! The counts of outcomes, the same in every view.
 
 use serde::Serialize;
 
 use crate::domain::{FailureClass, Outcome, Record};
 
-/// How an experiment ended, as people count it.
+/// The outcome of an experiment, as people count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ended {
     /// Kept.
     Keep,
-    /// Measured, and not kept.
+    /// Measured but not kept.
     Discard,
-    /// Run, without a number that counts.
+    /// Run, but without a valid value.
     Crash,
-    /// A crash in the record that was never run, as the change was refused.
+    /// Refused without a run; a crash in the record.
     Refused,
-    /// A row with a verdict that is none of these, or without one.
+    /// A row without a verdict, or with another one.
     Other,
 }
 
 impl Ended {
-    /// All of them, in the order in which they are shown.
+    /// All of them, in display order.
     pub const ALL: [Ended; 5] = [Ended::Keep, Ended::Discard, Ended::Crash, Ended::Refused, Ended::Other];
 
-    /// How an experiment with this outcome ended.
+    /// Classifies an experiment by outcome and failure.
     pub fn of(outcome: Option<Outcome>, failure: Option<FailureClass>) -> Ended {
         match outcome {
             Some(Outcome::Keep) => Ended::Keep,
@@ -34,7 +34,7 @@ impl Ended {
         }
     }
 
-    /// How a recorded experiment ended.
+    /// Classifies a recorded experiment.
     pub fn of_record(record: &Record) -> Ended {
         Ended::of(record.verdict(), record.failure.as_ref().map(|failure| failure.class))
     }
@@ -50,17 +50,17 @@ impl Ended {
         }
     }
 
-    /// Whether it says something of the idea: what was refused was never tried.
+    /// Whether it judges the idea: a refused one was never tried.
     pub fn is_judged(self) -> bool {
         matches!(self, Ended::Keep | Ended::Discard | Ended::Crash)
     }
 }
 
-/// How many experiments, or rows of a ledger, ended how.
+/// The number of experiments, or ledger rows, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are how experiments end")]
 pub struct Counts {
-    /// All of the following together, without those elsewhere.
+    /// The total of the following, without `elsewhere`.
     pub total: u32,
     pub keep: u32,
     pub discard: u32,
@@ -69,7 +69,7 @@ pub struct Counts {
     pub other: u32,
     /// Rows that cannot be read.
     pub malformed: u32,
-    /// Rows of other segments of a ledger.
+    /// Rows in other segments of the ledger.
     pub elsewhere: u32,
 }
 
@@ -81,7 +81,7 @@ impl Counts {
         counts
     }
 
-    /// Counts one more.
+    /// Adds one.
     pub fn add(&mut self, ended: Ended) {
         self.total += 1;
         *match ended {
@@ -93,7 +93,7 @@ impl Counts {
         } += 1;
     }
 
-    /// The counts as a sentence has them: `2 keep, 1 discard, 0 crash`, and of the rest what there is.
+    /// Formats the counts: `2 keep, 1 discard, 0 crash`, and the others unless 0.
     pub fn listed(&self) -> String {
         let always = [(self.keep, "keep"), (self.discard, "discard"), (self.crash, "crash")];
         let rest = [

@@ -1,4 +1,4 @@
-//! What a report is told of a session beside its records.
+//! What a report knows of a session beside its records.
 
 use super::spread::Elsewhere;
 use super::time_split::Waits;
@@ -13,14 +13,14 @@ pub struct Course {
     pub flagged: Vec<u32>,
     /// Why its last loop ended.
     pub ended: Option<String>,
-    /// What its event logs tell of its time.
+    /// The times from its event logs.
     pub waits: Waits,
-    /// What other sessions measured of its commits.
+    /// Measurements of its commits by other sessions.
     pub elsewhere: Vec<Elsewhere>,
     /// The commit at the tip of its branch; absent while an experiment is open.
     pub tip: Option<CommitId>,
-    /// What all calls of its agent used, where that is known.
+    /// The usage of all agent calls, if known.
     pub spent: Spent,
-    /// How often uncommitted or unfinished work was put away.
+    /// How often `ar` saved uncommitted or unfinished work.
     pub saved: usize,
 }

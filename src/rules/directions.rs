@@ -1,12 +1,12 @@
-//! Which strategies were tried, and what came of them.
+//! The strategies tried and their outcomes.
 
 use super::{History, is_sound};
 use crate::domain::{Outcome, Record, TriedDirection};
 
-/// How many experiments in a row may name no direction before the agent is asked for one.
+/// How many experiments in a row may omit a direction before the agent is asked for one.
 pub const UNNAMED_LIMIT: u32 = 10;
 
-/// How many of the newest experiments in a row name no direction.
+/// How many of the newest experiments in a row omit a direction.
 pub fn unnamed_in_a_row(records: &[Record]) -> u32 {
     let unnamed = records.iter().rev().take_while(|record| record.id != 0 && record.direction.is_none());
     u32::try_from(unnamed.count()).unwrap_or(u32::MAX)
@@ -21,7 +21,7 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
 }
 
-/// The directions that the experiments, oldest first, named; the one that was tried last first.
+/// The directions that the experiments named, newest first. `records` are oldest first.
 pub fn directions_tried<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<TriedDirection> {
     let mut tried: Vec<TriedDirection> = Vec::new();
     for record in records {
@@ -50,8 +50,8 @@ pub fn directions_tried<'a>(records: impl IntoIterator<Item = &'a Record>) -> Ve
     tried
 }
 
-/// The `count` experiments that came nearest to being kept, the best first: those whose number is best among the
-/// discarded, and was not bought with a limit or a guard.
+/// The `count` discarded experiments with the best values, best first, without those that broke a limit or failed a
+/// guard.
 pub fn near_misses(history: &History, count: usize) -> Vec<&Record> {
     let mut missed: Vec<(f64, &Record)> = history
         .records()

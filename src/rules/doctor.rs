@@ -1,17 +1,17 @@
-//! What is wrong with what was found of a session.
+//! Problems in the facts about a session.
 
 use std::collections::BTreeSet;
 
 use super::too_little_room;
 use crate::domain::{CommitId, Phase, Severity, Space};
 
-/// The free space below which there is a warning: 1 GiB.
+/// The free space below which `ar` warns: 1 GiB.
 const LITTLE_SPACE: u64 = 1 << 30;
 
-/// The files that can still be made below which there is a warning; an experiment takes about twenty.
+/// The number of free files below which `ar` warns; an experiment takes about twenty.
 const FEW_FILES: u64 = 10_000;
 
-/// How much it matters that a disk has no more room than this; too little is what no experiment starts with.
+/// The severity of a disk's free space. With too little, no experiment starts.
 pub fn judge_space(space: Space) -> Severity {
     let little = space.total > 0 && space.free < LITTLE_SPACE || space.total_files > 0 && space.free_files < FEW_FILES;
     match little {
@@ -21,52 +21,52 @@ pub fn judge_space(space: Space) -> Severity {
     }
 }
 
-/// The numbers below the last one that are not there.
+/// The missing numbers below the last one.
 pub fn gaps(ids: &[u32]) -> Vec<u32> {
     let there: BTreeSet<u32> = ids.iter().copied().collect();
     (0..there.last().map_or(0, |last| last + 1)).filter(|id| !there.contains(id)).collect()
 }
 
-/// What is wrong with an open experiment, beside what its recovery sees to anyway.
+/// A problem of an open experiment that its recovery does not solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenTrouble {
-    /// The journal says that none is open, and has one.
+    /// The journal is idle but names an open experiment.
     Unnamed,
-    /// The journal is at a step of an experiment, and has none.
+    /// The journal is at a step but names no experiment.
     Missing,
-    /// It has another number than the next one.
+    /// Its number is not the next one.
     Number,
-    /// It should have a commit by now.
+    /// It has no commit, but should.
     NoCommit,
-    /// Its commit is not in the repository.
+    /// Its commit is missing in the repository.
     LostCommit,
-    /// The commit that it was made on is not in the repository.
+    /// Its base is missing in the repository.
     LostBase,
-    /// It was made on another commit than the best one.
+    /// Its base is not the incumbent.
     OtherBase,
-    /// Its commit is not on the commit that it was made on.
+    /// Its commit is not based on its base.
     OtherParent,
-    /// It is recorded with another commit.
+    /// Its record has another commit.
     OtherCommit,
 }
 
-/// What the journal says of the experiment that is open, and what the repository has.
+/// The open experiment in the journal, and the repository's facts.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenFound<'a> {
     /// The step.
     pub phase: Phase,
-    /// The experiment's number, commit and base; absent when none is open.
+    /// The experiment's number, commit and base; absent if none is open.
     pub open: Option<(u32, Option<&'a CommitId>, &'a CommitId)>,
     /// The number of the next experiment.
     pub next_id: u32,
-    /// The commit of its record, where it has one.
+    /// The commit of its record, if it has one.
     pub recorded: Option<&'a CommitId>,
-    /// The commit that the next experiment is made on.
+    /// The base of the next experiment.
     pub tip: &'a CommitId,
 }
 
-/// Compares the journal with the records; `is_there` says whether the repository has a commit, `is_on` whether one is on
-/// another as its only parent, or is the same.
+/// Compares the journal with the records. `is_there` tells whether the repository has a commit, `is_on` whether one has
+/// another as its only parent or is the same.
 pub fn judge_open(
     found: OpenFound<'_>,
     is_there: impl Fn(&CommitId) -> bool,
@@ -97,22 +97,22 @@ pub fn judge_open(
     (!recorded && base != found.tip).then_some(OpenTrouble::OtherBase)
 }
 
-/// What a branch's tip is, beside the commit that it should be at.
+/// A branch's tip, compared with its expected commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tip {
-    /// It is where it should be.
+    /// As expected.
     Expected,
-    /// Elsewhere, as an experiment is open: its recovery sees to it.
+    /// Elsewhere, because an experiment is open; its recovery moves it.
     Open,
-    /// There is no branch, and it can be made again.
+    /// The branch is missing and can be recreated.
     Missing,
-    /// At the last experiment, which is recorded and was not kept.
+    /// At the last experiment, which is recorded but was not kept.
     Unsettled,
-    /// At a commit that is no experiment's.
+    /// At a commit that belongs to no experiment.
     Unrecorded,
 }
 
-/// Compares a branch with where it should be; `last` is the commit of the last experiment.
+/// Compares a branch with its expected commit; `last` is the commit of the last experiment.
 pub fn judge_tip(found: Option<&CommitId>, expected: &CommitId, last: Option<&CommitId>, is_open: bool) -> Tip {
     match found {
         Some(tip) if tip == expected => Tip::Expected,
@@ -123,7 +123,7 @@ pub fn judge_tip(found: Option<&CommitId>, expected: &CommitId, last: Option<&Co
     }
 }
 
-/// The worst of several levels; of nothing, all is well.
+/// The worst of several levels; `Ok` if there are none.
 pub fn worst(levels: impl IntoIterator<Item = Severity>) -> Severity {
     levels.into_iter().max().unwrap_or(Severity::Ok)
 }

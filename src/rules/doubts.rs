@@ -1,13 +1,13 @@
-//! Warnings on what stands beside the numbers: the machine, the branch, the ledger, what waits for a person.
+//! Warnings about everything beside the values: machine, branch, ledger, reviews.
 
 use super::evidence::{listed, next_tag};
 use super::{Evidence, Point, Warning};
 use crate::domain::{Direction, count_of, cut, experiment_name, shell_word};
 
-/// How many changes of the environment are named.
+/// The most changes of the environment named.
 const CHANGES: usize = 3;
 
-/// Another machine, GPU, driver, tool or lock file within the session.
+/// A change of machine, GPU, driver, tool or lock file within the session.
 pub(super) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
     let changes = evidence.changes.iter().take(CHANGES);
     let mut named: Vec<String> =
@@ -24,7 +24,7 @@ pub(super) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// Kept numbers that may be of other code than their commits.
+/// Keeps whose values may come from other code than their commits.
 pub(super) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
     let ids = evidence.changed_while_running;
     let last = ids.last()?;
@@ -38,7 +38,7 @@ pub(super) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// Numbers that files outside of the commits may have changed.
+/// Values that files outside the commits may have changed.
 pub(super) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
     let (last, files) = evidence.ignored_changed.last()?;
     let ids: Vec<u32> = evidence.ignored_changed.iter().map(|(id, _)| *id).collect();
@@ -53,7 +53,7 @@ pub(super) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// A session that waits for a person.
+/// A session flagged for review.
 pub(super) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
     let last = evidence.flagged.last()?;
     let times = match evidence.flagged.len() {
@@ -67,7 +67,7 @@ pub(super) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// A branch that is not at the best experiment.
+/// A branch whose tip is not the best experiment.
 pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
     let (tag, tip) = (evidence.tag?, evidence.tip?);
     let (best, last) =
@@ -92,7 +92,7 @@ pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// Work of somebody that was put away.
+/// Work that `ar` saved.
 pub(super) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
     let tag = evidence.tag?;
     (evidence.saved > 0).then(|| Warning {
@@ -102,8 +102,8 @@ pub(super) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// A ledger whose keeps get worse as it goes on, or whose best keep is worse than its first row: then more of its metric
-/// is better, or less, contrary to what is assumed.
+/// A ledger whose keeps get worse over time, or whose best keep is worse than its first row: the assumed direction may
+/// be wrong.
 pub(super) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
     let gains: Vec<f64> = evidence.summary.kept.iter().filter_map(|step| step.gain).collect();
     let worse = gains.iter().filter(|gain| **gain < 0.0).count();
@@ -131,7 +131,7 @@ pub(super) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// Rows of a ledger that cannot be read, and numbers of others.
+/// Ledger rows or values that cannot be read.
 pub(super) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
     let parts = [
         (evidence.malformed, "row", "is left out", "are left out"),

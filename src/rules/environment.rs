@@ -1,23 +1,23 @@
-//! Whether experiments ran in the same place, since else their numbers do not compare.
+//! Changes of the environment, across which values are not comparable.
 
 use std::collections::BTreeMap;
 
 use crate::domain::{Environment, EnvironmentChange, Record};
 
-/// Everything that changed from one experiment to a later one, in the order of `records`. What is not known of one of them is
-/// no change. An experiment that never ran is passed over.
+/// All changes between experiments, in the order of `records`. Unknown facts are not changes. Experiments that never
+/// ran are skipped.
 pub fn environment_changes<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<EnvironmentChange> {
     let mut last = BTreeMap::new();
     let ran = records.into_iter().filter(|record| !record.runs.is_empty());
     ran.flat_map(|record| changes(&mut last, record.id, &record.environment)).collect()
 }
 
-/// What `now`, where experiment `next` is to run, has else than the place of `before`, whose number it is compared with.
+/// The changes from the environment of `before` to `now`, in which experiment `next` will run.
 pub fn environment_differences(before: &Record, next: u32, now: &Environment) -> Vec<EnvironmentChange> {
     changes(&mut before.environment.known().into_iter().collect(), next, now)
 }
 
-/// What an experiment has else than what was `last` known.
+/// The changes of an experiment's environment from the `last` known one.
 fn changes<'a>(
     last: &mut BTreeMap<&'a str, &'a str>,
     experiment: u32,

@@ -1,9 +1,9 @@
-//! The messages of commits for people who did not see the session.
+//! Commit messages for people who did not see the session.
 
 use super::decide::{decide, format_step};
 use crate::domain::{MetricSource, MetricSpec, Record, Tag, one_line};
 
-/// The message of a kept experiment's commit: its description, the metric before and after, and where its record is.
+/// The commit message of a keep: its description, the metric before and after, and its record.
 pub fn kept_message(tag: &Tag, record: &Record, before: &Record) -> String {
     let mut body = format!("{}\n\n{}\n", subject(record), step(record, before));
     if !record.reason.is_empty() && !says_the_step(record, before) {
@@ -12,7 +12,7 @@ pub fn kept_message(tag: &Tag, record: &Record, before: &Record) -> String {
     body + &format!("\nExperiment: {tag}/{}\nRecord: {}\n", record.id, tag.record_ref(record.id))
 }
 
-/// The message of the one commit that has all that was kept: `chain` is the baseline and the kept experiments after it.
+/// The message of a single commit with all keeps: `chain` is the baseline and the keeps after it.
 pub fn squashed_message(tag: &Tag, chain: &[&Record]) -> String {
     let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return String::new() };
     let kept = chain.len().saturating_sub(1);
@@ -30,7 +30,7 @@ fn subject(record: &Record) -> String {
     if line.is_empty() { format!("Experiment {}", record.id) } else { line }
 }
 
-/// Whether the reason of a record is its number against the one before, and no more.
+/// Whether the reason of a record only compares its value with the one before.
 fn says_the_step(record: &Record, before: &Record) -> bool {
     let (Some(value), Some(old)) = (record.metric.number(), before.metric.number()) else { return false };
     let (name, direction) = (record.metric.name.clone(), record.metric.direction);
@@ -38,7 +38,7 @@ fn says_the_step(record: &Record, before: &Record) -> bool {
     decide(&metric, &value, Some((before.id, &old)), 0.0).reason == record.reason
 }
 
-/// The metric before and after: `val_bpb 1.8342 -> 1.7811, 0.0531 (2.9%) better`.
+/// Formats the metric before and after: `val_bpb 1.8342 -> 1.7811, 0.0531 (2.9%) better`.
 fn step(record: &Record, before: &Record) -> String {
     let name = &record.metric.name;
     let (value, old) = (record.metric.number(), before.metric.number());

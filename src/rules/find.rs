@@ -1,21 +1,20 @@
-//! Which experiment a name means. Pure.
+//! Resolving the name of an experiment.
 
 use super::History;
 use crate::domain::{FEWEST_DIGITS, Record, Which};
 
-/// Why a name means no experiment, or more than one.
+/// Why a name matches no experiment, or several.
 #[derive(Debug, PartialEq)]
 pub enum Unfound<'a> {
-    /// There is none of that number, and none whose commit starts so.
+    /// No experiment has that number or a commit with that start.
     Missing,
-    /// Nothing was kept yet, so there is no best one.
+    /// There is no keep yet, so there is no best experiment.
     NothingKept,
-    /// The commits of all these start so.
+    /// All these commits match.
     Ambiguous(Vec<&'a Record>),
 }
 
-/// The experiment that is meant. A text that is both the number of an experiment and the start of another's commit means
-/// the number.
+/// The experiment with this name. If a text is both a number and the start of a commit, the number wins.
 pub fn find_experiment<'a>(history: &'a History, which: &Which) -> Result<&'a Record, Unfound<'a>> {
     let digits = match which {
         Which::Best => return history.best_kept_record().ok_or(Unfound::NothingKept),

@@ -1,20 +1,19 @@
-//! Which idea of the backlog comes next.
+//! Drawing the next idea from the backlog.
 
 use sha2::{Digest, Sha256};
 
 use super::same_direction;
 use crate::domain::{Idea, IdeaState, Record, TriedDirection, USER};
 
-/// Among how many of the best ideas one is drawn. Always the best one would be a greedy choice, which confirms itself: what
-/// whoever scores believes in is tried, and nothing else ever shows that he is wrong.
+/// How many of the best ideas take part in a draw. Always taking the best would be greedy and self-confirming: only
+/// what the scorer believes in would be tried, and nothing could refute it.
 const AMONG: usize = 50;
 
-/// Draws an open idea among the best fifty, each with the same chance. The same `seed` draws the same one, unless that is
-/// gone or a new one has the luck. Ideas whose direction is among `tried` are passed over. Where no idea is open, those
-/// come again that were drawn and not used.
+/// Draws one of the best fifty open ideas, each with the same chance. The same `seed` draws the same idea unless it is
+/// gone or a new one wins. Skips ideas whose direction is among `tried`. If no idea is open, it draws from those
+/// offered but not used.
 ///
-/// What a person added without a score comes before what has one, the higher the better, and that before all else; of equal
-/// ones the oldest is the best.
+/// Ideas of the user without a score rank first, then scored ones by score, then the rest; older ones win ties.
 pub fn draw<'a>(ideas: &'a [Idea], seed: &str, tried: &[TriedDirection]) -> Option<&'a Idea> {
     let was_tried = |idea: &Idea| {
         let direction = idea.idea.direction.as_ref();
@@ -40,8 +39,8 @@ fn rank(idea: &Idea) -> f64 {
     }
 }
 
-/// Whether an experiment was made of the idea that its agent was offered: the agent says so, or names the idea's
-/// direction, or describes the change with most of the idea's words.
+/// Whether an experiment used the idea that its agent was offered: the agent says so, names the idea's direction, or
+/// describes the change with most of the idea's words.
 pub fn is_used(record: &Record, idea: &Idea) -> bool {
     if let Some(used) = record.used_idea() {
         return used == idea.id;
@@ -57,7 +56,7 @@ pub fn is_used(record: &Record, idea: &Idea) -> bool {
     !wanted.is_empty() && 2 * found >= wanted.len()
 }
 
-/// The words of a text that say something, in lower case.
+/// The meaningful words of a text, in lower case.
 fn words(text: &str) -> Vec<String> {
     const FILLERS: [&str; 16] =
         ["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "use", "try"];
@@ -65,7 +64,7 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty() && !FILLERS.contains(&word.as_str())).collect()
 }
 
-/// Whether two texts are the same idea: case and white space do not matter.
+/// Whether two texts are the same idea, ignoring case and white space.
 pub fn same_idea(one: &str, other: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>();
     words(one) == words(other)

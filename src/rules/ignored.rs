@@ -1,11 +1,11 @@
-//! Ignored files that may feed a number: their changes are in no commit.
+//! Ignored files that may affect a value: no commit has their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::{IGNORED_CHANGED, IGNORED_INPUTS, Record};
 
-/// The experiments before whose runs ignored files had changed, each with those files: the ones that the command names, by their
-/// stamps, and those that changed while the agent was called.
+/// The experiments before whose runs ignored files changed, with those files: files that the command names, by their
+/// stamps, and files that changed during the agent call.
 pub fn ignored_changes(records: &[Record]) -> Vec<(u32, Vec<String>)> {
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let mut found = Vec::new();

@@ -1,17 +1,17 @@
-//! What a session learns: from a kept experiment, from a strategy that is left, and from a loop that ends.
+//! Lessons of a session: from keeps, from abandoned strategies, and from finished loops.
 
 use std::collections::BTreeMap;
 
 use super::{History, directions_tried, is_sound, same_direction};
 use crate::domain::{KEPT, Lesson, LessonId, Outcome, Record, Tag, count_of};
 
-/// How many lessons of experiments that were not kept a summary quotes.
+/// How many lessons of discards and crashes a summary quotes.
 const QUOTED: usize = 3;
 
-/// What is said where an agent names no direction.
+/// The text for a missing direction.
 const NO_DIRECTION: &str = "no direction named";
 
-/// The lesson of a kept experiment: what the agent says later sessions should know, else why it was kept.
+/// The lesson of a keep: the agent's own, else the reason for the keep.
 pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
     let before = history.records().iter().rev().find(|known| known.id < record.id && known.outcome == Outcome::Keep);
     Lesson {
@@ -28,7 +28,7 @@ pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
     }
 }
 
-/// What the strategy taught that is left at the pivot of number `turn`; nothing in a session without experiments.
+/// The lesson of the strategy abandoned at pivot `turn`; `None` in a session without experiments.
 pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
     let last = history.records().iter().rev().find(|record| record.id != 0)?;
     let named = history.records().iter().rev().find_map(|record| record.direction.as_deref());
@@ -59,8 +59,8 @@ pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
     })
 }
 
-/// What the experiments behind that of number `after` came to; nothing where there are none. The newest lessons of those
-/// that were not kept are quoted, unless they are among `lessons`.
+/// Summarises the experiments after number `after`; `None` if there are none. Quotes the newest lessons of discards and
+/// crashes, unless they are among `lessons`.
 pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Option<Lesson> {
     let new: Vec<&Record> = history.records().iter().filter(|record| record.id > after).collect();
     let last = new.last()?;
@@ -101,8 +101,8 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
     })
 }
 
-/// The last experiment that a summary tells of: that of number `after`, or a later one with a summary among `lessons`. One
-/// of an earlier session with the same tag was made at another time.
+/// The last experiment covered by a summary: number `after`, or a later one with a summary among `lessons`. A summary
+/// of an earlier session with the same tag has another time.
 pub fn summed_up(history: &History, lessons: &[Lesson], after: u32) -> u32 {
     let is_last = |record: &&Record| {
         lessons.iter().any(|lesson| lesson.time == record.finished && lesson.id == summary_id(record))
@@ -122,7 +122,7 @@ fn experiments(count: usize) -> String {
     count_of(u32::try_from(count).unwrap_or(u32::MAX), "experiment")
 }
 
-/// The record with the best number.
+/// The record with the best value.
 fn best_of<'a>(records: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
     let mut best: Option<&Record> = None;
     for record in records {
@@ -134,7 +134,7 @@ fn best_of<'a>(records: impl Iterator<Item = &'a Record>) -> Option<&'a Record> 
     best
 }
 
-/// The session, the metric, and from which number to which.
+/// The session, the metric, and its values before and after.
 fn context(of: &Record, from: Option<&Record>, to: Option<&Record>) -> String {
     let number = |record: Option<&Record>| record.and_then(|record| record.metric.number()).map(|number| number.raw);
     let mut text = format!("{}, {}", of.tag, of.metric.name);
@@ -144,7 +144,7 @@ fn context(of: &Record, from: Option<&Record>, to: Option<&Record>) -> String {
     text
 }
 
-/// The numbers of some experiments, first and last.
+/// The first and last number of some experiments.
 fn range(records: &[&Record]) -> String {
     match records {
         [] => String::new(),

@@ -1,42 +1,42 @@
-//! What to do when keeps fail to come: refine, pivot, research, flag.
+//! The ladder without recent keeps: refine, pivot, research, flag.
 //!
-//! The ladders and their thresholds are those of two protocols in use: that of overnight training agents (refine after 3
-//! attempts without a keep, pivot after 5, search after 2 pivots, stop for a person after 3), and that of long-horizon
-//! research (pivot the structure after 2 iterations that found nothing new, flag after 4).
+//! Ladders and thresholds follow two protocols in use. Overnight training agents refine after 3 attempts without a
+//! keep, pivot after 5, search after 2 pivots and stop for review after 3. Long-horizon research pivots the structure
+//! after 2 iterations without a finding and flags after 4.
 
 use super::History;
 use crate::domain::{Directive, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
 
-/// Iterations without a keep after which the agent is asked to refine.
+/// Iterations without a keep before the agent is asked to refine.
 const REFINE_AFTER: u32 = 3;
-/// Iterations without a keep, or since the last pivot, after which it is asked to pivot.
+/// Iterations without a keep, or since the last pivot, before it is asked to pivot.
 const PIVOT_AFTER: u32 = 5;
 /// The pivot without a keep that may look for ideas outside the repository.
 const RESEARCH_AT: u32 = 2;
-/// The pivot without a keep that is a flag for a person.
+/// The pivot without a keep that becomes a flag for review.
 const FLAG_AT: u32 = 3;
-/// Stale iterations after which the structure is pivoted, on the structural ladder.
+/// Stale iterations before a structural pivot, on the structural ladder.
 const STRUCTURAL_PIVOT_AFTER: u32 = 2;
-/// Stale iterations after which the session is flagged, on the structural ladder.
+/// Stale iterations before a flag, on the structural ladder.
 const STRUCTURAL_FLAG_AFTER: u32 = 4;
 
-/// What one iteration came to. Outages and lost runs are none.
+/// The result of one iteration. Outages and lost runs are not iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// An experiment that was kept.
+    /// A keep.
     Kept,
-    /// An experiment that was not.
+    /// A discard or a crash.
     NotKept {
-        /// Whether its number was worse than the incumbent's, or there was none.
+        /// Whether its value was worse than the incumbent's, or missing.
         worse: bool,
-        /// Whether the agent said that it found something.
+        /// Whether the agent reported a finding.
         finding: bool,
     },
     /// Nothing changed.
     Idle,
 }
 
-/// Takes one iteration into account. `research` says whether the contract allows to look outside.
+/// Applies one iteration. `research` tells whether the contract allows ideas from outside.
 pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
     if turn == Turn::Kept {
         return Rung { stale: 0, pivots: 0, directive: Directive::Free, ..rung };
@@ -50,8 +50,7 @@ pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
     }
 }
 
-/// What an experiment counts for; nothing where it is the baseline or was lost with its machine. `incumbent` is the number
-/// that it had to beat.
+/// The iteration of an experiment; `None` for the baseline and lost runs. `incumbent` is the value to beat.
 pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     let is_lost = record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Lost);
     if record.id == 0 || is_lost {
@@ -67,8 +66,8 @@ pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     Some(Turn::NotKept { worse, finding: !record.findings().is_empty() })
 }
 
-/// Where the experiments of a session bring it, and after which of them it was flagged. Calls of the agent that changed
-/// nothing are in no record and count for nothing here.
+/// The rung that a session's experiments lead to, and the experiments after which it was flagged. Agent calls without
+/// changes have no record and do not count.
 pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Vec<u32>) {
     let mut rung = Rung::default();
     let mut flagged = Vec::new();
@@ -91,7 +90,7 @@ pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Ve
 fn refine(rung: Rung, turn: Turn, research: bool) -> Rung {
     if rung.stale < PIVOT_AFTER {
         let directive = match rung.stale {
-            // What an idle call was told stands until there is an experiment.
+            // The directive of an idle call holds until there is an experiment.
             _ if turn == Turn::Idle && rung.directive.wants_new_direction() => rung.directive,
             REFINE_AFTER.. => Directive::Refine,
             _ => Directive::Free,

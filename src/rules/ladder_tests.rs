@@ -1,4 +1,4 @@
-//! What the records of a session make of its ladder, and of the directions that were tried.
+//! Ladder and directions, derived from a session's records.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::super::{History, directions_tried, near_misses, same_direction};
 use super::*;
 use crate::domain::{Number, Unparsed};
 
-/// A record of a metric of which less is better; `failure` is a class, or empty.
+/// A record of a lower-is-better metric; `failure` is a class, or empty.
 fn record(id: u32, outcome: &str, value: Option<f64>, failure: &str, direction: Option<&str>) -> Record {
     let failure = (!failure.is_empty()).then(|| json!({"class": failure}));
     serde_json::from_value(json!({
@@ -38,7 +38,7 @@ fn a_record_counts_for_what_it_came_to() {
 #[test]
 fn the_records_of_a_session_bring_it_where_its_experiments_did() {
     let mut records = vec![record(0, "keep", Some(2.0), "", None), record(1, "keep", Some(1.5), "", None)];
-    // Better than the baseline, and worse than the incumbent.
+    // Better than the baseline but worse than the incumbent.
     records.extend((2..=16).map(|id| record(id, "discard", Some(1.8), "", None)));
     records.insert(9, record(17, "crash", None, "lost", None));
     let history = History::new(records);

@@ -1,28 +1,28 @@
-//! What earlier calls of the agent found out, and which of it is worth reading first.
+//! The findings of earlier agent calls, most valuable first.
 
 use crate::domain::{Outcome, Record};
 
-/// How much more a lesson weighs than a finding: it is a conclusion.
+/// The weight of a lesson relative to a finding; a lesson is a conclusion.
 const LESSON: f64 = 2.0;
 
-/// After how many further experiments a note weighs half.
+/// The number of experiments after which a note's weight halves.
 const FADES_AFTER: u32 = 10;
 
-/// A note that an agent handed in.
+/// A note by an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
-    /// The experiment that it came with, or that the call was made for.
+    /// The experiment of its call.
     pub experiment: u32,
-    /// What became of that experiment; absent where the call made none.
+    /// The outcome of that experiment; absent if the call made none.
     pub outcome: Option<Outcome>,
-    /// What was found.
+    /// The finding.
     pub text: String,
-    /// Whether it was handed in as a lesson.
+    /// Whether it is a lesson.
     pub is_lesson: bool,
 }
 
-/// The findings and lessons of a session, the heaviest first, of those that weigh the same the newest, each text once.
-/// `noted` are findings with the experiment of their call, also those of calls that made no experiment.
+/// The findings and lessons of a session, heaviest first, then newest, each text once. `noted` are findings with the
+/// experiment of their call, also of calls without an experiment.
 pub fn learned(records: &[Record], noted: &[(u32, String)]) -> Vec<Learned> {
     let last = records.iter().map(|record| record.id).max().unwrap_or(0);
     let outcome = |id: u32| records.iter().find(|record| record.id == id).map(|record| record.outcome);

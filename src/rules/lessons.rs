@@ -1,34 +1,34 @@
-//! Which lessons weigh how much, and which are folded together when there are many.
+//! The weights of lessons, and which ones are merged if there are many.
 //!
-//! The numbers are those of the lesson file that protocols of autonomous research keep beside the results: about fifty
-//! entries, of which those older than two weeks count for less and those older than a month are summed up first.
+//! The numbers follow the lesson files of autonomous research protocols: about fifty entries, with less weight after
+//! two weeks, and merged first after a month.
 
 use jiff::Timestamp;
 
 use super::same_direction;
 use crate::domain::{KEPT, Lesson, LessonId, count_of};
 
-/// How many entries there may be before older ones are folded.
+/// The most entries before older ones are merged.
 const MOST: usize = 50;
-/// How many of them may be folded ones: half, so that there is room for new ones.
+/// The most merged entries among them: half, to leave space for new ones.
 const MOST_FOLDED: usize = MOST / 2;
-/// The age in days from which on a lesson weighs less.
+/// The age in days from which a lesson weighs less.
 const FADES_AFTER: i64 = 14;
-/// The age in days from which on a lesson is folded before all younger ones.
+/// The age in days from which a lesson is merged before all younger ones.
 const OLD_AFTER: i64 = 30;
-/// What folded lessons of several strategies are about.
+/// The direction of merged lessons of several strategies.
 const SEVERAL: &str = "several strategies";
 
-/// Entries that become one.
+/// Entries to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fold {
     /// Their places in the list, in rising order.
     pub members: Vec<usize>,
-    /// What stands for them.
+    /// The merged lesson.
     pub line: Lesson,
 }
 
-/// How much a lesson weighs: 1, half of it after two weeks, a quarter after a month.
+/// The weight of a lesson: 1, a half after two weeks, a quarter after a month.
 fn weight(lesson: &Lesson, now: Timestamp) -> f64 {
     match now.duration_since(lesson.time).as_hours() / 24 {
         ..FADES_AFTER => 1.0,
@@ -37,7 +37,7 @@ fn weight(lesson: &Lesson, now: Timestamp) -> f64 {
     }
 }
 
-/// The lessons in the order in which they are worth reading: the heaviest first, of those that weigh the same the newest.
+/// The lessons by value: heaviest first, then newest.
 pub fn heaviest_first(mut lessons: Vec<Lesson>, now: Timestamp) -> Vec<Lesson> {
     lessons.reverse();
     lessons
@@ -45,8 +45,8 @@ pub fn heaviest_first(mut lessons: Vec<Lesson>, now: Timestamp) -> Vec<Lesson> {
     lessons
 }
 
-/// What is to be folded so that about fifty entries are left: the oldest of the lightest first, by strategy, and none of a
-/// session that is `spared`. Nothing while there is room.
+/// The lessons to merge so that about fifty entries remain: the lightest and oldest first, by strategy, without those
+/// of `spared` sessions. Empty while there is space.
 pub fn fold(lessons: &[&Lesson], spared: impl Fn(&str) -> bool, now: Timestamp) -> Vec<Fold> {
     let mut groups: Vec<Group> = Vec::new();
     let mut foldable = Vec::new();
@@ -81,7 +81,7 @@ pub fn fold(lessons: &[&Lesson], spared: impl Fn(&str) -> bool, now: Timestamp) 
     groups.into_iter().filter_map(|group| group.fold(lessons)).collect()
 }
 
-/// Lessons of one strategy that are to be one.
+/// Lessons of one strategy to merge.
 struct Group {
     strategy: String,
     members: Vec<usize>,
@@ -96,7 +96,7 @@ impl Group {
         self.members.iter().map(|index| lessons[*index].time).max()
     }
 
-    /// Nothing where it is a line that was folded before.
+    /// `None` for a merged lesson.
     fn fold(mut self, lessons: &[&Lesson]) -> Option<Fold> {
         self.members.sort_unstable();
         let members = || self.members.iter().map(|index| lessons[*index]);
@@ -107,7 +107,7 @@ impl Group {
         let (lessons, kept) = members()
             .map(counts)
             .fold((0u32, 0u32), |sum, counts| (sum.0.saturating_add(counts.0), sum.1.saturating_add(counts.1)));
-        // What brought a keep is worth more than what did not, and what is newer more than what is older.
+        // Lessons of keeps are worth more than others, and newer ones more than older ones.
         let best = members().max_by_key(|lesson| (counts(lesson).1 > 0, lesson.time)).unwrap_or(first);
         let time = members().map(|lesson| lesson.time).max().unwrap_or(first.time);
         Some(Fold {
@@ -125,7 +125,7 @@ impl Group {
     }
 }
 
-/// How many lessons one stands for, and how many of them were of kept experiments.
+/// How many lessons one represents, and how many of them came from keeps.
 fn counts(lesson: &Lesson) -> (u32, u32) {
     match lesson.id {
         LessonId::Folded { lessons, kept } => (lessons, kept),
@@ -133,7 +133,7 @@ fn counts(lesson: &Lesson) -> (u32, u32) {
     }
 }
 
-/// Makes one group of the two that are the oldest.
+/// Joins the two oldest groups.
 fn join_oldest(groups: &mut Vec<Group>, lessons: &[&Lesson]) {
     groups.sort_by_key(|group| std::cmp::Reverse(group.newest(lessons)));
     if let (Some(one), Some(mut other)) = (groups.pop(), groups.pop()) {
@@ -170,7 +170,7 @@ mod tests {
         fold(&lessons.iter().collect::<Vec<_>>(), |session| session == spared, now())
     }
 
-    /// The lessons as they are after folding.
+    /// The lessons after merging.
     fn folded(lessons: &[Lesson], spared: &str) -> Vec<Lesson> {
         let folds = fold_all(lessons, spared);
         let gone: Vec<usize> = folds.iter().flat_map(|fold| fold.members.clone()).collect();

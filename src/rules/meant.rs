@@ -1,18 +1,18 @@
-//! Which session a command without a name is about. Pure.
+//! The session that a command without a tag refers to.
 
 use jiff::Timestamp;
 
-/// What is known of a session among several.
+/// What is known of one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionSign {
-    /// Whether an `ar` holds it.
+    /// Whether an `ar` process holds it.
     pub is_active: bool,
-    /// When something last happened in it, where that is known.
+    /// Its latest activity, if known.
     pub last_activity: Option<Timestamp>,
 }
 
-/// The place of the session that is meant: the active one, else the newest. Of several active ones, and of several of one
-/// moment, the newest and the last one.
+/// The index of the session: the active one, else the newest. Among several active ones, the newest; among equals, the
+/// last.
 pub fn session_meant(signs: &[SessionSign]) -> Option<usize> {
     (0..signs.len()).max_by_key(|place| (signs[*place].is_active, signs[*place].last_activity))
 }

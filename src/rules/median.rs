@@ -11,7 +11,7 @@ pub(super) fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(if numbers.len().is_multiple_of(2) { f64::midpoint(numbers[numbers.len() / 2 - 1], upper) } else { upper })
 }
 
-/// The median of numbers that come one after the other, at any time.
+/// The running median of a stream of numbers.
 #[derive(Debug, Default)]
 pub(super) struct RunningMedian {
     /// The bits of the lower half, the largest first.
@@ -21,7 +21,7 @@ pub(super) struct RunningMedian {
 }
 
 impl RunningMedian {
-    /// Takes another number, which is not negative: the bits of such numbers are in their order.
+    /// Adds a number that is not negative: the bits of such numbers sort like the numbers.
     pub(super) fn add(&mut self, number: f64) {
         let bits = number.to_bits();
         if self.low.peek().is_some_and(|below| bits < *below) {
@@ -36,7 +36,7 @@ impl RunningMedian {
         }
     }
 
-    /// How many there are.
+    /// The count.
     pub(super) fn count(&self) -> usize {
         self.low.len() + self.high.len()
     }

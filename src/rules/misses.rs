@@ -1,4 +1,4 @@
-//! Experiments that were not kept and are worth another look.
+//! Near misses: discards worth another look.
 
 use serde::Serialize;
 
@@ -6,29 +6,29 @@ use super::median::median;
 use super::{KeptStep, Point, Spread};
 use crate::domain::{Direction, Outcome};
 
-/// How many of them are named: more than that nobody looks at again.
+/// The most near misses named: nobody would look at more.
 const MOST: usize = 5;
 
-/// What makes an experiment that was not better a near miss.
+/// What defines the margin of near misses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarginBy {
-    /// What two measurements of the same code may differ by.
+    /// The spread of two measurements of the same code.
     Spread,
-    /// The median gain of the kept ones: what a step of this session is like.
+    /// The median gain of keeps: a typical step of this session.
     MedianGain,
 }
 
-/// How far behind the incumbent a near miss may be.
+/// The largest distance of a near miss behind the incumbent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Margin {
     /// In the metric's unit, 0 or more.
     pub size: f64,
-    /// Where it is from.
+    /// What defines it.
     pub by: MarginBy,
 }
 
-/// The margin of a series: what its spread is, or where nothing tells that, what a step of its kept ones is like.
+/// The margin of a series: its spread, else the median gain of its keeps.
 pub fn margin(kept: &[KeptStep], spread: Option<&Spread>) -> Option<Margin> {
     if let Some(spread) = spread {
         return Some(Margin { size: spread.limit, by: MarginBy::Spread });
@@ -37,19 +37,19 @@ pub fn margin(kept: &[KeptStep], spread: Option<&Spread>) -> Option<Margin> {
     median(gains).map(|size| Margin { size, by: MarginBy::MedianGain })
 }
 
-/// A discarded experiment and the one that it had to beat, by their places among the points.
+/// A discard and its incumbent, by their indices among the points.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Miss {
     /// The experiment.
     pub index: usize,
-    /// The incumbent that it met.
+    /// Its incumbent.
     pub rival: usize,
-    /// Its gain over the incumbent, in the metric's unit. More than 0 where a guard, a limit or a minimum refused it.
+    /// Its gain over the incumbent, in the metric's unit; above 0 if a guard, a limit or the minimum gain refused it.
     pub gain: f64,
 }
 
-/// The discarded experiments worth another look, the best gain first: those that had the better number, whatever refused
-/// them, and those that were at most `margin` behind the incumbent that they met; without a margin those that equalled it.
+/// The near misses, best gain first: discards with a better value than their incumbent, whatever refused them, and
+/// those at most `margin` behind it. Without a margin, those equal to it.
 pub fn misses(points: &[Point], direction: Direction, baseline: Option<usize>, margin: Option<Margin>) -> Vec<Miss> {
     let mut rival: Option<(usize, f64)> = None;
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! The rules: pure functions over the history and the contract.
 //!
-//! Nothing here knows of git, files, processes, clocks or terminals; time comes in as an argument.
+//! Nothing here knows of git, files, processes, clocks or terminals; time is an argument.
 
 mod activity;
 mod alerts;

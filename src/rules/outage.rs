@@ -1,4 +1,4 @@
-//! Whether a call of the agent failed for reasons that are not in its idea, and how long to wait then.
+//! Detecting outages of the agent, and how long to wait.
 
 use std::time::Duration;
 
@@ -7,49 +7,47 @@ use jiff::{Timestamp, Zoned};
 use super::reset::{reset_time, reset_time_beside};
 use crate::domain::{Outage, OutageKind, Refusal, one_line};
 
-/// How many of the log's last lines may tell of an outage: agents print the errors of their service as JSON over many
-/// lines, and a stack trace after it.
+/// How many lines at the end of the log may report an outage: agents print service errors as JSON over many lines,
+/// followed by a stack trace.
 const LINES: usize = 50;
 
-/// The same for an agent that changed something or ended well: it has worked, and what it tells of errors may be about
-/// its work.
+/// The same for an agent that changed something or succeeded: its messages about errors may concern its work.
 const LINES_OF_WORK: usize = 10;
 
-/// How many bytes of a line are looked at, and how many characters of it are kept.
+/// The most bytes of a line to search, and the most characters to keep.
 const LINE: usize = 4096;
 const SAID: usize = 300;
 
-/// Exit statuses of a shell that may not execute a program, or finds none.
+/// Exit statuses of a shell that cannot execute or find a program.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
-/// How often in a row an agent is called that does not start, or that is not logged in and has never worked in this session: a
-/// program that is missing will not appear by waiting, and a wrong key stays wrong. One that has worked is waited for, as
-/// logins are refreshed.
+/// The most calls in a row of an agent that does not start, or that is not logged in and has never worked in this
+/// session: waiting helps neither. For an agent that has worked, the loop waits, because logins are refreshed.
 const TRIES: u32 = 3;
 
-/// How many of its last lines tell why it does not start.
+/// How many of its last lines explain why it does not start.
 const LAST_LINES: usize = 5;
 
-/// The first pause, and the longest one: an hourly limit is noticed soon after it is lifted, and nobody is pestered.
+/// The first and the longest pause: short enough to notice the reset of an hourly limit, long enough not to pester the
+/// service.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
 
-/// The first pause of an agent that fails for reasons that are not known: mostly the next call works.
+/// The first pause after an unknown failure: mostly the next call works.
 const FIRST_PAUSE_OF_FAILED: Duration = Duration::from_millis(100);
 
-/// How long an agent may fail for reasons that are not known: longer than the restart of a service or of a machine beside
-/// it takes, while a command line that does not work costs an hour of the night and some eighteen calls.
+/// How long an agent may fail for unknown reasons: longer than a restart of a service or machine, while a broken
+/// command line costs only an hour and about eighteen calls.
 const FAILED_LIMIT: Duration = Duration::from_secs(3600);
 
-/// From how many seconds on a call that changes nothing is none that costs nothing to repeat at once.
+/// The duration in seconds from which a call without changes is repeated without a pause.
 const SHORT_CALL: f64 = 60.0;
 
-/// The first pause after a short call that changed nothing, and the longest one.
+/// The first and the longest pause after a short call without changes.
 const FIRST_PAUSE_OF_IDLE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE_OF_IDLE: Duration = Duration::from_secs(5 * 60);
 
-/// How long to wait before the next call after `idle_calls` in a row that changed nothing, the last of which took so many
-/// seconds.
+/// The pause before the next call after `idle_calls` in a row without changes, the last of which took `seconds`.
 pub fn pause_after_idle(idle_calls: u32, seconds: f64) -> Duration {
     match idle_calls.checked_sub(1) {
         Some(before) if seconds < SHORT_CALL => {
@@ -64,18 +62,18 @@ pub fn pause_after_idle(idle_calls: u32, seconds: f64) -> Duration {
 pub struct CallEnd {
     /// Its exit status; absent when a signal ended it.
     pub exit: Option<i32>,
-    /// Whether it was ended because its time was over.
+    /// Whether `ar` terminated it at its time limit.
     pub timed_out: bool,
-    /// Whether it left a change in the working tree.
+    /// Whether it changed the working tree.
     pub changed: bool,
 }
 
-/// The outage that kept the agent from its work, if that is why it failed. `log` is the end of its output, without escape
-/// sequences; `now` brings the zone that a time of day without one is in.
+/// The outage that made the call fail, if any. `log` is the end of its output, without escape sequences; `now` has the
+/// time zone for times without one.
 ///
-/// An agent that failed and changed nothing is kept by something, also where no wording says by what. Of one that ended
-/// well the wordings count where it changed nothing: many programs exit with 0 when their service refuses. One that has
-/// worked until its time was over had no outage. A change makes no outage of what is none without it.
+/// A failed call without changes is always an outage, even without a known message. A successful one is an outage if it
+/// changed nothing and has a known message: many programs exit with 0 when their service refuses. A call that worked
+/// until its time limit is none.
 pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let ended_well = end.exit == Some(0);
     if end.changed && (ended_well || end.timed_out) {
@@ -103,9 +101,9 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     Some(Outage { kind, said: short(line), until })
 }
 
-/// The outage that an agent tells of in its machine-readable answer, whatever its exit status. Of one that changed something
-/// it is one only where the service is known to have refused: its change is half done then. An error of another kind, such
-/// as too many turns, ends the work of an agent that has worked.
+/// The outage in an agent's machine-readable answer, regardless of its exit status. After changes, only a known refusal
+/// by the service counts: the change is half done then. Other errors, such as too many turns, end the work of an agent
+/// that has worked.
 pub fn refused(refusal: &Refusal, end: CallEnd, now: &Zoned) -> Option<Outage> {
     if end.changed && end.timed_out {
         return None;
@@ -125,37 +123,37 @@ pub fn refused(refusal: &Refusal, end: CallEnd, now: &Zoned) -> Option<Outage> {
     Some(Outage { kind, said: short(line), until: until.filter(|_| kind != OutageKind::Failed) })
 }
 
-/// A line as it is told.
+/// A line as `ar` quotes it.
 fn short(line: &str) -> String {
     one_line(line).chars().take(SAID).collect()
 }
 
-/// How far an outage has come.
+/// The progress of an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SoFar {
-    /// How often it was waited out.
+    /// How often the loop has waited.
     pub waits: u32,
-    /// How long it has lasted.
+    /// Its duration.
     pub lasted: Duration,
-    /// How long of that the agent has failed for reasons that are not known, without a break.
+    /// How long the agent has failed for unknown reasons, without interruption.
     pub failed: Duration,
-    /// How many calls in a row ended for the same reason.
+    /// How many calls in a row had the same cause.
     pub repeats: u32,
-    /// Whether no call of the session came to anything before it.
+    /// Whether no earlier call of the session succeeded.
     pub is_first: bool,
 }
 
-/// How an outage goes on.
+/// The next step in an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// The agent is called again after this time.
+    /// Call the agent again after this time.
     Wait(Duration),
-    /// It has lasted, or will last, longer than it may.
+    /// Give up: it exceeds its limit, or will.
     GiveUp,
 }
 
-/// How long to wait in an outage that may last for `limit`. Until the time that the agent names, else for a pause that
-/// doubles. An agent that names a time that is soon, again and again, is not called more often than one that names none.
+/// The next step in an outage that may last for `limit`. The loop waits until the time that the agent names, else for a
+/// doubling pause. An agent that repeatedly names a near time is called no more often than one that names none.
 pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp) -> Patience {
     let SoFar { waits, lasted, failed, repeats, is_first } = so_far;
     let (first, left) = match outage.kind {
@@ -164,7 +162,7 @@ pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp)
         }
         _ => (FIRST_PAUSE, limit.saturating_sub(lasted)),
     };
-    // Neither will appear by waiting.
+    // Waiting helps with neither.
     let is_lasting = outage.kind == OutageKind::NotStarted || outage.kind == OutageKind::Login && is_first;
     if left.is_zero() || is_lasting && repeats >= TRIES {
         return Patience::GiveUp;
@@ -177,14 +175,14 @@ pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp)
     }
 }
 
-/// The first bytes of a line.
+/// Cuts a line to its first bytes.
 fn head(line: &str) -> &str {
     let end = (0..=LINE.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
     &line[..end]
 }
 
-/// What a line tells of, by words that stand in it as they are. The first that is found counts: a line about a limit often
-/// names the connection that ended by it as well. Of an agent that `worked` a connection may be one of its work.
+/// The outage that a line reports, by fixed wordings. The first match counts: a line about a limit often also names the
+/// closed connection. If the agent `worked`, a connection may belong to its work.
 fn kind_of(line: &str, worked: bool) -> Option<OutageKind> {
     let words = words_of(line);
     let has = |phrase: &str| words.contains(&format!(" {phrase} "));
@@ -197,7 +195,7 @@ fn kind_of(line: &str, worked: bool) -> Option<OutageKind> {
         .or_else(|| (!worked && CONNECTIONS.iter().any(|phrase| has(phrase))).then_some(OutageKind::Offline))
 }
 
-/// The words of a line in lower case, each between two spaces; whatever is no letter and no digit stands between words.
+/// The words of a line in lower case, each between two spaces; anything but letters and digits separates words.
 fn words_of(line: &str) -> String {
     let mut words = String::from(" ");
     for word in line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -207,19 +205,19 @@ fn words_of(line: &str) -> String {
     words
 }
 
-/// Whether it says "hit your limit", with up to four words that say which.
+/// Whether it contains "hit your limit", with up to four words in between.
 fn hit_your_limit(words: &str) -> bool {
     let after = words.split(" hit your ").skip(1);
     after.into_iter().any(|rest| rest.split(' ').take(5).any(|word| matches!(word, "limit" | "limits")))
 }
 
-/// What stands before a status of HTTP.
+/// What may precede an HTTP status.
 const CODES: &[&str] =
     &["http", "http 1 1", "http 2", "status", "status code", "statuscode", "error", "error code", "api error", "code"];
 
-/// The wordings of claude, codex, gemini, opencode and aider, of the services behind them and of the network, as
-/// [`words_of`] gives them; with the statuses of HTTP that mean the same. Each is one of an error: the mere mention of a
-/// rate limit is none.
+/// The wordings of claude, codex, gemini, opencode and aider, of their services and of the network, as [`words_of`]
+/// returns them, with equivalent HTTP statuses. Each one states an error: merely mentioning a rate limit does not
+/// match.
 const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
     (
         OutageKind::Credit,
@@ -374,7 +372,7 @@ const WORDINGS: &[(OutageKind, &[&str], &[&str])] = &[
     ),
 ];
 
-/// The wordings of a connection that fails, to whatever it was.
+/// The wordings of any failed connection.
 const CONNECTIONS: &[&str] = &[
     "econnrefused",
     "econnreset",

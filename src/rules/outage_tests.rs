@@ -5,12 +5,12 @@ use super::*;
 
 const FAILED: CallEnd = CallEnd { exit: Some(1), timed_out: false, changed: false };
 
-/// Friday evening, on a clock of a person in Berlin.
+/// Friday evening on a clock in Berlin.
 fn now() -> Zoned {
     "2026-11-20T22:00:00+01:00[Europe/Berlin]".parse().unwrap()
 }
 
-/// What is known by its wording.
+/// Outages with known wordings.
 fn found(log: &str) -> Option<OutageKind> {
     outage(log, FAILED, &now()).map(|outage| outage.kind).filter(|kind| *kind != OutageKind::Failed)
 }
@@ -71,7 +71,7 @@ fn the_last_words_of_agents_that_were_limited_or_cut_off_are_known() {
         // claude 2.1
         ("API Error: Request rejected (429) · Rate limit reached. Please try again later.\n", RateLimit),
         ("API Error: Unable to connect to API (ConnectionRefused)\n", Offline),
-        // codex 0.169, which waits for ever for a network
+        // codex 0.169, which waits forever for a network
         ("ERROR: Reconnecting... 5/5\nERROR: exceeded retry limit, last status: 429 Too Many Requests\n", RateLimit),
         ("ERROR: Reconnecting... waiting for network\nERROR: Reconnecting... waiting for network\n", Offline),
         // opencode 1.18

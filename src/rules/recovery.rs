@@ -1,69 +1,69 @@
-//! What is still to do of an experiment that somebody left open.
+//! The remaining steps of an experiment that was left open.
 
 use crate::domain::Phase;
 
-/// How often a run that was lost with its machine is started again on the same commit.
+/// How often a lost run is started again on the same commit.
 pub const LOST_RETRIES: u32 = 2;
 
-/// What there is of the run of an open experiment.
+/// The state of an open experiment's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunFound {
-    /// It goes on.
+    /// It is still running.
     Going,
-    /// It is over and said how it ended.
+    /// It finished and wrote its exit.
     Over,
-    /// It died without a word.
+    /// It died without a trace.
     Gone,
-    /// It was never started.
+    /// It never started.
     Unstarted,
 }
 
-/// What is found of an open experiment: what the journal says, and what is really there.
+/// The facts about an open experiment: the journal's, and the real ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Found {
-    /// The step that the journal names.
+    /// The journal's step.
     pub phase: Phase,
-    /// Whether the journal says what would be recorded of it.
+    /// Whether the journal has a draft of its record.
     pub has_draft: bool,
-    /// Whether its record's ref is there.
+    /// Whether its record ref exists.
     pub recorded: bool,
     /// Its run, or the guard that is next.
     pub run: RunFound,
-    /// How often its run was started.
+    /// How often its run started.
     pub runs: u32,
 }
 
-/// One thing to do. Each can be done twice without harm.
+/// One recovery step. Each can be repeated without harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// End what is left of the agent and of lost runs.
+    /// End what remains of the agent and of lost runs.
     EndJobs,
-    /// Save what is in the working tree, and put branch and working tree back to the base.
+    /// Save the working tree, and reset branch and working tree to the base.
     Reset,
-    /// Bring what was measured last back into the working tree, for the agent to work on.
+    /// Restore the last measured version in the working tree, for the agent to rework.
     BringBack,
-    /// Bring branch and working tree to the experiment's commit.
+    /// Check out the experiment's commit in branch and working tree.
     CheckOut,
-    /// Clear away what is left of an earlier run, and enter a new one in the journal.
+    /// Remove the remains of an earlier run, and enter a new one in the journal.
     Run,
-    /// Go on from the step that the journal names: call the agent again, or wait for the run or the guards, which are
-    /// started if there are none, and measure, decide and record.
+    /// Continue from the journal's step: call the agent again, or start or wait for the run or the guards; then
+    /// measure, decide and record.
     Finish,
-    /// Record what the journal says.
+    /// Record the journal's draft.
     Record,
     /// Record it as lost.
     RecordLost,
-    /// Write its row if it is missing, and bring branch and working tree to where its outcome belongs.
+    /// Write its row if missing, and move branch and working tree by its outcome.
     Settle,
     /// Close it in the journal.
     Close,
 }
 
-/// Lists what is still to do, in order.
+/// Lists the remaining steps in order.
 pub fn recover(found: Found) -> Vec<Step> {
     use Step::{BringBack, CheckOut, Close, EndJobs, Finish, Record, RecordLost, Reset, Run, Settle};
     if found.recorded {
-        // The record is the commit point: the experiment counts, whatever else was done.
+        // The record is the commit point: the experiment counts, whatever else happened.
         return vec![Settle, Close];
     }
     match found.phase {
@@ -78,7 +78,7 @@ pub fn recover(found: Found) -> Vec<Step> {
         Phase::Recording if found.has_draft => vec![Record],
         Phase::Running | Phase::Recording | Phase::Settling => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
-            // Nothing was lost, however often the start was entered in the journal.
+            // Nothing was lost, however many starts the journal has.
             RunFound::Unstarted => vec![EndJobs, CheckOut, Finish],
             RunFound::Gone if found.runs <= LOST_RETRIES => vec![EndJobs, CheckOut, Run, Finish],
             RunFound::Gone => vec![EndJobs, CheckOut, RecordLost],

@@ -6,7 +6,7 @@ use super::LOST_RETRIES;
 use super::world::{EXPERIMENTS, World};
 use crate::rules::REWORKS;
 
-/// What happens to a session.
+/// One event of a session.
 #[derive(Debug, Clone)]
 enum Happening {
     Steps(u8),

@@ -8,15 +8,15 @@ use crate::rules::REWORKS;
 /// How many experiments a session makes after its baseline, which is experiment 0.
 pub(super) const EXPERIMENTS: u32 = 4;
 
-/// Stands for a person in place of an agent.
+/// Represents a user instead of an agent.
 const PERSON: u32 = 99;
 
-/// What is in the working tree. A commit has the number of its experiment, and 10 more for each version before it.
+/// The content of the working tree. A commit has the number of its experiment, plus 10 for each earlier version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Tree {
-    /// What this commit holds.
+    /// The content of this commit.
     Of(u32),
-    /// A change that the agent of this experiment has not finished, or that a person made.
+    /// An unfinished change of this experiment's agent, or a change by the user.
     Half(u32),
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Open {
     base: u32,
     committed: bool,
     runs: u32,
-    /// How many versions of its change were reworked.
+    /// How many versions of its change the agent reworked.
     version: u32,
     draft: Option<Draft>,
 }
@@ -37,13 +37,13 @@ impl Open {
     }
 }
 
-/// What would be recorded if nothing more came.
+/// The draft of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Draft {
     commit: u32,
-    /// What its run measured; nothing when it is lost.
+    /// The result of its run; absent if lost.
     measured: Option<Tree>,
-    /// Whether its guard passed, once that is over.
+    /// Whether its guard passed, once finished.
     passed: Option<bool>,
 }
 
@@ -52,7 +52,7 @@ enum Run {
     Unstarted,
     Going(Tree),
     Over(Tree),
-    /// It was ended because a person asked for it.
+    /// The user stopped it.
     Stopped,
     Gone,
 }
@@ -64,7 +64,7 @@ struct Recorded {
     kept: bool,
 }
 
-/// One durable write, or one look at what is there.
+/// One durable write, or one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Propose,
@@ -98,7 +98,7 @@ enum Act {
     Close,
 }
 
-/// What is on disk, and the process that is at work on it.
+/// The disk and the active process.
 pub(super) struct World {
     pub(super) phase: Phase,
     pub(super) open: Option<Open>,
@@ -111,16 +111,16 @@ pub(super) struct World {
     saved: BTreeSet<Tree>,
     run: Run,
     guard: Run,
-    /// Of each experiment, whether its number is better.
+    /// Whether each experiment's value is better.
     keeps: Vec<bool>,
-    /// Of each experiment, how many versions the guard refuses.
+    /// How many versions of each experiment the guard refuses.
     refused: Vec<u32>,
-    /// Experiments that a person stopped.
+    /// Experiments that the user stopped.
     stopped: BTreeSet<u32>,
-    /// Starts of the run of the version that is open, and whether one of them came to its end.
+    /// Starts of the open version's run, and whether one of them finished.
     pub(super) starts: u32,
     was_over: bool,
-    /// What the process is about to do; nothing when there is none.
+    /// The next actions of the process; absent without a process.
     process: Option<VecDeque<Act>>,
 }
 
@@ -131,7 +131,7 @@ const ROLL_BACK: [Act; 4] = [MoveBranchToBase, SaveChange, PutBackToBase, Close]
 const RETRY: [Act; 8] =
     [SaveChange, AdvanceBranch, PutBackToCommit, NoteCommit, ClearRun, EnterRunning, StartRun, Await];
 
-/// What the agent does, and what follows: the change becomes a commit and is run.
+/// The agent's change, and what follows: commit and run.
 const WORK: [Act; 9] = [EditHalf, EditAll, Commit, NoteCommit, ClearRun, EnterRunning, AdvanceBranch, StartRun, Await];
 
 impl World {
@@ -176,7 +176,7 @@ impl World {
         open.version >= self.refused[open.id as usize]
     }
 
-    /// The process dies, and with it the agent; a run goes on.
+    /// The process and its agent die; a run continues.
     pub(super) fn kill(&mut self) {
         self.process = None;
     }
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// A person stops the run that the process waits for.
+    /// The user stops the run for which the process waits.
     pub(super) fn stop_run(&mut self) {
         let (Some(process), Some(open)) = (&mut self.process, self.open) else { return };
         let roll_back = match (process.front(), self.run, self.guard) {
@@ -204,7 +204,7 @@ impl World {
             }
             _ => return,
         };
-        // What an earlier version measured is recorded.
+        // The result of an earlier version is recorded.
         let mut acts = if roll_back { ROLL_BACK.to_vec() } else { Vec::new() };
         if open.version > 0 {
             acts.retain(|act| *act != Close);
@@ -214,7 +214,7 @@ impl World {
         *process = acts.into();
     }
 
-    /// A person changes a file while nobody is at work on an experiment that has its commit.
+    /// The user changes a file while an experiment with a commit is open and no process is active.
     pub(super) fn lay_hands(&mut self) {
         if self.process.is_none() && self.open.is_some_and(|open| open.committed) {
             self.tree = Tree::Half(PERSON);
@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    /// What a new process is going to do about what is open.
+    /// What a new process does about the open experiment.
     fn plan(&self) -> VecDeque<Act> {
         let Some(open) = self.open else { return VecDeque::new() };
         let run = match if self.phase == Phase::Guarding { self.guard } else { self.run } {
@@ -248,7 +248,7 @@ impl World {
         recover(found).into_iter().flat_map(|step| self.acts(step)).collect()
     }
 
-    /// What a step does, write by write.
+    /// The writes of a step.
     fn acts(&self, step: Step) -> Vec<Act> {
         match step {
             Step::EndJobs => vec![],
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// The next write, if anything can be done now; a killed process is started again for it.
+    /// The next write, if any is possible; starts a killed process again.
     pub(super) fn step(&mut self) {
         let mut process = match self.process.take() {
             Some(process) => process,
@@ -449,6 +449,6 @@ impl World {
     }
 }
 
-/// Recording the draft, and all that follows.
+/// Records the draft, with all following writes.
 const RECORD: [Act; 8] =
     [EnterRecording, Record, EnterSettling, AppendRow, MoveBranchToOutcome, SaveChange, PutBackToOutcome, Close];

@@ -1,19 +1,19 @@
-//! What became of refs while somebody else could move them. Pure.
+//! Changes of refs while another process could move them.
 
 use std::collections::BTreeMap;
 
-/// Refs by name, with the objects that they named and name.
+/// Refs by name, with the objects before and after.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefChanges {
-    /// Those that were not there, with what they name.
+    /// New refs, with their objects.
     pub foreign: Vec<(String, String)>,
-    /// Those that name something else, with what they named and name.
+    /// Moved refs, with their old and new objects.
     pub moved: Vec<(String, String, String)>,
-    /// Those that are gone, with what they named.
+    /// Deleted refs, with their old objects.
     pub gone: Vec<(String, String)>,
 }
 
-/// Compares refs with what they `were`.
+/// Compares refs with their earlier state, `were`.
 pub fn compare_refs(were: &[(String, String)], are: &[(String, String)]) -> RefChanges {
     if were == are {
         return RefChanges::default();

@@ -1,39 +1,39 @@
-//! Whether a number came back. Pure.
+//! Comparing a repeated measurement with the record.
 
 use super::{Spread, format_step};
 use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
 
-/// What a second measurement says of the first.
+/// The result of repeating a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CameBack {
-    /// The same number.
+    /// The same value.
     Exactly,
-    /// None, for the same reason as the first time.
+    /// No value, for the same reason as the first time.
     Failure(FailureClass),
-    /// Another one, as near as repeated measurements of the session are to each other.
+    /// A different value within the session's spread.
     Within {
-        /// How far it is from the first, and which way.
+        /// Its distance from the first, with its sense.
         distance: String,
-        /// How far those are from each other.
+        /// The spread.
         spread: String,
     },
-    /// Another one.
+    /// A different value.
     No {
-        /// How far it is from the first, and which way.
+        /// Its distance from the first, with its sense.
         distance: String,
-        /// How far repeated measurements are from each other, where there are any.
+        /// The spread, if known.
         spread: Option<String>,
     },
 }
 
 impl CameBack {
-    /// Whether it came back.
+    /// Whether it was reproduced.
     pub fn is_same(&self) -> bool {
         !matches!(self, CameBack::No { .. })
     }
 }
 
-/// Compares a measured number with the `recorded` one, by the limit of the session's spread where that is known.
+/// Compares a measured value with the `recorded` one, within the session's spread if known.
 pub fn came_back(direction: Direction, recorded: &Number, measured: &Number, spread: Option<&Spread>) -> CameBack {
     if recorded.value == measured.value {
         return CameBack::Exactly;
@@ -47,7 +47,7 @@ pub fn came_back(direction: Direction, recorded: &Number, measured: &Number, spr
     }
 }
 
-/// Whether an experiment that has no number failed again in the way that is recorded.
+/// Whether an experiment without a value failed again in the recorded way.
 pub fn failed_again(recorded: Option<&Failure>, now: Option<&Failure>) -> Option<CameBack> {
     let class = now?.class;
     (recorded?.class == class).then_some(CameBack::Failure(class))

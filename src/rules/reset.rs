@@ -1,4 +1,4 @@
-//! The time at which a line of an agent's output says that a limit is lifted.
+//! Reading the reset time of a limit from a line of an agent's output.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp, ToSpan, Zoned};
 
-/// How long a time of day is taken for that of an old notice after it has passed: an hour more than the window of five
-/// hours that claude's limit has. After that the next such time is meant.
+/// How long after its passing a time of day still counts as past, from an old message: an hour more than the five-hour
+/// window of claude's limit. Later, the next such time is meant.
 const OLD_NOTICE: SignedDuration = SignedDuration::from_hours(6);
 
-/// Words after which a time may stand, without `_` and `-`.
+/// Words that may precede a time, without `_` and `-`.
 const ANCHORS: &[&str] = &[
     "reset",
     "resets",
@@ -30,11 +30,11 @@ const ANCHORS: &[&str] = &[
     "expires",
 ];
 
-/// Words after which a bare number is seconds, or milliseconds.
+/// Words after which a bare number means seconds, or milliseconds.
 const SECONDS: &[&str] = &["retryafter", "retrydelay", "resetsinseconds", "resetinseconds"];
 const MILLISECONDS: &[&str] = &["retryafterms", "retryaftermillis"];
 
-/// Words that may stand between an anchor and its time.
+/// Words that may occur between an anchor and its time.
 const FILLERS: &[&str] = &[
     "at",
     "in",
@@ -58,19 +58,20 @@ const FILLERS: &[&str] = &[
     "~",
 ];
 
-/// How many fillers are passed over.
+/// The most fillers to skip.
 const MOST_FILLERS: usize = 4;
 
-/// The moment that a line names for the end of a limit, if it lies after `now`. A moment without a date is the next one; a
-/// time without a zone is in that of `now`; in a zone that is not known there is none.
+/// The reset time in a line, if it is after `now`. A time without a date is the next one, a time without a zone is in
+/// the zone of `now`, and an unknown zone gives `None`.
 ///
-/// Known are Unix seconds and milliseconds, ISO dates and times, durations (`in 3h 22m`, `34.5s`, `5 days 2 hours`),
-/// months with a day (`Jan 30, 11:30am`, `Jul 5th, 2026 8:19 PM`) and times of day (`3pm (Europe/Berlin)`, `22:00`).
+/// It understands Unix seconds and milliseconds, ISO dates and times, durations (`in 3h 22m`, `34.5s`, `5 days 2
+/// hours`), months with a day (`Jan 30, 11:30am`, `Jul 5th, 2026 8:19 PM`) and times of day (`3pm (Europe/Berlin)`,
+/// `22:00`).
 pub(super) fn reset_time(line: &str, now: &Zoned) -> Option<Timestamp> {
     named_time(line, now, |_| true)
 }
 
-/// The same for a line beside the one that tells of the limit: it must speak of a reset or a retry.
+/// The same for a line near the message about the limit: it must mention a reset or a retry.
 pub(super) fn reset_time_beside(line: &str, now: &Zoned) -> Option<Timestamp> {
     named_time(line, now, |anchor| anchor.starts_with("reset") || anchor.starts_with("retry"))
 }
@@ -95,8 +96,8 @@ fn named_time(line: &str, now: &Zoned, counts: impl Fn(&str) -> bool) -> Option<
     })
 }
 
-/// The words of a line: without spaces, quotes, brackets, and what separates sentences and fields. A dot or a colon between
-/// two digits belongs to a number.
+/// The words of a line, without spaces, quotes, brackets and separators. A dot or a colon between two digits belongs to
+/// a number.
 fn words_of(line: &str) -> Vec<&str> {
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     let mut words = Vec::new();
@@ -120,7 +121,7 @@ fn words_of(line: &str) -> Vec<&str> {
     words
 }
 
-/// A word in lower case, without what joins the parts of a name.
+/// A word in lower case, without `_` and `-`.
 fn plain(word: &str) -> String {
     word.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
@@ -136,7 +137,7 @@ fn after_fillers(words: &[&str], now: &Zoned) -> Option<Timestamp> {
         .or_else(|| at_a_time(words, now))
 }
 
-/// A moment so many seconds after `now`.
+/// The moment `seconds` after `now`.
 fn later(now: &Zoned, seconds: f64) -> Option<Timestamp> {
     let ahead = Duration::try_from_secs_f64(seconds).ok()?;
     now.timestamp().checked_add(SignedDuration::try_from(ahead).ok()?).ok()
@@ -178,7 +179,7 @@ fn iso(words: &[&str], now: &Zoned) -> Option<Timestamp> {
     None
 }
 
-/// How many seconds the words give as numbers with units.
+/// The total seconds of words that are numbers with units.
 fn duration(words: &[&str]) -> Option<f64> {
     let mut total = None;
     let mut words = words;
@@ -227,8 +228,8 @@ fn unit_seconds(word: &str) -> Option<f64> {
     })
 }
 
-/// `Jan 30, 11:30am`, `May 5 at 9pm`, `Jul 5th, 2026 8:19 PM`, `5 July 2026, 20:19`, `tomorrow at 3pm`. Without a year it is
-/// this one, unless that is half a year ago.
+/// `Jan 30, 11:30am`, `May 5 at 9pm`, `Jul 5th, 2026 8:19 PM`, `5 July 2026, 20:19`, `tomorrow at 3pm`. Without a year
+/// it means this year, unless that is half a year ago.
 fn on_a_date(words: &[&str], now: &Zoned) -> Option<Timestamp> {
     let (first, mut words) = words.split_first()?;
     let date = if plain(first) == "tomorrow" {
@@ -269,7 +270,7 @@ fn day_of(word: &str) -> Option<i8> {
     digits.parse().ok().filter(|_| matches!(ending, "" | "st" | "nd" | "rd" | "th"))
 }
 
-/// The next such time of day, unless one has passed so lately that the notice is an old one.
+/// The next such time of day, unless it passed so recently that the message is old.
 fn at_a_time(words: &[&str], now: &Zoned) -> Option<Timestamp> {
     let (time, used) = clock(words)?;
     let zone = zone_of(&words[used..], now)?;
@@ -284,7 +285,7 @@ fn at_a_time(words: &[&str], now: &Zoned) -> Option<Timestamp> {
     moments.into_iter().find(|moment| *moment > now).filter(|_| !is_old)
 }
 
-/// A time of day at the start of the words, and how many words it takes: `3pm`, `3:30 PM`, `22:00`, `22:00:15`.
+/// A time of day at the start of the words, with its number of words: `3pm`, `3:30 PM`, `22:00`, `22:00:15`.
 fn clock(words: &[&str]) -> Option<(Time, usize)> {
     let first = plain(words.first()?);
     let (digits, half, used) = match first.strip_suffix("am").or_else(|| first.strip_suffix("pm")) {
@@ -311,7 +312,7 @@ fn clock(words: &[&str]) -> Option<(Time, usize)> {
     Some((Time::new(hour, minute, second, 0).ok()?, used))
 }
 
-/// The zone that the words begin with, else that of `now`. `None` for one that is not known.
+/// The time zone at the start of the words, else that of `now`. `None` if unknown.
 fn zone_of(words: &[&str], now: &Zoned) -> Option<TimeZone> {
     match words.first() {
         Some(&("UTC" | "GMT" | "Z")) => Some(TimeZone::UTC),

@@ -1,9 +1,9 @@
-//! Which experiments' logs go when there are more than a session may keep.
+//! Which logs to delete when a session exceeds its space.
 
 use crate::domain::{KeepLogs, Outcome};
 
-/// How many of the newest experiments keep their logs whatever their size: what a person looks at in the morning, and
-/// an agent while it works.
+/// How many of the newest experiments always keep their logs: the user reads them in the morning, and the agent while
+/// it works.
 pub const NEWEST_KEPT: usize = 10;
 
 /// The logs of one recorded experiment.
@@ -11,17 +11,16 @@ pub const NEWEST_KEPT: usize = 10;
 pub struct ExperimentLogs {
     /// The experiment.
     pub id: u32,
-    /// What its logs take on the disk, in bytes.
+    /// The size of its logs on disk, in bytes.
     pub bytes: u64,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Whether it is the best one so far.
+    /// Whether it is the best so far.
     pub is_best: bool,
 }
 
-/// Names the experiments whose logs are dropped so that the rest fits, in the order in which they go: first what was
-/// not kept, then what was, each from the oldest on. The best one and the [`NEWEST_KEPT`] newest never go, even when
-/// they do not fit.
+/// Returns the experiments whose logs to delete so that the rest fits, in order: discards and crashes first, then
+/// keeps, each from the oldest. The best one and the [`NEWEST_KEPT`] newest always stay, even if they do not fit.
 pub fn logs_to_drop(logs: &[ExperimentLogs], quota: KeepLogs) -> Vec<u32> {
     let KeepLogs::Bytes(quota) = quota else { return Vec::new() };
     let mut by_age = logs.to_vec();
@@ -88,7 +87,7 @@ mod tests {
             prop_assert!(dropped.iter().all(|id| !always(&all[*id as usize])));
             prop_assert!(left <= quota || stays.iter().all(|log| always(log) || log.bytes == 0));
             if let Some(last) = dropped.last() {
-                // No more went than had to, and what was kept went only when nothing else was left.
+                // It deletes no more than necessary, and keeps only when nothing else is left.
                 prop_assert!(left + all[*last as usize].bytes > quota);
                 if all[*last as usize].outcome == Outcome::Keep {
                     prop_assert!(stays.iter().all(|log| log.outcome == Outcome::Keep || always(log) || log.bytes == 0));

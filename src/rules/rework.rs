@@ -1,35 +1,36 @@
-//! When the agent is called again for the experiment it is at.
+//! When the agent is called again for the same experiment.
 
 use crate::domain::{Failure, FailureClass, Version};
 
-/// How often a change whose guard fails is reworked: 2, as in the bounded modify-verify-decide protocols in use.
+/// How often the agent may rework a change that failed a guard: 2, as in the bounded modify-verify-decide protocols in
+/// use.
 pub const REWORKS: u32 = 2;
 
 /// How often a change that does not parse or import is fixed: 2, after which the protocols of overnight training skip the
 /// idea.
 pub const FIXES: u32 = 2;
 
-/// What the agent is called again for.
+/// The reason to call the agent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// The code does not parse, or an import fails.
+    /// Fix: the code does not parse, or an import fails.
     Fix,
-    /// The number is better, and a guard fails.
+    /// Rework: the value is better, but a guard fails.
     Rework,
 }
 
 /// A further call of the agent for the same experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Again {
-    /// What it is for.
+    /// Its reason.
     pub task: Task,
-    /// The how-manieth call for that it is, from 1 on.
+    /// Retry number, from 1.
     pub time: u32,
-    /// How many of them there may be.
+    /// The most retries allowed.
     pub limit: u32,
 }
 
-/// Whether the agent is called again for an experiment that ended with `failure`, after `versions` of it that did before.
+/// Whether to call the agent again for an experiment that ended with `failure`, after earlier `versions` that failed.
 pub fn again(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
     let task = task_of(failure)?;
     let limit = match task {

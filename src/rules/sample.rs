@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::domain::Record;
 
-/// A kept record of the baseline of session `t`, of a metric `loss` of which less is better, with `fields` in place of its
-/// own; `value` stands for the metric's number as it was printed.
+/// A kept baseline record of session `t` with the lower-is-better metric `loss`, overridden by `fields`; `value` is the
+/// metric's value as printed.
 pub(crate) fn record(fields: Value) -> Record {
     let mut all = json!({
         "version": 1, "id": 0, "tag": "t", "commit": "c0", "base": "b0", "description": "", "direction": null,

@@ -1,4 +1,4 @@
-//! What a change may touch.
+//! Tests of scope and protection.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Which experiments of a session are looked at, and in which order. Pure.
+//! Selecting and sorting experiments.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -9,43 +9,43 @@ use regex::Regex;
 use super::Ended;
 use crate::domain::{Direction, Note, Record};
 
-/// In which order experiments are shown.
+/// The order of experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortBy {
     /// By number.
     #[default]
     Id,
-    /// The best number of the metric first, those without one last.
+    /// Best value first, those without a value last.
     Best,
     /// The newest first.
     Time,
 }
 
-/// Which experiments are shown.
+/// A selection of experiments.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// How they ended; anyhow when empty.
+    /// Their outcomes; all if empty.
     pub outcomes: Vec<Ended>,
-    /// Found in their description, reason, direction, failure or notes.
+    /// A pattern in their description, reason, direction, failure or notes.
     pub pattern: Option<Regex>,
     /// Their order.
     pub sort: SortBy,
-    /// How many of the first ones in that order.
+    /// The most experiments to show.
     pub top: Option<usize>,
 }
 
-/// What a selection looks at of an experiment, or of a row of a ledger.
+/// The facts of an experiment or a ledger row that a selection uses.
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
-    /// How it ended.
+    /// Its outcome.
     pub ended: Ended,
-    /// Its number of the metric.
+    /// Its metric value.
     pub value: Option<f64>,
     /// Which way is better.
     pub direction: Direction,
-    /// When it was over; absent for rows, the last of which is the newest.
+    /// When it finished; absent for rows, the last of which is the newest.
     pub finished: Option<Timestamp>,
-    /// What a pattern may be found in.
+    /// The texts to search.
     pub said: Vec<&'a str>,
 }
 
@@ -64,14 +64,14 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The experiments that are selected, in order.
+/// The selected experiments, in order.
 pub fn select<'a>(records: &'a [Record], notes: &BTreeMap<u32, Vec<Note>>, selection: &Selection) -> Vec<&'a Record> {
     let noted = |record: &Record| notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
     let candidates: Vec<_> = records.iter().map(|record| Candidate::of_record(record, noted(record))).collect();
     select_places(&candidates, selection).into_iter().map(|place| &records[place]).collect()
 }
 
-/// The places of the candidates that are selected, in order.
+/// The indices of the selected candidates, in order.
 pub fn select_places(candidates: &[Candidate<'_>], selection: &Selection) -> Vec<usize> {
     let is_meant = |place: &usize| {
         let Candidate { ended, said, .. } = &candidates[*place];
@@ -88,7 +88,7 @@ pub fn select_places(candidates: &[Candidate<'_>], selection: &Selection) -> Vec
     selected
 }
 
-/// The better number first; equal ones stay in their order.
+/// Better values first; equal ones stay in order.
 fn by_number(a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
     match (a.value, b.value) {
         (Some(better), Some(worse)) => a.direction.gain(worse, better).total_cmp(&0.0),

@@ -1,10 +1,10 @@
-//! What Python imports in the place of a module.
+//! Files that Python imports instead of a module.
 
 use std::path::{Path, PathBuf};
 
-/// The modules whose place a path takes: Python looks for a package, then for a compiled module, then for the source, and takes
-/// the source's bytecode where that is there. A link, or a repository of its own, may be a package: `is_opaque` says that it
-/// is one of those, whose content is not looked at. A plain folder takes nothing's place.
+/// The modules that a path shadows: Python looks for a package, then a compiled module, then the source, and prefers
+/// the source's bytecode if it exists. A link or a nested repository may be a package: `is_opaque` marks those, whose
+/// content is not examined. A plain folder shadows nothing.
 pub fn modules_behind(path: &Path, is_opaque: bool) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -23,12 +23,12 @@ pub fn modules_behind(path: &Path, is_opaque: bool) -> Vec<PathBuf> {
     modules
 }
 
-/// Whether a file's name is that of a compiled module.
+/// Whether a file name is that of a compiled module.
 pub fn is_compiled(name: &str) -> bool {
     [".so", ".pyd"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a file's name is that of Python's bytecode.
+/// Whether a file name is that of Python bytecode.
 pub fn is_bytecode(name: &str) -> bool {
     name.ends_with(".pyc")
 }
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(behind("lib/__pycache__/__init__.cpython-312.pyc", false), modules(&["lib/__init__.py"]));
         assert_eq!(behind("lib/eval/__init__.abi3.so", false), modules(&["lib/eval.py", "lib/eval/__init__.py"]));
         assert_eq!(behind("prepare", true), modules(&["prepare.py"]));
-        // A folder of data beside the module, a source without more, and bytecode that nobody takes.
+        // A data folder beside the module, the source itself, and bytecode that Python does not load.
         for path in ["data/train.bin", "prepare", "prepare.py", "prepare.pyc", "prepare/eval.py"] {
             assert!(behind(path, false).is_empty(), "{path}");
         }

@@ -1,28 +1,28 @@
-//! How much room on the disk an experiment needs.
+//! The disk space that an experiment needs.
 
 use crate::domain::Space;
 
-/// What must be left of a large disk, in bytes: some fifty times what `ar` itself writes for an experiment.
+/// The free space required on a large disk, in bytes: about fifty times what `ar` itself writes for an experiment.
 const FLOOR: u64 = 50 * 1024 * 1024;
 
-/// How many files there must be room for on a large disk.
+/// The free files required on a large disk.
 const FILES: u64 = 1000;
 
-/// The part of a small disk that must be left.
+/// The free part required of a small disk.
 const PART: u64 = 20;
 
-/// With less than this a disk is full, in bytes: what was written last may be cut off.
+/// The free space below which a disk is full, in bytes: the last write may be incomplete.
 const FULL: u64 = 64 * 1024;
 
-/// Whether there is too little room for an experiment: less than 50 MiB or a thousand files, than a twentieth of a disk
-/// on which that is less, or than the log of the last run took.
+/// Whether an experiment has too little space: less than 50 MiB or a thousand files, or less than a twentieth of a
+/// small disk, or less than the last run's log took.
 pub fn too_little_room(space: Space, last_log: u64) -> bool {
     let bytes = space.total > 0 && space.free < FLOOR.min(space.total / PART).max(last_log);
     bytes || space.free_files < FILES.min(space.total_files / PART)
 }
 
-/// Whether a process that ended with so much room left says nothing about its idea: it failed where there was too
-/// little, or what it wrote may be cut off.
+/// Whether a process that ended with this much free space does not judge its idea: it failed with too little, or its
+/// output may be incomplete.
 pub fn spoilt_by_full_disk(space: Space, failed: bool) -> bool {
     space.total > 0 && space.free < FULL || failed && too_little_room(space, 0)
 }
@@ -46,7 +46,7 @@ mod tests {
             (MIB - 1, 20 * MIB, 0, true),
             (60 * MIB, 100_000 * MIB, 61 * MIB, true),
             (61 * MIB, 100_000 * MIB, 61 * MIB, false),
-            // A file system that does not say how large it is.
+            // A file system that does not report its size.
             (0, 0, MIB, false),
         ] {
             assert_eq!(too_little_room(bytes(free, total), last_log), too_little, "{free} of {total}, {last_log}");

@@ -1,4 +1,4 @@
-//! How much the number of the same code differs from one measurement to the next.
+//! The spread of repeated measurements of the same code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,50 +7,50 @@ use serde::Serialize;
 
 use crate::domain::{CommitId, Environment, Number, Record};
 
-/// How many standard deviations two measurements of the same code differ by at most in 19 of 20 cases: the repeatability
-/// limit of ISO 5725-6, which is 1.96 times the square root of 2.
+/// The largest difference of two measurements of the same code in 19 of 20 cases, in standard deviations: the
+/// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
 const LIMIT: f64 = 2.8;
 
-/// The number that another session measured of a commit: that of its baseline.
+/// The baseline value of another session, for a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elsewhere {
     /// The session.
     pub tag: String,
     /// The commit.
     pub commit: CommitId,
-    /// The number, of the same metric by the same command.
+    /// The value of the same metric by the same command.
     pub number: Number,
-    /// Where it was measured.
+    /// Its environment.
     pub environment: Arc<Environment>,
 }
 
-/// The same code, measured more than once on the same machine.
+/// Code measured more than once on the same machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Repeated {
     /// The experiments that measured it.
     pub experiments: Vec<u32>,
-    /// The other sessions that began with it.
+    /// The other sessions that have it as their baseline.
     pub sessions: Vec<String>,
-    /// How many numbers there are; 2 or more.
+    /// The number of values; 2 or more.
     pub count: usize,
-    /// The smallest number, as it was printed.
+    /// The smallest value, as printed.
     #[serde(serialize_with = "value")]
     pub min: Number,
     /// The largest.
     #[serde(serialize_with = "value")]
     pub max: Number,
-    /// The standard deviation of a sample, in the metric's unit.
+    /// The sample's standard deviation, in the metric's unit.
     pub deviation: f64,
 }
 
-/// How far measurements of the same code are apart.
+/// The spread of repeated measurements.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spread {
-    /// What was measured more than once, most often measured first.
+    /// The repeated measurements, most frequent first.
     pub repeated: Vec<Repeated>,
-    /// The standard deviation of all of them together, in the metric's unit.
+    /// The pooled standard deviation, in the metric's unit.
     pub deviation: f64,
-    /// By how much two measurements of the same code differ at most in 19 of 20 cases.
+    /// The largest difference of two measurements of the same code in 19 of 20 cases.
     pub limit: f64,
 }
 
@@ -58,10 +58,10 @@ fn value<S: serde::Serializer>(number: &Number, serializer: S) -> Result<S::Ok, 
     serializer.serialize_f64(number.value)
 }
 
-/// The spread of what was measured more than once: an experiment with several runs, several experiments with the same
-/// tree, a commit that is the baseline of another session too. Nothing where no code was.
+/// The spread of repeated measurements: an experiment with several runs, several experiments with the same tree, or a
+/// commit that is also another session's baseline. `None` without repeats.
 ///
-/// Numbers of other machines or GPUs are none of the same code: they differ for reasons of their own.
+/// Values from other machines or GPUs do not count: they differ for other reasons.
 pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
     let mut groups: BTreeMap<(&str, &str, Option<&str>), Group> = BTreeMap::new();
     for record in records {
@@ -88,12 +88,12 @@ pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
     (!repeated.is_empty()).then_some(Spread { repeated, deviation, limit: LIMIT * deviation })
 }
 
-/// The code and where it ran.
+/// The code and its environment.
 fn key<'a>(code: &'a str, environment: &'a Environment) -> (&'a str, &'a str, Option<&'a str>) {
     (code, &environment.host, environment.gpu.as_deref())
 }
 
-/// The numbers that were measured of a record's commit. Of one that was worked on again only the last run is of it.
+/// The values measured for a record's commit. If the change was reworked, only the last run belongs to it.
 fn numbers(record: &Record) -> Vec<Number> {
     let Some(own) = record.metric.number() else { return Vec::new() };
     let runs: Vec<f64> = record.runs.iter().filter_map(|run| run.value).collect();
@@ -160,7 +160,7 @@ mod tests {
             [(vec![0], "2.0", "2.5"), (vec![1, 3], "1.0", "2.0")],
             "not of a crash, not of another host"
         );
-        // Of two numbers it is their distance by the square root of two; of both groups the mean square.
+        // For two values it is their distance divided by the square root of two; for both groups, the mean square.
         assert!((found.deviation - (0.5 * (0.125 + 0.5_f64)).sqrt()).abs() < 1e-12, "{found:?}");
         assert!((found.limit - 2.8 * found.deviation).abs() < 1e-12);
         assert_eq!(spread(&records[1..3], &[]), None, "nothing twice");

@@ -1,18 +1,18 @@
-//! Whether an agent waits for an answer that nobody will give.
+//! Detecting an agent that waits for an answer.
 
 use crate::domain::Stall;
 
-/// What may stand around the end of a question: emphasis, quotes, brackets, the frame of a box.
+/// Characters around the end of a question: emphasis, quotes, brackets, box frames.
 const AROUND: &[char] =
     &['*', '_', '`', '~', '"', '\'', '”', '’', '»', '›', '」', '』', ')', ']', '}', '）', '>', ':', '|', '│', '┃'];
 
 /// The marks that end a question.
 const MARKS: &[char] = &['?', '？', '؟'];
 
-/// How long a choice of answers after a question may be, in bytes: `(y/n)`, `[Y/n/always]`.
+/// The longest list of answers after a question, in bytes: `(y/n)`, `[Y/n/always]`.
 const CHOICE: usize = 24;
 
-/// How a call stalled, if it did. `said` is its last line of output.
+/// How a call stalled, if it did. `said` is the last line of its output.
 pub fn stall(changed: bool, said: Option<&str>) -> Option<Stall> {
     match said.and_then(question) {
         Some(_) => Some(Stall::Question),
@@ -20,7 +20,7 @@ pub fn stall(changed: bool, said: Option<&str>) -> Option<Stall> {
     }
 }
 
-/// The question that an agent's last line of output ends in: the last sentence of it.
+/// The question at the end of an agent's last line of output: its last sentence.
 pub fn question(said: &str) -> Option<&str> {
     let mut end = bare(said);
     if !end.ends_with(MARKS) {
@@ -40,7 +40,7 @@ pub fn question(said: &str) -> Option<&str> {
     Some(sentence).filter(|sentence| !sentence.trim_matches(MARKS).trim().is_empty())
 }
 
-/// A text without what may stand around its end.
+/// A text without decoration around its end.
 fn bare(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_whitespace() || AROUND.contains(&c))
 }

@@ -1,4 +1,4 @@
-//! What can be seen of a session while a loop may be active in it.
+//! Observations of a session in which a loop may be active.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,71 +9,71 @@ use super::activity::Activity;
 use super::history::History;
 use crate::domain::{Contract, Number, Outage, Spent, StopWhen, Tag};
 
-/// What can be seen of a session at one moment.
+/// The observed state of a session at one moment.
 #[derive(Debug, Clone)]
 pub struct SessionStatus {
     /// The session.
     pub tag: Tag,
-    /// The working tree that somebody is or was at work in, when it is another one than that of the caller.
+    /// The session's working tree, if it is not the caller's.
     pub worktree: Option<PathBuf>,
-    /// What is happening.
+    /// Its activity.
     pub activity: Activity,
-    /// Whether only its refs are here, as a clone that fetched them has them.
+    /// Whether only its refs exist here, as in a clone that fetched them.
     pub is_fetched: bool,
-    /// Why the last loop ended, when none is at work.
+    /// Why the last loop ended, if none is active.
     pub ended: Option<String>,
-    /// The outage of the agent that is waited out.
+    /// The outage for whose end the loop waits.
     pub outage: Option<OutageStatus>,
-    /// The experiment that is open.
+    /// The open experiment.
     pub open: Option<OpenStatus>,
-    /// Whoever is at work, in its own words.
+    /// The active process, by its own description.
     pub owner: Option<String>,
-    /// What whoever is at work was asked by `ar stop`.
+    /// The request of `ar stop` to the active process.
     pub stopping: Option<StopWhen>,
-    /// The process id of whoever is at work.
+    /// The id of the active process.
     pub process: Option<u32>,
-    /// How long it has been at work, in seconds.
+    /// How long it has been active, in seconds.
     pub at_work: Option<f64>,
-    /// When the journal was last written.
+    /// When the journal was written last.
     pub last_seen: Option<Timestamp>,
-    /// How long ago that is, in seconds, or how long nothing was written into the log of what goes on, if that is less.
+    /// The seconds since then, or since the last write to the active log if that is shorter.
     pub silent: Option<f64>,
-    /// The terms.
+    /// The contract.
     pub contract: Option<Contract>,
-    /// The log that the agent, the run or the guard at work writes; else that of the newest run, compressed or not.
+    /// The log of the active agent, run or guard; else that of the newest run, compressed or not.
     pub log: Option<PathBuf>,
     /// The experiments.
     pub history: Arc<History>,
-    /// What all calls of the agent used.
+    /// The usage of all agent calls.
     pub spent: Spent,
-    /// What could not be read, a sentence each.
+    /// What could not be read, one sentence each.
     pub damage: Vec<String>,
 }
 
-/// An outage of the agent that is waited out.
+/// An outage of the agent for whose end the loop waits.
 #[derive(Debug, Clone)]
 pub struct OutageStatus {
-    /// What keeps the agent from its work, and what it said.
+    /// Its cause, and the agent's message.
     pub outage: Outage,
-    /// When it began.
+    /// When it started.
     pub since: Timestamp,
-    /// When the agent is called again.
+    /// When the loop calls the agent again.
     pub again: Timestamp,
 }
 
 /// The open experiment of a session.
 #[derive(Debug, Clone)]
 pub struct OpenStatus {
-    /// Its number.
+    /// Its value.
     pub id: u32,
-    /// What it tries; empty while the agent is at work.
+    /// Its description; empty while the agent works.
     pub description: String,
-    /// Whether a version of it was measured before.
+    /// Whether an earlier version of it was measured.
     pub is_again: bool,
-    /// How long its agent or its run has been going on, in seconds; absent when neither does.
+    /// How long its agent or run has been active, in seconds; absent if neither is.
     pub elapsed: Option<f64>,
-    /// How long that may take, in seconds.
+    /// Its time limit, in seconds.
     pub deadline: Option<f64>,
-    /// The newest number in the log of its run.
+    /// The newest value in its run's log.
     pub newest: Option<Number>,
 }

@@ -1,4 +1,4 @@
-//! What the time of a session went into.
+//! How a session spent its time.
 
 use std::time::Duration;
 
@@ -6,48 +6,48 @@ use serde::Serialize;
 
 use crate::domain::{GuardRun, Record};
 
-/// What the event logs tell of a session's time that no record does, in seconds.
+/// Times of a session that only the event logs have, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Waits {
-    /// Calls of the agent that changed nothing.
+    /// Agent calls without changes.
     pub idle_calls: f64,
-    /// Outages of the agent, with the calls that failed.
+    /// Outages of the agent, including failed calls.
     pub outages: f64,
     /// From the end of one loop to the start of the next.
     pub nobody: f64,
-    /// The time limit of a call, where a call came near it.
+    /// The time limit of a call, if a call came near it.
     pub limit_met: Option<Duration>,
 }
 
-/// What the time of a session went into, in seconds.
+/// How a session spent its time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TimeSplit {
     /// From the start of the first experiment to the end of the last.
     pub total: f64,
     /// The measuring command ran.
     pub runs: f64,
-    /// The agent was at work, also in calls that changed nothing.
+    /// The agent worked, also without changes.
     pub agent: f64,
     /// Guards ran.
     pub guards: f64,
-    /// The agent was kept from its work.
+    /// The agent was unavailable.
     pub outages: f64,
-    /// No loop was at work; where an agent drives by itself it is at work then.
+    /// No loop was active; an agent that drives by itself works then.
     pub nobody: f64,
-    /// What is left: git, checks, reading and writing, waits that the event logs do not tell of.
+    /// The rest: git, checks, input and output, and pauses that no event log has.
     pub rest: f64,
-    /// The time limit of a call, where a call came near it.
+    /// The time limit of a call, if a call came near it.
     #[serde(skip)]
     pub limit_met: Option<Duration>,
 }
 
-/// The shortest session, in seconds, of which shares and rates say something: a minute. In a shorter one they are
-/// those of the first run.
+/// The shortest session with meaningful shares and rates, in seconds: a minute. In a shorter one the first run
+/// dominates.
 pub const SHORTEST: f64 = 60.0;
 
-/// Splits `total` seconds up by what records and event logs say; nothing for a session of less than [`SHORTEST`].
+/// Splits `total` seconds by records and event logs; `None` for a session below [`SHORTEST`].
 ///
-/// The parts never make more than the whole: a run can go on while nobody is at work.
+/// The parts never exceed the whole, although a run can continue while no loop is active.
 pub fn time_split(records: &[Record], waits: Waits, total: f64) -> Option<TimeSplit> {
     if total < SHORTEST {
         return None;

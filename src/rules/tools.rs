@@ -1,30 +1,30 @@
-//! What a measuring command uses, as far as its words tell.
+//! The tools of a measuring command, as far as its words tell.
 
 /// Programs whose answer to `--version` is recorded.
 const VERSIONED: [&str; 6] = ["uv", "julia", "node", "bun", "cargo", "Rscript"];
 
-/// Programs that stand beside the interpreter that they start.
+/// Programs installed beside the interpreter that they start.
 const LAUNCHERS: [&str; 3] = ["torchrun", "accelerate", "deepspeed"];
 
 /// Programs that start the interpreter of the project's own environment.
 const RUNNERS: [&str; 5] = ["uv", "poetry", "pdm", "hatch", "rye"];
 
-/// Where these keep it, relative to the root of the working tree.
+/// The places of that environment, relative to the root of the working tree.
 const PROJECT_PYTHON: &str = ".venv/bin/python";
 
-/// A program whose version says something about the numbers of a command.
+/// A program whose version may affect a command's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tool {
-    /// The Python interpreter of this name or path.
+    /// The Python interpreter with this name or path.
     Python(String),
-    /// The Python interpreter beside the program of this name or path.
+    /// The Python interpreter beside the program with this name or path.
     PythonBeside(String),
-    /// The program of this name or path.
+    /// The program with this name or path.
     Other(String),
 }
 
-/// The tools that a command line names, each once. Nothing is taken apart as a shell would: a word that is the name or the
-/// path of a tool stands for it, wherever it is, and one that holds more than letters, digits and `./_-+` for nothing.
+/// The tools that a command line names, each once. It does not parse like a shell: any word that is the name or path of
+/// a tool counts, and words with characters other than letters, digits and `./_-+` do not.
 pub fn tools_of(command: &str) -> Vec<Tool> {
     let mut tools = Vec::new();
     let mut is_run = false;
@@ -46,7 +46,7 @@ pub fn tools_of(command: &str) -> Vec<Tool> {
             add(Tool::Python(PROJECT_PYTHON.into()));
         } else if LAUNCHERS.contains(&name) && !is_run {
             add(Tool::PythonBeside(word.into()));
-        // What a runner starts is the project's, whatever it is called.
+        // A runner starts the project's interpreter, whatever its name.
         } else if is_python(name) && (!is_run || word.contains('/')) {
             add(Tool::Python(word.into()));
         }

@@ -1,19 +1,19 @@
-//! Warnings on time that went into something else than good runs.
+//! Warnings about wasted time.
 
 use super::{Ended, Evidence, Point, Warning};
 use crate::domain::{FailureClass, duration_text, percent_text, span_text};
 
-/// The part of a session's time from which waiting is worth a word: a tenth, an hour of a night. Own judgement.
+/// The share of waiting time that is worth a warning: a tenth, an hour of a night. Own judgement.
 const WAITING: f64 = 0.1;
 
-/// The part of the experiments from which crashes are worth a word, where there are [`ENOUGH`]: three of ten. Own
-/// judgement: bold changes fail now and then, and a loop that loses a third of its runs has a reason that can be mended.
+/// The share of crashes that is worth a warning, among at least [`ENOUGH`] experiments: three of ten. Own judgement:
+/// bold changes fail now and then, but a loop that loses a third of its runs has a fixable cause.
 const CRASHES: f64 = 0.3;
 
-/// How many experiments it takes for a share to say something.
+/// The fewest experiments for a meaningful share.
 const ENOUGH: usize = 5;
 
-/// Time that went into calls of the agent.
+/// Time spent in agent calls.
 pub(super) fn waiting_for_the_agent(evidence: Evidence<'_>) -> Option<Warning> {
     let time = evidence.time?;
     let share = time.agent / time.total;
@@ -30,7 +30,7 @@ pub(super) fn waiting_for_the_agent(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// Time in which the agent could not work.
+/// Time in which the agent was unavailable.
 pub(super) fn outages(evidence: Evidence<'_>) -> Option<Warning> {
     let time = evidence.time?;
     let share = time.outages / time.total;
@@ -45,17 +45,17 @@ pub(super) fn outages(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// Many crashes, and their main class.
+/// Many crashes, with their main class.
 pub(super) fn crashes(evidence: Evidence<'_>) -> Option<Warning> {
     many(evidence, Ended::Crash, "crashes", "experiments crashed", Ended::is_judged)
 }
 
-/// Many proposals that were refused, and why most of them.
+/// Many refused proposals, with their main class.
 pub(super) fn refusals(evidence: Evidence<'_>) -> Option<Warning> {
     many(evidence, Ended::Refused, "refusals", "experiments were refused without a run", |ended| ended != Ended::Other)
 }
 
-/// A large share of experiments that ended so, of those that `count`, and their main class.
+/// A large share of experiments with the `wanted` outcome, among those that `count`, with their main class.
 fn many(
     evidence: Evidence<'_>,
     wanted: Ended,
@@ -80,7 +80,7 @@ fn many(
     Some(Warning { kind, what: format!("{found} of {judged} {words}{class}"), hint })
 }
 
-/// What mends most failures of a class; `example` is the newest of them.
+/// The command that helps with most failures of a class; `example` is the newest of them.
 fn hint(class: FailureClass, tag: &str, example: u32) -> String {
     match class {
         FailureClass::Timeout => format!("give each run more time with `ar resume {tag} --timeout 1h`"),

@@ -1,15 +1,15 @@
-//! Why an experiment was not kept, and whether its number may be built on.
+//! Why an experiment was not kept, and whether its value is trustworthy.
 
 use crate::domain::{FailureClass, Outcome, Record};
 
-/// Whether others may build on an experiment's number: it was kept, or discarded for the number alone. One that broke a
-/// limit or failed a guard was bought with something that may not be paid.
+/// Whether others may build on an experiment's value: it was kept, or discarded for its value alone. A value that broke
+/// a limit or failed a guard came at a forbidden price.
 pub fn is_sound(record: &Record) -> bool {
     let is_bought = record.failure.is_some() || !record.unmet_limits.is_empty();
     record.outcome == Outcome::Keep || !is_bought
 }
 
-/// Why an experiment was not kept: the limit or the guard where it was one of them, else the reason in its record.
+/// Why an experiment was not kept: the limit or guard it failed, else the reason in its record.
 pub fn why_not_kept(record: &Record) -> Option<String> {
     if record.outcome == Outcome::Keep {
         return None;

@@ -1,9 +1,9 @@
-//! Which of an agent's closing words describe its change.
+//! Finding the description of a change in an agent's last words.
 
 use super::question;
 use crate::domain::one_line;
 
-/// How an offer of more help begins, in lower case and with straight apostrophes.
+/// Beginnings of an offer of more help, in lower case with straight apostrophes.
 const OFFERS: &[&str] = &[
     "let me know",
     "please let me know",
@@ -35,14 +35,14 @@ const OFFERS: &[&str] = &[
     "i hope this",
 ];
 
-/// Marks of Markdown that begin a line.
+/// Markdown marks at the start of a line.
 const MARKS: &[&str] = &["- ", "* ", "+ ", "• ", "> ", "# ", "## ", "### ", "#### "];
 
-/// The last line of an agent's output that can describe its change: no code, no rule, no question, no offer of help.
+/// The last line of an agent's output that can describe its change, without code, rules, questions and offers of help.
 pub fn described(words: &str) -> Option<String> {
     let lines: Vec<&str> = words.lines().map(str::trim).collect();
     let fences = lines.iter().filter(|line| is_fence(line)).count();
-    // A fence without its partner says nothing about which side is code.
+    // An unpaired fence does not tell which side is code.
     let mut in_code = false;
     lines.iter().rev().find_map(|line| {
         if is_fence(line) {
@@ -53,7 +53,7 @@ pub fn described(words: &str) -> Option<String> {
     })
 }
 
-/// Whether a text holds more than punctuation.
+/// Whether a text contains more than punctuation.
 pub fn has_words(text: &str) -> bool {
     !is_fence(text.trim()) && text.chars().any(char::is_alphanumeric)
 }
@@ -62,7 +62,7 @@ fn is_fence(line: &str) -> bool {
     line.starts_with("```") || line.starts_with("~~~")
 }
 
-/// What a line says without the offers and questions at its end.
+/// A line without offers and questions at its end.
 fn description(line: &str) -> Option<String> {
     let mut rest = bare(line);
     loop {
@@ -78,7 +78,7 @@ fn description(line: &str) -> Option<String> {
     }
 }
 
-/// Where the last sentence of a text begins, given its last full stop.
+/// The start of a text's last sentence, given its last full stop.
 fn last_sentence(text: &str, end: usize) -> Option<usize> {
     let is_last = text[end + 1..].trim_matches(|c: char| !c.is_alphanumeric()).is_empty();
     let before = if is_last { &text[..end] } else { text };
