@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Opens a page of `ar report --format html` in Chromium and looks whether all of it works.
+"""Opens a page of `ar report --format html` in Chromium and checks that all of it works.
 
     ar report --format html > page.html
     tests/html/check.py page.html SCREENSHOTS
 
-Wants `pip install playwright` and a Chromium: that of `playwright install chromium`, or the one in $CHROMIUM.
+Use a session of several pages, such as `session.py` makes. Needs `pip install playwright` and a Chromium: that of `playwright install chromium`, or the one in $CHROMIUM.
 """
 
 import os
@@ -36,10 +36,64 @@ def opened(browser, **options):
     return page
 
 
-def column(page, place):
-    return page.eval_on_selector_all(
-        "#all tbody tr:not([hidden])", f"rows => rows.map(row => row.cells[{place}].textContent)"
-    )
+# How many experiments a page shows.
+MOST = 200
+
+
+def column(page, place, also_off=True):
+    """The texts of a column, in all rows that fit the filter or only in those of the page shown."""
+    rows = "#all tbody tr:not([hidden])" + ("" if also_off else ":not(.off)")
+    return page.eval_on_selector_all(rows, f"rows => rows.map(row => row.cells[{place}].textContent)")
+
+
+def check_paging(page, rows):
+    """Turns the pages of a table that is sorted by number and not filtered."""
+    pages = -(-rows // MOST)
+    nav, at = page.locator("#pages"), page.locator("#pages output")
+    back, on = nav.locator("button").nth(0), nav.locator("button").nth(1)
+    numbers = lambda: [int(number) for number in column(page, 0, also_off=False)]
+    check(pages > 1 and nav.is_visible(), f"{rows} experiments have {pages} pages")
+    seen = []
+    for turn in range(1, pages + 1):
+        check(at.text_content() == f"page {turn} of {pages}", f"the place is said: {at.text_content()}")
+        check(back.is_enabled() == (turn > 1), f"page {turn}: back is {'on' if turn > 1 else 'off'}")
+        check(on.is_enabled() == (turn < pages), f"page {turn}: forward is {'on' if turn < pages else 'off'}")
+        shown = page.eval_on_selector_all("details[id^=d]:not(.off)", "each => each.map(detail => Number(detail.id.slice(1)))")
+        has_detail = [n for n in numbers() if page.locator(f"#d{n}").count()]
+        check(sorted(shown) == has_detail, f"page {turn} shows the details of its own experiments: {len(shown)}")
+        seen += numbers()
+        if turn < pages:
+            on.click()
+    check(seen == list(range(rows)), "the pages have each experiment once, in order")
+    page.screenshot(path=SHOTS / "last-page.png", full_page=False)
+    page.locator("#all th button").nth(2).click()
+    values = [float(value) for value in column(page, 2, also_off=False) if value]
+    everything = sorted(float(value) for value in column(page, 2) if value)
+    check(at.text_content() == f"page 1 of {pages}" and values == everything[: len(values)],
+          "sorting turns to the first page of all experiments")
+    page.locator("#all th button").nth(0).click()
+    on.click()
+    page.fill("input[type=search]", "experiment 7")
+    check(0 < len(numbers()) <= MOST and numbers() == [int(number) for number in column(page, 0)][:MOST],
+          "a filter turns to the first page of what fits")
+    page.fill("input[type=search]", "")
+    for outcome in ["discard", "crash", "refused"]:
+        box = page.locator(f"input[value={outcome}]")
+        if box.count():
+            box.uncheck()
+    check(nav.is_visible() == (len(column(page, 0)) > MOST), "what fits on one page has no pages to turn")
+    for outcome in ["discard", "crash", "refused"]:
+        box = page.locator(f"input[value={outcome}]")
+        if box.count():
+            box.check()
+    hidden = page.evaluate("[...document.querySelectorAll('#all tbody tr')].at(-1).querySelector('a').getAttribute('href')")
+    page.evaluate(f"location.hash = {hidden!r}")
+    page.wait_for_timeout(100)
+    check(page.locator(f"{hidden} pre, {hidden} dl").first.is_visible(), f"a link leads to an experiment of another page: {hidden}")
+    page.emulate_media(media="print")
+    printed = page.eval_on_selector_all("#all tbody tr", "rows => rows.filter(row => row.offsetParent !== null).length")
+    check(printed == rows, f"all pages are printed: {printed} of {rows} rows")
+    page.emulate_media(media="screen")
 
 
 def main(browser):
@@ -60,12 +114,13 @@ def main(browser):
     check(page.locator("#all th[aria-sort=descending]").count() == 1, "aria-sort says so")
     head.locator("button").click()
     check(column(page, 0) == [str(number) for number in range(rows)], "and back by number")
+    check_paging(opened(browser, viewport={"width": 1280, "height": 900}), rows)
 
     page.uncheck("input[value=discard]")
     page.fill("input[type=search]", "experiment")
     kinds = set(column(page, 1))
     check("discard" not in kinds and len(kinds) > 0, f"outcomes and words choose rows: {kinds}")
-    shown = page.locator("output").text_content()
+    shown = page.locator("#filter output").text_content()
     check(shown == f"{len(column(page, 1))} of {rows}", f"how many are shown is said: {shown}")
     page.locator("#filter").scroll_into_view_if_needed()
     page.screenshot(path=SHOTS / "filtered.png")
@@ -97,6 +152,13 @@ def main(browser):
             ".map(each => document.querySelector(each).getBoundingClientRect()))"
         )
         check(not gone, f"{name}: the best experiment is in view in the chart")
+        crossing = page.evaluate(
+            "(boxes => boxes.filter((one, place) => boxes.slice(place + 1).some(other => one.left < other.right - 1 &&"
+            " other.left < one.right - 1 && one.top < other.bottom - 1 && other.top < one.bottom - 1)).length)"
+            "([...document.querySelectorAll('.chart text')].map(text => text.getBoundingClientRect())"
+            ".filter(box => box.width > 0))"
+        )
+        check(crossing == 0, f"{name}: {crossing} texts of the chart lie on others")
         page.evaluate("[...document.querySelectorAll('details')].slice(0, 40).forEach(each => each.open = true)")
         wide = page.evaluate("document.documentElement.scrollWidth")
         check(wide <= 390, f"{name}: with details opened it is {wide} wide")

@@ -107,7 +107,7 @@ pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
             rect class="frame" x=(px(frame.left)) y=(TOP) width=(px(RIGHT - frame.left)) height=(BOTTOM + LANE - TOP)
                 fill="none" stroke="#8c959f" {}
             text x=(px(middle)) y=(HEIGHT - 12.0) text-anchor="middle" font-size="12" { "experiment" }
-            text transform={"translate(20 " (px((TOP + BOTTOM) / 2.0)) ") rotate(-90)"} text-anchor="middle" font-size="12" {
+            text class="name" transform={"translate(20 " (px((TOP + BOTTOM) / 2.0)) ") rotate(-90)"} text-anchor="middle" font-size="12" {
                 (cut(&metric, 60)) " (" (series.direction) " is better)"
             }
             // The kept ones come last, so that nothing hides them.
@@ -252,15 +252,19 @@ fn legend(series: &Series, left: f64) -> Markup {
         x += room;
     }
     html! {
-        @for (x, kind, words) in placed {
-            @match kind {
-                Some(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="64" r="5" fill="#2fbf71" stroke="#0b2e1a" {},
-                Some(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="#8c959f" fill-opacity="0.55" {},
-                Some(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 61l6 6m-6 0l6 -6"} stroke="#cf222e" stroke-width="1.5" {},
-                Some(MarkKind::Refused) => circle cx=(px(x + 5.0)) cy="64" r="2.8" fill="none" stroke="#8c959f" {},
-                None => path d={"M" (px(x)) " 68h10l-5 -8z"} fill="#8c959f" {},
+        g class="legend" {
+            @for (x, kind, words) in placed {
+                @match kind {
+                    Some(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="64" r="5" fill="#2fbf71" stroke="#0b2e1a" {},
+                    Some(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="#8c959f"
+                        fill-opacity="0.55" {},
+                    Some(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 61l6 6m-6 0l6 -6"} stroke="#cf222e"
+                        stroke-width="1.5" {},
+                    Some(MarkKind::Refused) => circle cx=(px(x + 5.0)) cy="64" r="2.8" fill="none" stroke="#8c959f" {},
+                    None => path d={"M" (px(x)) " 68h10l-5 -8z"} fill="#8c959f" {},
+                }
+                text x=(px(x + 14.0)) y="68" { (words) }
             }
-            text x=(px(x + 14.0)) y="68" { (words) }
         }
     }
 }

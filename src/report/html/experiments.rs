@@ -43,9 +43,9 @@ pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
                 output name="shown" aria-live="polite" {}
             }
             nav #pages hidden aria-label="pages of experiments" {
-                button type="button" { "earlier" }
+                button type="button" { "previous" }
                 output aria-live="polite" {}
-                button type="button" { "further" }
+                button type="button" { "next" }
             }
             div.wide tabindex="0" role="region" aria-label="all experiments" {
                 table #all {
