@@ -25,7 +25,7 @@ pub struct Measured {
     pub ended: String,
     /// The tracked files that anyone changed during the run.
     pub changed: Vec<PathBuf>,
-    /// What outside of the change may have made it fail.
+    /// What other than the change may have caused the failure.
     pub outside_cause: Option<String>,
 }
 

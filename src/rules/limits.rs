@@ -1,8 +1,8 @@
-//! Hard limits on numbers of the log.
+//! Hard limits on values in the log.
 
 use crate::domain::Limit;
 
-/// The limits that are not kept to, a few words with the number each. `number` gives what was measured under a name.
+/// The limits that a change exceeds, each in a few words with the value. `number` returns the measured value of a name.
 pub(super) fn unmet(limits: &[Limit], number: impl Fn(&str) -> Option<f64>) -> Vec<String> {
     let words = |limit: &Limit| match number(&limit.name) {
         Some(value) if limit.comparison.holds(value, limit.bound) => None,

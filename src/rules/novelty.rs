@@ -1,4 +1,4 @@
-//! Whether a change was measured before.
+//! Detecting repeated changes.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use super::History;
 use crate::domain::{CommitId, FailureClass, Fingerprint, Record, bytes_text};
 
-/// The fingerprint of a change from its tree and its unified diff, without what depends on where in a file it stands and
-/// on the rest of the file, like `git patch-id --verbatim`.
+/// The fingerprint of a change from its tree and unified diff. Like `git patch-id --verbatim`, it ignores line numbers
+/// and context.
 pub fn fingerprint(tree: String, diff: &[u8]) -> Fingerprint {
     let mut hash = Sha256::new();
     for line in diff.split_inclusive(|byte| *byte == b'\n') {
@@ -20,8 +20,8 @@ pub fn fingerprint(tree: String, diff: &[u8]) -> Fingerprint {
     Fingerprint { tree, patch }
 }
 
-/// How much of a GPU another process must hold, in bytes, before a run can have failed because of it: more than a driver
-/// or a desktop takes.
+/// The GPU memory of another process, in bytes, from which it may have made a run fail: more than a driver or a desktop
+/// takes.
 const HELD: u64 = 256 << 20;
 
 /// What outside the change may have made a run fail. `others` is the most GPU memory, in bytes, that other processes held
@@ -40,8 +40,8 @@ pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Pat
     (!causes.is_empty()).then(|| causes.join(", "))
 }
 
-/// The first experiment that measured the same tree, or else the same change of the same base: of another base it may come
-/// to something else. One that never ran, or whose end says nothing about its idea, does not count.
+/// The first experiment with the same tree, or with the same change on the same base: on another base the result may
+/// differ. Experiments that never ran, or whose failure does not judge the idea, do not count.
 pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &CommitId) -> Option<&'a Record> {
     let measured = |record: &&Record| match record.failure.as_ref().map(|failure| failure.class) {
         Some(

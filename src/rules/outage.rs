@@ -60,7 +60,7 @@ pub fn pause_after_idle(idle_calls: u32, seconds: f64) -> Duration {
 /// How a call of the agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallEnd {
-    /// Its exit status; absent when a signal ended it.
+    /// Its exit status; absent if a signal terminated it.
     pub exit: Option<i32>,
     /// Whether `ar` terminated it at its time limit.
     pub timed_out: bool,

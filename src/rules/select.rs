@@ -41,7 +41,7 @@ pub struct Candidate<'a> {
     pub ended: Ended,
     /// Its metric value.
     pub value: Option<f64>,
-    /// Which way is better.
+    /// The metric's direction.
     pub direction: Direction,
     /// When it finished; absent for rows, the last of which is the newest.
     pub finished: Option<Timestamp>,

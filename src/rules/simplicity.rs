@@ -1,26 +1,26 @@
-//! A simpler program at about the same number.
+//! Simpler programs with about the same value.
 
 use super::decide::{Verdict, exceeds, format_distance};
 use crate::domain::{DiffStat, Direction, MetricSpec, Number, Outcome};
 
-/// What a number is compared with: the incumbent, and the best one that was ever kept. They differ after a simplification
-/// that cost something.
+/// What a value must beat: the incumbent and the best value ever kept. They differ after a simplification that cost
+/// something.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rivals<'a> {
     /// The incumbent's experiment.
     pub(super) id: u32,
-    /// Its number.
+    /// Its value.
     pub(super) incumbent: &'a Number,
-    /// The best number that was ever kept.
+    /// The best value ever kept.
     pub(super) best: &'a Number,
 }
 
-/// The verdict where simplicity decides: the number is within `margin` (0 or more, in the metric's unit) of the incumbent's,
-/// and the change deletes more lines than it adds, which is kept, or adds more, which is not. Nothing where the numbers
-/// decide.
+/// The verdict if simplicity decides: the value is within `margin` (0 or more, in the metric's unit) of the
+/// incumbent's. Then a change that deletes more lines than it adds is kept, and one that adds more is not. `None` if
+/// the values decide.
 ///
-/// The criterion is that of Karpathy's program.md: a small gain for ugly complexity is not worth it, an equal number for
-/// less code is. Simplifications in a row cannot drift: each must be within the margin of the best number too.
+/// The criterion is that of Karpathy's program.md: a small gain is not worth ugly complexity, but an equal value with
+/// less code is. Repeated simplifications cannot drift: each must be within the margin of the best value, too.
 pub(super) fn decide_by_simplicity(
     metric: &MetricSpec,
     measured: &Number,
