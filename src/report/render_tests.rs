@@ -100,8 +100,8 @@ best         0.5  experiment 11 (0b0b0b0b): count the validation set twice
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  12 rows: 7 keep, 2 discard, 3 crash
 keep rate    55% without the baseline; longest streak without a keep 3, 4 to 6
-time         3 h 50 min until 01:50, 6 h ago; runs 26%, agent 20%, idle 4%,
-             rest 50%; 2.9 experiments per hour
+time         3 h 50 min until 01:50, 6 h ago; runs 26%, agent 20%, idle 4%, rest
+             50%; 2.9 experiments per hour
 ended        the session reached its limit of 11 experiments
 
 loss (lower is better)
@@ -125,7 +125,7 @@ kept experiments and their gains
  #  commit      loss     gain  relative   share  what
  0  b0b0b0b0  0.9979                             baseline
  1  01010101  0.9860  +0.0119      1.2%    2.4%  halve the batch
- 3  03030303  0.9818  +0.0042     0.43%   0.84%  red <script>alert(1)</script>…
+ 3  03030303  0.9818  +0.0042     0.43%   0.84%  red <script>alert(1)</script> …
  7  07070707  0.9809  +0.0009    0.092%   0.18%  SSSSL window
  9  09090909  0.9803  +0.0006    0.061%   0.12%  rope base 200K
 10  0a0a0a0a  0.9799  +0.0004    0.041%  0.080%  你好
@@ -160,8 +160,7 @@ warnings
     `ar run --tag nov20-again`, with its other terms, measures a new baseline
     here
   20% of the time was waiting for the agent (45 min)
-    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps
-    more
+    use a faster model: `ar resume nov20 --agent COMMAND`
   flagged for review after experiment 8: no recent keeps
     give the agent something new to try with `ar idea add TEXT`
   the branch is at 0a0a0a0a…, which is not experiment 11
@@ -263,8 +262,7 @@ timeout      1       1           the deadline passed (ended by ar after 600.0 s)
 
 warnings
   13% of the time was waiting for the agent (4 min)
-    cap a call with `ar resume nov20 --agent-timeout 10m`; a faster model helps
-    more
+    use a faster model: `ar resume nov20 --agent COMMAND`
 "#);
     let none = shown(&report(&History::default(), Course::default()), Some(80));
     assert!(none.starts_with("no experiments\n\nsession      nov20\n"), "{none}");
