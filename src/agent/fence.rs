@@ -7,7 +7,7 @@ pub(super) fn tail(text: &str, bytes: usize) -> &str {
     &text[from..]
 }
 
-/// A block of foreign text, in a fence that it does not hold itself.
+/// A block of foreign text in a fence that the text does not contain.
 pub(super) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

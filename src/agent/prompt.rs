@@ -1,4 +1,4 @@
-//! What the agent is told.
+//! The agent's prompt.
 
 use std::fmt::Write;
 
@@ -14,48 +14,48 @@ use crate::rules::{History, directions_tried, why_not_kept};
 /// The protocol for an agent. It comes first in every prompt; `ar init` also writes it as a new `program.md`.
 pub const BUILT_IN_PROGRAM: &str = include_str!("../../program.md");
 
-/// How many of the newest experiments the prompt lists.
+/// How many recent experiments the prompt lists.
 const RECENT: usize = 20;
 
-/// How many characters of a description the prompt shows.
+/// The most characters of a description in the prompt.
 const DESCRIPTION: usize = 120;
 
-/// How many bytes the list of directions may have, and how many characters of a name it shows.
+/// The most bytes of the list of directions, and the most characters of a name in it.
 const DIRECTIONS_BYTES: usize = 900;
 const DIRECTION: usize = 60;
 
-/// How many bytes of the goal, of the contract, and of the end of a failed log, [`brief`] shows: with the lists above it stays below
-/// 8 KB.
+/// The most bytes of the goal, the contract and the end of a failed log in [`brief`]: with the lists above it stays
+/// below 8 KB.
 const BRIEF_GOAL: usize = 400;
 const BRIEF_CONTRACT: usize = 1000;
 const BRIEF_EXCERPT: usize = 600;
 
-/// What one prompt is made of.
+/// The parts of one prompt.
 #[derive(Debug, Clone, Copy)]
 pub struct Briefing<'a> {
-    /// The session's terms.
+    /// The session's contract.
     pub contract: &'a Contract,
     /// The experiments so far.
     pub history: &'a History,
-    /// The number that the next experiment gets.
+    /// The number of the next experiment.
     pub experiment: u32,
     /// Calls in a row that changed nothing.
     pub idle_calls: u32,
-    /// What else is to be said of the last call.
+    /// More about the last call.
     pub last_call: &'a LastCall,
-    /// What is remembered beside the experiments.
+    /// The memories beside the experiments.
     pub memories: &'a Memories,
-    /// How the experiment is to differ from those before it.
+    /// How the experiment should differ from earlier ones.
     pub directive: Directive,
-    /// Why the agent is asked once more, where it was asked a moment ago.
+    /// Why the agent is asked once more, if it was just asked.
     pub asked_again: Option<&'a AskedAgain>,
-    /// The experiment that the agent is called again for; absent for a new one.
+    /// The experiment for which the agent is called again; absent for a new one.
     pub reworked: Option<Reworked<'a>>,
-    /// The end of the log of the last experiment, where that failed.
+    /// The end of the last experiment's log, if it failed.
     pub failed_log: &'a str,
 }
 
-/// Writes the prompt for one call of the agent. `program` is the repository's own `program.md`, where it has one.
+/// Writes the prompt for one agent call. `program` is the repository's own `program.md`, if it has one.
 pub fn prompt(program: Option<&str>, briefing: &Briefing<'_>) -> String {
     let protocol = BUILT_IN_PROGRAM.trim_end();
     let goals = program.map(goals_text).unwrap_or_default();
@@ -71,8 +71,8 @@ pub fn prompt(program: Option<&str>, briefing: &Briefing<'_>) -> String {
     text
 }
 
-/// The repository's `program.md` as goals and constraints: the protocol stands before it, and nothing in it replaces that.
-/// Empty where it says nothing beyond the protocol.
+/// The repository's `program.md` as goals and constraints: it follows the protocol and cannot replace it. Empty if it
+/// adds nothing to the protocol.
 fn goals_text(program: &str) -> String {
     let program = program.trim();
     let own = program.strip_prefix(BUILT_IN_PROGRAM.trim()).unwrap_or(program).trim();
@@ -87,8 +87,8 @@ fn goals_text(program: &str) -> String {
     )
 }
 
-/// What the prompt has to say beside the protocol, for an agent that drives by itself, or `is_called` for one change; below 8
-/// KB, however long the session.
+/// The prompt without the protocol, for an agent that drives by itself or, with `is_called`, for one change; always
+/// below 8 KB.
 pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
     let mut text = head(&goal_spec(briefing.contract), BRIEF_GOAL);
     text += &head(&contract_spec(briefing.contract), BRIEF_CONTRACT);
@@ -109,8 +109,8 @@ pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
     text
 }
 
-/// Where the session stands, and what that means for the next experiment. `excerpt` bytes of a failed log are shown, and
-/// what there is `room` for of what was learned.
+/// The state of the session and its consequences for the next experiment. Shows `excerpt` bytes of a failed log, and as
+/// many lessons as fit into `room`.
 fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
     let Briefing { contract, history, directive, .. } = *briefing;
     let mut text = String::from("\n## Where the session stands\n\n");
@@ -154,7 +154,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
     text + &last_call_text(briefing.idle_calls, briefing.last_call)
 }
 
-/// The newest experiments as rows of a table, the oldest of them first.
+/// The newest experiments as table rows, oldest first.
 fn recent_rows(history: &History, room: Room) -> String {
     let mut rows: Vec<String> = Vec::new();
     let mut bytes = 0;
@@ -176,7 +176,7 @@ fn recent_rows(history: &History, room: Room) -> String {
     rows.into_iter().rev().collect()
 }
 
-/// The directions that were tried. `all` says that as many as possible are to be named.
+/// The directions tried. With `all`, it names as many as possible.
 fn directions(history: &History, all: bool) -> String {
     let tried = directions_tried(history.records());
     let Some(metric) = history.records().first().map(|record| &record.metric.name) else { return String::new() };
@@ -211,12 +211,12 @@ fn directions(history: &History, all: bool) -> String {
     text
 }
 
-/// The session's goal and terms in prose; also `state/task_spec.md`.
+/// The session's goal and contract in prose; also `state/task_spec.md`.
 pub fn task_spec(contract: &Contract) -> String {
     goal_spec(contract) + &contract_spec(contract)
 }
 
-/// The goal in the user's words, else as the metric has it.
+/// The goal in the user's words, else by the metric.
 fn goal_spec(contract: &Contract) -> String {
     let verb = match contract.metric.direction {
         Direction::Lower => "Lower",
@@ -234,7 +234,7 @@ fn goal_spec(contract: &Contract) -> String {
     text + "\n"
 }
 
-/// The session's terms in prose.
+/// The contract in prose.
 fn contract_spec(contract: &Contract) -> String {
     let mut text = String::from("## The contract\n\n");
     let better = match contract.metric.direction {
@@ -294,7 +294,8 @@ fn contract_spec(contract: &Contract) -> String {
     text
 }
 
-/// What no experiment may change, in words; what stands behind the globs of the terms it may where the scope names it.
+/// The files that no experiment may change, in words. The defaults after the contract's globs may change if the scope
+/// names them.
 pub fn protected_files(contract: &Contract) -> String {
     let named = match (contract.scope.is_empty(), contract.guards.is_empty()) {
         (true, true) => None,

@@ -1,4 +1,4 @@
-//! What the loop tells whoever watches it: the terminal, NDJSON and the event logs consume the same events.
+//! The events of the loop. Terminal, NDJSON and event logs consume the same ones.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,71 +18,71 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum StopReason {
-    /// The session has as many experiments as it may have.
+    /// The session reached its limit of experiments.
     MaxExperiments {
-        /// The cap.
+        /// The limit.
         limit: u32,
-        /// How many it has: more where the cap was lowered since.
+        /// The number of experiments; above the limit if the user lowered it.
         experiments: u32,
     },
-    /// The time that was asked for is over.
+    /// The time limit of this invocation was reached.
     Budget {
         /// The time, in seconds.
         seconds: f64,
     },
-    /// The time of day has come at which the call was to end.
+    /// The time of day at which this invocation stops has come.
     Until {
         /// The time, on the user's clock.
         time: Time,
     },
-    /// What is left of the time is too short for what comes next.
+    /// The remaining time is too short for the next step.
     NoTime {
-        /// What is left, in seconds.
+        /// The remaining time, in seconds.
         left: f64,
-        /// What is needed, in seconds, by the session's own durations.
+        /// The time needed, in seconds, estimated from the session's own durations.
         needed: f64,
-        /// What ends then.
+        /// The limit that ends it.
         end: Box<StopReason>,
     },
-    /// The session has no agent; its baseline is measured.
+    /// The session has no agent, and its baseline is measured.
     NoAgent,
-    /// The session is flagged for review, and its terms say to stop then.
+    /// The session is flagged for review and set to stop then.
     Flagged {
-        /// The experiment after which it was.
+        /// The experiment after which it was flagged.
         after: u32,
-        /// What was tried, the newest first; experiments that named no direction are not in it.
+        /// The directions tried, newest first, without experiments that named none.
         tried: Vec<TriedDirection>,
-        /// What the agent was told at each step of the ladder since the last keep.
+        /// The instructions at each step of the ladder since the last keep.
         told: Vec<ToldStep>,
     },
-    /// An outage of the agent lasted longer than it may, or will.
+    /// An outage of the agent exceeds its limit, or will.
     Outage {
-        /// What keeps the agent from its work.
+        /// The cause.
         reason: OutageKind,
-        /// The line of its output that says so.
+        /// The line of output that reports it.
         said: String,
-        /// When it is over, where the agent names that.
+        /// When it ends, if the agent names a time.
         #[serde(serialize_with = "crate::domain::millis::option::serialize")]
         until: Option<Timestamp>,
-        /// How long it has lasted, in seconds.
+        /// Its duration so far, in seconds.
         seconds: f64,
     },
     /// The agent's shim was killed each time.
     Agent {
-        /// What it said.
+        /// Its result.
         detail: String,
     },
-    /// Somebody asked for it.
+    /// The user requested it.
     Interrupted {
-        /// Whether that was by `ar stop`, and not by a signal.
+        /// Whether by `ar stop` instead of a signal.
         requested: bool,
     },
-    /// Something failed that the loop cannot get around.
+    /// The loop met an error from which it cannot recover.
     Error {
         /// What.
         detail: String,
     },
-    /// The terminal is gone; a run that was going on goes on by itself.
+    /// The terminal closed; an active run continues by itself.
     Detached,
     /// A bound that a stop rule watches is reached.
     #[serde(untagged)]
@@ -106,7 +106,7 @@ pub struct Reached {
     pub is_done: bool,
 }
 
-/// How many directions are listed when the loop stops for a flag.
+/// How many directions are listed when a flag stops the loop.
 const TRIED: usize = 20;
 
 impl StopReason {
@@ -122,7 +122,7 @@ impl StopReason {
         matches!(self, StopReason::Reached(reached) if reached.rule == name)
     }
 
-    /// The same as its `Display`, on one line and without what is listed below it.
+    /// Its `Display` text on one line, without the lists below it.
     pub fn in_short(&self) -> String {
         match self {
             StopReason::Flagged { after, .. } => format!("flagged for review after {}", experiment_name(*after)),
@@ -132,7 +132,7 @@ impl StopReason {
 }
 
 impl fmt::Display for StopReason {
-    /// The end of a sentence that begins with `stopped:`, and lines with what was tried under it.
+    /// Completes a sentence that begins with `stopped:`, followed by lines with what was tried.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StopReason::MaxExperiments { limit, experiments } if experiments > limit => {
@@ -198,7 +198,7 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// One thing that happened in a session.
+/// One event of a session.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
@@ -208,21 +208,21 @@ pub enum Event {
         tag: Tag,
         /// The branch's tip.
         tip: CommitId,
-        /// How many experiments it has, the baseline not counted.
+        /// How many experiments it has, without the baseline.
         experiments: u32,
-        /// Whether it was there before.
+        /// Whether it existed before.
         continued: bool,
     },
-    /// Something the user should know and need not act on.
+    /// Information that requires no action.
     Notice(Notice),
-    /// The session goes on in another place than its incumbent ran in; their numbers do not compare.
+    /// The session continues in another environment than its incumbent's; values are not comparable.
     EnvironmentChanged {
         /// The incumbent.
         incumbent: u32,
-        /// What is different.
+        /// The differences.
         changes: Vec<EnvironmentChange>,
     },
-    /// Uncommitted changes that `ar` did not make were put away before the working tree was put back.
+    /// `ar` saved uncommitted changes of others before it restored the working tree.
     ChangesSaved {
         /// The ref that holds them.
         reference: String,
@@ -231,47 +231,47 @@ pub enum Event {
     },
     /// The agent was called.
     AgentStarted {
-        /// The experiment that it is to propose.
+        /// The experiment that it should propose.
         id: u32,
     },
-    /// The agent is done.
+    /// The agent finished.
     AgentFinished {
-        /// The experiment that it was to propose.
+        /// The experiment that it should propose.
         id: u32,
-        /// How long it worked, in seconds.
+        /// Its duration, in seconds.
         seconds: f64,
-        /// Whether there is a change.
+        /// Whether it changed anything.
         changed: bool,
-        /// Its exit status; absent when a signal ended it.
+        /// Its exit status; absent if a signal terminated it.
         exit: Option<i32>,
-        /// Whether it was ended because its time was over.
+        /// Whether `ar` terminated it at its time limit.
         timed_out: bool,
-        /// Its last line of output; empty without one.
+        /// Its last line of output, or empty.
         said: String,
     },
-    /// The agent cannot work, and is called again later.
+    /// The agent is unavailable; `ar` will retry.
     Outage {
-        /// The experiment that it is to propose.
+        /// The experiment that it should propose.
         id: u32,
-        /// Why, what it said, and when that is over by its own words.
+        /// The cause, the agent's message, and the end if it names one.
         #[serde(flatten)]
         outage: Outage,
-        /// When it is called again.
+        /// When `ar` retries.
         #[serde(serialize_with = "crate::domain::millis::serialize")]
         again: Timestamp,
-        /// How often it was waited out before.
+        /// How often `ar` has already waited.
         waits: u32,
-        /// How long it has lasted, in seconds.
+        /// Its duration so far, in seconds.
         seconds: f64,
     },
-    /// The agent works again after an outage.
+    /// The agent is available again after an outage.
     OutageOver {
-        /// The experiment that it is to propose.
+        /// The experiment that it should propose.
         id: u32,
-        /// How long the outage lasted, in seconds.
+        /// The duration of the outage, in seconds.
         seconds: f64,
     },
-    /// An experiment's run was started.
+    /// `ar` started an experiment's run.
     RunStarted {
         /// The experiment.
         id: u32,
@@ -283,19 +283,19 @@ pub enum Event {
         log: PathBuf,
         /// The deadline, in seconds from now.
         timeout: f64,
-        /// What it has to beat.
+        /// The value to beat.
         incumbent: Option<Number>,
     },
-    /// A run goes on; not written to any file.
+    /// A run is still active. No file contains this event.
     RunProgress {
         /// The experiment.
         id: u32,
-        /// How long it has been going on, in seconds.
+        /// Its duration so far, in seconds.
         elapsed: f64,
-        /// The last number of the metric in its log.
+        /// The last metric value in its log.
         last: Option<Number>,
     },
-    /// A guard of an experiment whose number would be kept was started.
+    /// `ar` started a guard of an experiment whose value would be kept.
     GuardStarted {
         /// The experiment.
         id: u32,
@@ -304,43 +304,43 @@ pub enum Event {
         /// Its deadline, in seconds from now.
         timeout: f64,
     },
-    /// A guard is over.
+    /// A guard finished.
     GuardFinished {
         /// The experiment.
         id: u32,
-        /// What it said.
+        /// Its result.
         guard: GuardRun,
     },
-    /// The agent is about to be called again for the same experiment.
+    /// `ar` is about to call the agent again for the same experiment.
     CalledAgain {
         /// The experiment.
         id: u32,
-        /// What is wrong with its change.
+        /// The problem with its change.
         reason: String,
-        /// The how-manieth further call for that it is, from 1 on.
+        /// Retry number, from 1.
         time: u32,
-        /// How many of them there may be.
+        /// The most retries allowed.
         limit: u32,
     },
-    /// An experiment is over and recorded.
+    /// An experiment was recorded.
     ExperimentFinished {
         /// Its record.
         record: Box<Record>,
-        /// The best value and its experiment after it.
+        /// The best value afterwards, with its experiment.
         incumbent: Option<(u32, Number)>,
     },
-    /// Keeps failed to come for so long that a person should look at the session.
+    /// The session has had no keep for so long that it is flagged for review.
     Flagged {
         /// The experiment after which it was flagged.
         after: u32,
-        /// How often it was flagged so far.
+        /// How often it has been flagged.
         times: u32,
     },
-    /// The next call of the agent is told something new.
+    /// The agent gets a new instruction.
     Directed {
-        /// The experiment after which it is.
+        /// The experiment before it.
         after: u32,
-        /// What it is told.
+        /// The instruction.
         directive: Directive,
     },
     /// The loop ended.
@@ -359,7 +359,7 @@ impl From<Notice> for Event {
 }
 
 impl Event {
-    /// The event's name, as it stands in the logs.
+    /// The event's name in the logs.
     pub fn name(&self) -> &'static str {
         match self {
             Event::SessionStarted { .. } => "session_started",

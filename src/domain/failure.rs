@@ -4,27 +4,27 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why an experiment has no number, or none that counts.
+/// Why an experiment has no valid value.
 ///
 /// A new class is a variant here with its [`FailureTexts`], and the code that detects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// The final traceback is a syntax error.
+    /// The final traceback shows a syntax error.
     SyntaxError,
-    /// The final traceback is a missing module or name to import.
+    /// The final traceback shows a failed import.
     ImportError,
     /// Accelerator or host memory ran out.
     Oom,
     /// The metric is not finite, or the run stopped itself on a NaN.
     Nan,
-    /// The run outlived its deadline.
+    /// The run reached its deadline.
     Timeout,
-    /// A signal that `ar` did not send ended the run.
+    /// A signal that `ar` did not send terminated the run.
     Killed,
     /// The log is empty.
     NoOutput,
-    /// The run ended well and never printed the metric.
+    /// The run succeeded but never printed the metric.
     NoMetric,
     /// Any other non-zero exit.
     Crash,
@@ -34,13 +34,13 @@ pub enum FailureClass {
     Scope,
     /// The change touches protected files.
     Protected,
-    /// The change is over a size limit.
+    /// The change exceeds a size limit.
     TooLarge,
     /// The agent changed nothing. No record of this program has it, because such a call makes no experiment; foreign records may.
     NoChange,
-    /// The same change was measured before.
+    /// `ar` measured the same change before.
     Duplicate,
-    /// The machine died under the run.
+    /// The machine failed during the run.
     Lost,
 }
 
@@ -64,7 +64,7 @@ impl FailureClass {
         matches!(self, FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge | FailureClass::Duplicate)
     }
 
-    /// The class's name as records and reports spell it.
+    /// The class's name in records and reports.
     pub fn name(self) -> &'static str {
         self.texts().name
     }
@@ -165,12 +165,12 @@ impl fmt::Display for FailureClass {
     }
 }
 
-/// A failure class with the lines of the log that show it.
+/// A failure class with the lines of the log that show the failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The class.
     pub class: FailureClass,
-    /// A few lines of the log, escape sequences removed; empty when there is nothing to show.
+    /// A few lines of the log without escape sequences, or empty.
     #[serde(default)]
     pub excerpt: String,
 }

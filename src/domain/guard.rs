@@ -1,4 +1,4 @@
-//! What the guards said of an experiment, and the versions of its change that were run before the last one.
+//! The results of an experiment's guards, and earlier versions of its change.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,20 @@ use super::{CommitId, Failure};
 /// One execution of a guard command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuardRun {
-    /// The command line, as `sh -c` got it.
+    /// The command line passed to `sh -c`.
     pub command: String,
-    /// Its exit status; absent when a signal ended it.
+    /// Its exit status; absent if a signal terminated it.
     pub exit: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that terminated it.
     pub signal: Option<i32>,
-    /// Whether it was ended because its time was over.
+    /// Whether `ar` terminated it at its time limit.
     #[serde(default)]
     pub timed_out: bool,
-    /// How long it took, in seconds.
+    /// Its duration, in seconds.
     pub seconds: f64,
-    /// Whether it exited with 0 and left protected files alone.
+    /// Whether it exited with 0 without changing protected files.
     pub passed: bool,
-    /// The last lines of its output where it did not pass, escape sequences removed.
+    /// The last lines of its output if it failed, without escape sequences.
     #[serde(default)]
     pub excerpt: String,
 }
@@ -33,7 +33,7 @@ impl GuardRun {
     }
 }
 
-/// A version of an experiment's change that was run and then reworked.
+/// An earlier version of an experiment's change, which the agent reworked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Version {
     /// Its commit, on the same base as the experiment's.
@@ -42,11 +42,11 @@ pub struct Version {
     pub saved: String,
     /// Why it was reworked.
     pub failure: Option<Failure>,
-    /// The same in a sentence, with its numbers.
+    /// The reason in a sentence, with its values.
     pub reason: String,
-    /// What it measured.
+    /// The measured value.
     pub value: Option<f64>,
-    /// What its guards said.
+    /// The results of its guards.
     #[serde(default)]
     pub guards: Vec<GuardRun>,
 }

@@ -1,4 +1,4 @@
-//! JSON documents that do nothing to a terminal.
+//! JSON documents that cannot control a terminal.
 
 use std::io::{self, Write};
 
@@ -7,37 +7,37 @@ use serde_json::ser::Formatter;
 
 use super::acts;
 
-/// Writes a JSON document, indented where that is asked for, in which whatever a terminal would act on is escaped. It goes
-/// out piece by piece, in many small writes.
+/// Writes a JSON document, optionally indented, and escapes everything that could control a terminal. It uses many
+/// small writes.
 ///
 /// # Errors
 ///
-/// `out` cannot be written to.
+/// Writing to `out` failed.
 pub fn write_json(out: impl Write, document: &impl Serialize, indented: bool) -> io::Result<()> {
     let layout = Layout { indented, depth: 0, is_empty: false };
     Ok(document.serialize(&mut serde_json::Serializer::with_formatter(out, layout))?)
 }
 
-/// The same as a text.
+/// Formats it as text.
 pub fn json_text(document: &impl Serialize, indented: bool) -> String {
     let mut text = Vec::new();
-    // Neither memory nor a document of ours fails.
+    // Writing our own documents to memory cannot fail.
     let _ = write_json(&mut text, document, indented);
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// How much a level is indented, in blanks.
+/// The indentation of a level, in spaces.
 const INDENT: usize = 2;
 
-/// What stands between two values: that is one write, and no document of ours is deeper.
+/// The longest separator of two values, so that it takes one write; no document of ours is deeper.
 const SEPARATOR: &[u8] = b",\n                                                                ";
 
-/// Lays a document out as others do, and escapes in its strings what a terminal would act on.
+/// Formats a document in the usual way, and escapes what could control a terminal.
 struct Layout {
     indented: bool,
-    /// In how many arrays and objects the next value stands.
+    /// The nesting depth of the next value.
     depth: usize,
-    /// Whether there is nothing in the innermost of them yet.
+    /// Whether the innermost of them is still empty.
     is_empty: bool,
 }
 
@@ -56,7 +56,7 @@ impl Layout {
         out.write_all(sign)
     }
 
-    /// Goes to where the next value stands, or the end of what they are in.
+    /// Moves to the next value, or to the end of the enclosing array or object.
     fn separate<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
         self.is_empty = false;
         let indent = if self.indented { 1 + INDENT * self.depth } else { 0 };
@@ -67,20 +67,20 @@ impl Layout {
 
 impl Formatter for Layout {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        // JSON itself escapes those of ASCII, all but the last.
+        // JSON itself escapes all ASCII control characters but the last.
         if fragment.bytes().all(|byte| byte < 0x7f) {
             return out.write_all(fragment.as_bytes());
         }
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| *c >= '\u{7f}' && acts(*c)) {
-            // All of them are of four hexadecimal digits.
+            // All of them have four hexadecimal digits.
             write!(out, "{}\\u{:04x}", &rest[..at], u32::from(c))?;
             rest = &rest[at + c.len_utf8()..];
         }
         out.write_all(rest.as_bytes())
     }
 
-    /// Of a number or a document that is written as it was found; such characters stand in its strings alone.
+    /// For a number or a document that is written unchanged; only its strings can contain such characters.
     fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         self.write_string_fragment(out, fragment)
     }

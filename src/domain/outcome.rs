@@ -1,4 +1,4 @@
-//! What became of an experiment.
+//! The outcome of an experiment.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Better than the incumbent: the branch stays on it.
+    /// Better than the incumbent: the branch stays at it.
     Keep,
-    /// Measured, and not better: the branch goes back.
+    /// Measured, but not better: the branch returns to its base.
     Discard,
-    /// No measured number: it failed, or was refused before it ran.
+    /// Without a measured value: it failed, or `ar` refused it before it ran.
     Crash,
 }
 

@@ -299,7 +299,7 @@ impl Record {
 }
 
 impl Version {
-    /// The version that `record` would stand for, kept under the ref `saved`.
+    /// Creates the version that `record` describes, saved under the ref `saved`.
     pub fn of(record: &Record, saved: String) -> Version {
         Version {
             commit: record.commit.clone(),

@@ -75,7 +75,7 @@ macro_rules! settings {
             /// Whether it was made of another tool's ledger: there is no command, and nothing goes on from it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub imported: bool,
-            /// Fields of a newer program.
+            /// Unknown fields, from a newer version.
             #[serde(flatten)]
             pub more: Map<String, Value>,
         }

@@ -2,19 +2,19 @@
 
 use crate::domain::{Direction, Failure, MetricSpec, Number, Outcome, percent_text};
 
-/// An outcome and the sentence that says why.
+/// An outcome with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The outcome.
     pub outcome: Outcome,
-    /// One sentence, with the numbers in it.
+    /// The reason in one sentence, with values.
     pub reason: String,
 }
 
-/// Decides on a measured number against the incumbent.
+/// Decides on a measured value against the incumbent.
 ///
-/// A number is kept when it is strictly better than the incumbent's by more than `min_delta` (0 or more, in the
-/// metric's unit); an equal one is discarded. Without an incumbent (the baseline) it is kept.
+/// A value is kept if it is better than the incumbent's by more than `min_delta` (0 or more, in the metric's unit); an
+/// equal one is discarded. Without an incumbent (the baseline) it is kept.
 pub fn decide(metric: &MetricSpec, measured: &Number, incumbent: Option<(u32, &Number)>, min_delta: f64) -> Verdict {
     let name = &metric.name;
     let Some((id, best)) = incumbent else {
@@ -38,27 +38,26 @@ pub fn decide(metric: &MetricSpec, measured: &Number, incumbent: Option<(u32, &N
     Verdict { outcome, reason }
 }
 
-/// Whether `gain` is more than `min_delta`, where decimal numbers that differ by exactly `min_delta` do not count as
-/// more because of how binary fractions round: a difference of two numbers is off by at most two roundings of the
-/// larger one.
+/// Whether `gain` exceeds `min_delta`. Decimal numbers that differ by exactly `min_delta` do not, whatever binary
+/// rounding adds: a difference is off by at most two roundings of the larger number.
 pub(super) fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool {
     let rounding = if min_delta == 0.0 { 0.0 } else { 4.0 * f64::EPSILON * a.value.abs().max(b.value.abs()) };
     gain > min_delta + rounding
 }
 
-/// The most decimals that a difference is written with; a finer one reads better in scientific notation.
+/// The most decimals of a difference; finer ones read better in scientific notation.
 const MOST_DECIMALS: usize = 12;
 
-/// A difference of this size has more digits before the decimal point than its number holds: 2 to the power of 53.
+/// 2 to the power of 53: from here a number holds fewer digits than stand before its decimal point.
 const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
 
-/// The distance of two numbers with as many decimals as the more precise of them; never all zeros when they differ.
+/// Formats the distance of two numbers with the decimals of the more precise one; never all zeros if they differ.
 pub fn format_distance(a: &Number, b: &Number) -> String {
     let distance = (a.value - b.value).abs();
     let decimals = a.decimals().max(b.decimals());
     if distance < TOO_LARGE {
         let text = format!("{distance:.*}", decimals.min(MOST_DECIMALS));
-        // Of the digits of a number that is written to the last bit, those of a difference that are zero say nothing.
+        // If a number is written to its last bit, trailing zeros of a difference mean nothing.
         let text = if decimals > MOST_DECIMALS { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
         if distance == 0.0 || text.contains(|c: char| ('1'..='9').contains(&c)) {
             return text.to_owned();
@@ -67,7 +66,7 @@ pub fn format_distance(a: &Number, b: &Number) -> String {
     format!("{distance:.3e}")
 }
 
-/// The distance of two numbers, see [`format_distance`], and relative to the second: `0.0531 (2.9%)`.
+/// Formats the distance of two numbers, see [`format_distance`], also relative to the second: `0.0531 (2.9%)`.
 pub fn format_gain(a: &Number, b: &Number) -> String {
     let absolute = format_distance(a, b);
     match relative_gain(Direction::Higher, a.value, b.value) {
@@ -76,13 +75,13 @@ pub fn format_gain(a: &Number, b: &Number) -> String {
     }
 }
 
-/// The distance of two numbers that differ, see [`format_gain`], and which way it goes: `0.0531 (2.9%) better`.
+/// Formats the distance of two different numbers, see [`format_gain`], with its sense: `0.0531 (2.9%) better`.
 pub fn format_step(direction: Direction, a: &Number, b: &Number) -> String {
     let way = if direction.gain(a.value, b.value) < 0.0 { "worse" } else { "better" };
     format!("{} {way}", format_gain(a, b))
 }
 
-/// The gain of `a` over `b` relative to the size of `b`; `None` when `b` is 0.
+/// The gain of `a` over `b`, relative to the size of `b`; `None` if `b` is 0.
 pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
     let ratio = direction.gain(a, b) / b.abs();
     ratio.is_finite().then_some(ratio)

@@ -7,18 +7,18 @@ use serde::Serialize;
 use super::{Point, Spread, Summary, TimeSplit};
 use crate::domain::{Direction, EnvironmentChange};
 
-/// Something in a session or a ledger that a person can act on.
+/// A warning about a session or a ledger on which the user can act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// Its name, for programs.
     pub kind: &'static str,
-    /// What there is, a sentence with its numbers.
+    /// The problem, in a sentence with values.
     pub what: String,
-    /// What to type, and what that does; absent where nothing is to be typed.
+    /// The command to type and its effect, if there is one.
     pub hint: Option<String>,
 }
 
-/// What there is to judge a session or a ledger by.
+/// The evidence about a session or a ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// The session; absent for a ledger.
@@ -27,17 +27,17 @@ pub struct Evidence<'a> {
     pub ledger: Option<&'a Path>,
     /// The experiments.
     pub points: &'a [Point],
-    /// Which way is better.
+    /// The metric's direction.
     pub direction: Direction,
-    /// What they came to.
+    /// Their summary.
     pub summary: &'a Summary,
-    /// The spread of what was measured more than once.
+    /// The spread of repeated measurements.
     pub spread: Option<&'a Spread>,
-    /// What the time went into.
+    /// How the time was spent.
     pub time: Option<&'a TimeSplit>,
-    /// What changed on the machine.
+    /// The changes of the environment.
     pub changes: &'a [EnvironmentChange],
-    /// The kept experiments during whose runs files changed that belong to their commits.
+    /// The keeps during whose runs committed files changed.
     pub changed_while_running: &'a [u32],
     /// The experiments before whose runs ignored files changed, with those files.
     pub ignored_changed: &'a [(u32, Vec<String>)],
@@ -45,15 +45,15 @@ pub struct Evidence<'a> {
     pub flagged: &'a [u32],
     /// The commit at the tip of the branch; absent while an experiment is open.
     pub tip: Option<&'a str>,
-    /// How often uncommitted work was put away.
+    /// How often `ar` saved uncommitted work.
     pub saved: usize,
     /// How many rows of a ledger cannot be read.
     pub malformed: u32,
-    /// How many of the other rows have a number that cannot be read.
+    /// How many of the other rows have an unreadable value.
     pub without_number: u32,
 }
 
-/// Experiments as a sentence lists them: `3, 5 and 8`, of many the first five.
+/// Lists experiments in a sentence: `3, 5 and 8`, at most five of them.
 pub fn listed(ids: &[u32]) -> String {
     const MOST: usize = 5;
     let mut names: Vec<String> = ids.iter().take(MOST).map(u32::to_string).collect();
@@ -66,7 +66,7 @@ pub fn listed(ids: &[u32]) -> String {
     }
 }
 
-/// The name of a session that measures again, or from now on, what `tag` measured.
+/// The name of a session that repeats or continues the measurements of `tag`.
 pub(super) fn next_tag(tag: &str) -> String {
     format!("{tag}-again")
 }
@@ -78,7 +78,7 @@ pub(super) mod tests {
     use super::*;
     use crate::domain::Outcome;
 
-    /// The warnings of kept and other experiments with these numbers, after `change` was made to the evidence.
+    /// The warnings of a rule for experiments with these values, after `change` modified the evidence.
     pub(in crate::rules) fn warned(
         points: &[(&str, Outcome)],
         rule: impl Fn(Evidence<'_>) -> Vec<Warning>,

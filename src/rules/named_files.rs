@@ -1,25 +1,25 @@
-//! The files that a command line names. Pure.
+//! The files that a command line names.
 
 use std::path::PathBuf;
 
 /// A file that a command line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedFile {
-    /// Its path, relative to where the command runs.
+    /// Its path, relative to the command's working directory.
     pub path: PathBuf,
-    /// Whether it is the script that runs, without which nothing does.
+    /// Whether it is the script itself, without which nothing runs.
     pub is_script: bool,
 }
 
-/// What scripts are called, and what other files are that a command reads.
+/// Extensions of scripts, and of other files that commands read.
 const SCRIPTS: [&str; 12] = ["py", "sh", "bash", "js", "mjs", "cjs", "ts", "rb", "pl", "R", "jl", "lua"];
 const INPUTS: [&str; 9] = ["json", "jsonl", "yaml", "yml", "toml", "txt", "csv", "cfg", "ini"];
 
-/// Parts of the options whose value is a file that the command writes.
+/// Parts of option names whose value is an output file.
 const OUTPUTS: [&str; 6] = ["out", "save", "log", "write", "dump", "report"];
 
-/// The relative paths in a command line that must be files for it to work, as far as that can be told from its words. Nothing
-/// where it changes folder: then they are relative to another one.
+/// The relative paths in a command line that must exist as files, as far as its words tell. Empty if it changes the
+/// directory, because they would be relative to another one.
 pub fn named_files(line: &str) -> Vec<NamedFile> {
     let spaced = spaced(line);
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -70,7 +70,7 @@ fn spaced(line: &str) -> String {
     spaced
 }
 
-/// Whether a word is a relative path that the shell leaves as it is.
+/// Whether a word is a relative path that the shell does not expand.
 fn is_plain(word: &str) -> bool {
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | ',' | '@');
     !word.starts_with(['-', '/']) && word.chars().all(is_path)

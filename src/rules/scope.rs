@@ -1,4 +1,4 @@
-//! What a change may touch, and how much of it.
+//! Which files a change may touch, and its size limits.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,12 @@ use super::named_files::files_named;
 use super::shadow::modules_behind;
 use crate::domain::{Contract, Failure, FailureClass, LOCK_FILES, bytes_text, count_of};
 
-/// Files in the repository's root that decide what is measured, unless the scope names them: the evaluation of
+/// Files in the repository's root that define the measurement, unless the scope names them: the evaluation of
 /// Karpathy's layout, the settings and the protocol.
 const EVALUATION: [&str; 3] = ["prepare.py", "ar.toml", "program.md"];
 
-/// The largest file that a change may add, in bytes: 5 MB. Weights and data sets have no place in an experiment's commit.
+/// The largest file that a change may add, in bytes: 5 MB. Weights and data sets do not belong in an experiment's
+/// commit.
 pub const LARGEST_ADDED: u64 = 5_000_000;
 
 /// One file of a change.
@@ -22,62 +23,62 @@ pub struct FileEdit {
     pub path: PathBuf,
     /// Whether the change adds it.
     pub is_new: bool,
-    /// Whether it is a link or a submodule: what is behind it is not in the change.
+    /// Whether it is a link or a submodule, whose target is not part of the change.
     pub is_opaque: bool,
     /// The size of its new content, in bytes.
     pub size: u64,
-    /// How many of its lines are added or deleted; 0 where nobody asks.
+    /// How many lines were added or deleted; 0 if not needed.
     pub lines: u32,
 }
 
-/// What was found on the disk that no change may bring and no commit tells of, each on a line with the reason.
+/// Forbidden finds on the disk that no commit shows, each on a line with the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forbidden {
-    /// Protected files that were changed, and what takes their place.
+    /// Changed protected files, and files that shadow them.
     pub protected: Vec<String>,
-    /// What no commit can hold.
+    /// What a commit cannot contain.
     pub scope: Vec<String>,
 }
 
 impl Forbidden {
-    /// Whether there is nothing of the kind.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.protected.is_empty() && self.scope.is_empty()
     }
 }
 
-/// Why something that takes the place of a protected module is refused.
+/// The reason to refuse a file that shadows a protected module.
 pub fn takes_the_place(path: &Path, module: &Path) -> String {
     format!("{} would replace {}, which is protected", path.display(), module.display())
 }
 
-/// A pattern that cannot be read.
+/// A pattern that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a glob: {problem}")]
 pub struct GlobError {
     /// The pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The damage.
     pub problem: String,
 }
 
-/// The terms of a session about files.
+/// The file rules of a session.
 #[derive(Debug, Clone)]
 pub struct FileTerms {
     scope: Option<GlobSet>,
     protect: GlobSet,
     locks: GlobSet,
-    /// What the command and the guards name.
+    /// The files that the command and the guards name.
     named: Vec<PathBuf>,
     max_files: Option<u32>,
     max_file_lines: Option<u32>,
 }
 
 impl FileTerms {
-    /// Reads the terms of a contract.
+    /// Derives them from a contract.
     ///
-    /// Globs are relative to the repository's root: `*` stays within a folder, `**` does not, and a folder stands for
-    /// all that is in it.
+    /// Globs are relative to the repository's root: `*` stays within a folder, `**` does not, and a folder includes
+    /// everything in it.
     ///
     /// # Errors
     ///
@@ -87,7 +88,7 @@ impl FileTerms {
         let by_command = files_named(&contract.command);
         let mut named: Vec<_> = contract.guards.iter().flat_map(|guard| files_named(guard)).collect();
         if contract.scope.is_empty() {
-            // Then the file that the command names is the one to work on: `uv run train.py`.
+            // Then the file in the command is the one to edit: `uv run train.py`.
             named.retain(|path| !by_command.contains(path));
         } else {
             named.extend(by_command);
@@ -102,17 +103,18 @@ impl FileTerms {
         })
     }
 
-    /// Whether the lines of each changed file have to be counted.
+    /// Whether a limit needs the line counts of changed files.
     pub fn counts_lines(&self) -> bool {
         self.max_file_lines.is_some()
     }
 
-    /// Whether an experiment may change a file as far as the scope goes.
+    /// Whether the scope includes a file.
     pub fn is_in_scope(&self, path: &Path) -> bool {
         self.scope.as_ref().is_none_or(|scope| scope.is_match(path))
     }
 
-    /// Whether no experiment may change a file. What `--protect` names always is; the rest unless the scope names it.
+    /// Whether a file is protected. Files named by `--protect` always are; the defaults are unless the scope names
+    /// them.
     pub fn protects(&self, path: &Path) -> bool {
         let by_default = || {
             EVALUATION.iter().any(|name| path == Path::new(name))
@@ -128,8 +130,8 @@ impl FileTerms {
         self.protect.is_match(path)
     }
 
-    /// Why a change is not run, if so: the files that it may not touch, or that are too many or too large, each on a
-    /// line with the reason; with them what was found on the disk.
+    /// The reason to refuse a change without a run, if any: forbidden, too many or too large files and finds on the
+    /// disk, each on a line with the reason.
     pub fn refuse(&self, change: &[FileEdit], found: &Forbidden) -> Option<Failure> {
         let failure =
             |class, lines: Vec<String>| (!lines.is_empty()).then(|| Failure { class, excerpt: lines.join("\n") });
@@ -177,7 +179,7 @@ impl FileTerms {
     }
 }
 
-/// The files and folders that patterns are about, as far as they say so themselves; empty for the whole repository.
+/// The fixed leading folders of patterns; empty for the whole repository.
 pub fn folders_of(patterns: &[String]) -> Vec<PathBuf> {
     let is_plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
     let bare = patterns.iter().map(|pattern| pattern.trim().trim_start_matches("./").trim_end_matches('/'));

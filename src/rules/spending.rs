@@ -1,4 +1,4 @@
-//! What calls of the agent cost, and whether a limit on that can act.
+//! The cost of agent calls, and whether cost limits can act.
 
 use serde_json::json;
 
@@ -6,22 +6,22 @@ use crate::domain::{
     Contract, Price, Prices, Spent, StopReason, Tokens, Usage, cut, money_text, one_line, tokens_text,
 };
 
-/// How many characters of a model's name are kept.
+/// The most characters of a model's name.
 const MODEL: usize = 100;
 
-/// What an agent reports of its calls.
+/// What an agent reports about its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reports {
     /// Tokens and cost.
     Cost,
-    /// Tokens alone.
+    /// Only tokens.
     Tokens,
-    /// Nothing that is known.
+    /// Nothing known.
     Nothing,
 }
 
-/// What a call used, with its cost from the prices where the agent reports none, or one of zero for tokens that have a price.
-/// `named` is the model in the agent's command line, for an agent that does not report it.
+/// The usage of a call, with its cost from the prices if the agent reports none, or zero for tokens with a price.
+/// `named` is the model in the agent's command line, for agents that do not report it.
 pub fn priced(usage: Usage, named: Option<&str>, prices: &Prices) -> Usage {
     let model = usage.model.or(named.map(str::to_owned)).map(|model| cut(&one_line(&model), MODEL));
     let cost = usage.cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
@@ -36,8 +36,8 @@ pub fn priced(usage: Usage, named: Option<&str>, prices: &Prices) -> Usage {
     Usage { model, tokens: usage.tokens, cost }
 }
 
-/// The price of a model; of one that nobody names the only price there is. A suffix in brackets, such as the size of the
-/// context, is no part of a model's name.
+/// The price of a model; for an unnamed model, the only price. A suffix in brackets, such as the context size, is not
+/// part of a model's name.
 fn price_of<'a>(model: Option<&str>, prices: &'a Prices) -> Option<&'a Price> {
     match model {
         Some(model) => prices.get(model).or_else(|| prices.get(model.split('[').next()?)),
@@ -59,7 +59,7 @@ pub fn tokens_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
     (spent >= limit).then(|| StopReason::reached("max_tokens", true, json!({"limit": limit, "spent": spent}), text()))
 }
 
-/// What to tell at the start of limits that cannot act with this agent.
+/// Notices at the start about limits that cannot act with this agent.
 pub fn idle_limits(contract: &Contract, reports: Reports, spent: &Spent) -> Option<String> {
     let is_priced = !contract.prices.is_empty() && reports != Reports::Nothing;
     let cost = contract.max_cost.is_some() && spent.cost.is_none() && reports != Reports::Cost && !is_priced;

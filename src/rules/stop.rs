@@ -8,8 +8,8 @@ use super::History;
 use super::spending::{cost_enough, tokens_enough};
 use crate::domain::{Contract, Direction, Spent, StopReason, count_of};
 
-/// After how many calls in a row that changed nothing an agent counts as stuck. Twice the five attempts without a
-/// keep after which the refine ladder asks for a pivot: by then nothing that `ar` says moves the agent.
+/// The calls in a row without changes after which an agent counts as stuck. Twice the five attempts after which the
+/// refine ladder asks for a pivot: by then no instruction of `ar` moves the agent.
 pub const NO_CHANGE_LIMIT: u32 = 10;
 
 /// The name of the rule that goes by it.
@@ -22,7 +22,7 @@ pub struct StopFacts<'a> {
     pub contract: &'a Contract,
     /// Its experiments.
     pub history: &'a History,
-    /// What all calls of the agent used.
+    /// The usage of all agent calls.
     pub spent: &'a Spent,
     /// The number of the first experiment of this call of the loop: what crashed before is known to whoever made the call.
     pub first: u32,
@@ -45,7 +45,7 @@ pub fn stop_before_next(facts: &StopFacts) -> Option<StopReason> {
     RULES.iter().find_map(|rule| rule(facts))
 }
 
-/// Whether a value is at the goal or past it.
+/// Whether a value reached the goal.
 pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
     !direction.better(goal, value)
 }

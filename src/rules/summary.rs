@@ -1,4 +1,4 @@
-//! What a series of experiments found.
+//! The summary of a series of experiments.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use crate::domain::{Direction, FailureClass, Number, Outcome};
 
 use super::{Ended, relative_gain};
 
-/// One experiment as far as the summary looks at it; a session's record and a foreign ledger's row both give one.
+/// One experiment for the summary, from a session's record or a foreign ledger's row.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Point {
-    /// Its number, or its place in the ledger.
+    /// Its number, or its index in the ledger.
     pub id: u32,
-    /// Its commit as it is written in the source.
+    /// Its commit as written in the source.
     pub commit: Option<Box<str>>,
-    /// Its number of the metric.
+    /// Its metric value.
     pub value: Option<Number>,
-    /// Its outcome; absent for a row whose verdict is none of the three.
+    /// Its outcome; absent for a row with another verdict.
     pub outcome: Option<Outcome>,
-    /// What it tried.
+    /// Its description.
     pub description: Box<str>,
     /// Why it failed.
     pub failure: Option<FailureClass>,
-    /// Why the outcome is what it is, in a sentence; empty where the source does not say.
+    /// The reason for the outcome, in a sentence; empty if the source has none.
     pub reason: Box<str>,
-    /// The lines of the log that show the failure; empty where there are none.
+    /// The lines of the log that show the failure, or empty.
     pub excerpt: Box<str>,
 }
 
@@ -34,49 +34,49 @@ impl Point {
     }
 }
 
-/// A kept experiment and what it gained over the one kept before it.
+/// A keep and its gain over the keep before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptStep {
-    /// The place of the experiment among the points.
+    /// The index of the experiment among the points.
     pub index: usize,
-    /// The place of the one before that it was better than: kept too, or a baseline of which nothing says that it was.
+    /// The index of the one that it improved on: the keep before, or a baseline without a verdict.
     pub over: Option<usize>,
     /// The gain over that, in the metric's unit; absent for the first.
     pub gain: Option<f64>,
     /// The same relative to the number before.
     pub relative_gain: Option<f64>,
-    /// What part of the gain of the best over the baseline it is; absent where that is no gain.
+    /// Its share of the best one's gain over the baseline; absent without such a gain.
     pub share: Option<f64>,
 }
 
-/// What a series of experiments found.
+/// The summary of a series of experiments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
-    /// The place of the best kept experiment among the points.
+    /// The index of the best keep among the points.
     pub best: Option<usize>,
     /// The gain of the best over the baseline, in the metric's unit.
     pub gain: Option<f64>,
     /// The same relative to the baseline.
     pub relative_gain: Option<f64>,
-    /// The kept experiments in order.
+    /// The keeps in order.
     pub kept: Vec<KeptStep>,
-    /// Kept experiments per experiment with a verdict, without the baseline and what was refused.
+    /// Keeps per experiment with a verdict, without the baseline and refused changes.
     pub keep_rate: Option<f64>,
-    /// How many failed in which way.
+    /// The number of failures by class.
     pub failures: BTreeMap<FailureClass, u32>,
-    /// The place of the newest one that failed in each way.
+    /// The index of the newest failure of each class.
     pub examples: BTreeMap<FailureClass, usize>,
-    /// The longest run of experiments without a keep.
+    /// The longest streak without a keep.
     pub longest_streak: u32,
-    /// The places of the first and the last of them.
+    /// The indices of its first and last experiment.
     pub streak: Option<(usize, usize)>,
 }
 
-/// Sums a series up. `baseline` is the place of the baseline among the points, `has_verdict` whether the series says of
-/// its experiments what became of them.
+/// Summarises a series. `baseline` is the index of the baseline among the points; `has_verdict` tells whether the
+/// series has outcomes.
 ///
-/// The best is the best number among the kept ones, whatever came later: never from a crash or a discard. In a series
-/// without verdicts it is the best of all.
+/// The best is the best value among keeps, never from a crash or a discard. In a series without verdicts it is the best
+/// of all.
 pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>, has_verdict: bool) -> Summary {
     let mut kept: Vec<KeptStep> = Vec::new();
     let mut best: Option<(usize, f64)> = None;

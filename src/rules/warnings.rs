@@ -1,4 +1,4 @@
-//! What a person should know before believing a session's numbers, each with what to type.
+//! Warnings about a session's values, each with a command to type.
 
 use super::chance::{jumps, never_repeated, within_spread};
 use super::doubts::{
@@ -8,7 +8,7 @@ use super::doubts::{
 use super::waste::{crashes, outages, refusals, waiting_for_the_agent};
 use super::{Evidence, Warning};
 
-/// All warnings, those on the numbers first.
+/// All warnings, those about values first.
 pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     let mut found: Vec<Warning> = direction_doubted(evidence).into_iter().collect();
     found.extend(within_spread(evidence));
