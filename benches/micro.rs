@@ -44,8 +44,8 @@ fn snapshot(bencher: Bencher<'_, '_>, files: usize) {
             edit(folder.path(), number);
         })
         .bench_local_values(|()| {
-            let change = repo.propose(&base, &Untracked::default()).expect("a proposal");
-            repo.commit(&change, &base, "an experiment").expect("a commit")
+            let change = repo.working_tree.propose(&base, &Untracked::default()).expect("a proposal");
+            repo.working_tree.commit(&change, &base, "an experiment").expect("a commit")
         });
 }
 
@@ -53,17 +53,19 @@ fn snapshot(bencher: Bencher<'_, '_>, files: usize) {
 fn restore(bencher: Bencher<'_, '_>, files: usize) {
     let (folder, repo, base) = repository(files);
     let mut number = files;
-    let save = |expected| SaveAs { prefix: "refs/autoresearch/bench".into(), expected, subject: "saved".into() };
+    let save = |expected| SaveAs { folder: "refs/autoresearch/bench/saved".into(), expected, subject: "saved".into() };
     bencher
         .with_inputs(|| {
             number += 1;
             edit(folder.path(), number);
-            let change = repo.propose(&base, &Untracked::default()).expect("a proposal");
-            let commit = repo.commit(&change, &base, "an experiment").expect("a commit");
-            repo.adopt_index(change).expect("an index");
+            let change = repo.working_tree.propose(&base, &Untracked::default()).expect("a proposal");
+            let commit = repo.working_tree.commit(&change, &base, "an experiment").expect("a commit");
+            repo.working_tree.adopt_index(change).expect("an index");
             commit
         })
-        .bench_local_values(|commit| repo.restore(&base, &save(commit), &Untracked::default()).expect("a restore"));
+        .bench_local_values(|commit| {
+            repo.working_tree.restore(&base, &save(commit), &Untracked::default()).expect("a restore")
+        });
 }
 
 #[divan::bench]
@@ -101,9 +103,9 @@ fn record_listing(bencher: Bencher<'_, '_>, records: usize) {
             (format!("{prefix}/{id:05}"), base.clone(), format!("an experiment\n\n{{\"version\":1,\"id\":{id}}}\n"))
         })
         .collect();
-    repo.write_records(&all).expect("records");
+    repo.refs.write_records(&all).expect("records");
     bencher.counter(ItemsCount::new(records)).bench_local(|| {
-        let refs = repo.refs_under(prefix).expect("refs");
-        repo.read_tags(&refs, |tag| tag.message.len()).expect("records")
+        let refs = repo.refs.refs_under(prefix).expect("refs");
+        repo.objects.read_tags(&refs, |tag| tag.message.len()).expect("records")
     });
 }

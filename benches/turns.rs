@@ -13,8 +13,8 @@ use autoresearch::git::{GitError, Head, Repo, SaveAs, Untracked};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let repo = Repo::discover(Path::new("."))?;
-    let Head::Branch { name, commit: base } = repo.head()? else { return Err("HEAD is on no branch".into()) };
-    let known = repo.untracked(&Untracked::default())?;
+    let Head::Branch { name, commit: base } = repo.refs.head()? else { return Err("HEAD is on no branch".into()) };
+    let known = repo.working_tree.untracked(&Untracked::default())?;
     // The build asks for nothing when it only looks whether this runs.
     for line in io::stdin().lock().lines() {
         line?;
@@ -27,13 +27,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn turn(repo: &Repo, branch: &str, base: &CommitId, known: &Untracked) -> Result<String, GitError> {
-    let change = repo.propose(base, known)?;
+    let change = repo.working_tree.propose(base, known)?;
     let tree = change.tree();
-    let commit = repo.commit(&change, base, "an experiment")?;
-    repo.advance(branch, base, &commit, "an experiment")?;
-    repo.adopt_index(change)?;
-    repo.advance(branch, &commit, base, "taken back")?;
-    let save = SaveAs { prefix: "refs/autoresearch/bench".into(), expected: commit, subject: "saved".into() };
-    repo.restore(base, &save, known)?;
+    let commit = repo.working_tree.commit(&change, base, "an experiment")?;
+    repo.refs.advance(branch, base, &commit, "an experiment")?;
+    repo.working_tree.adopt_index(change)?;
+    repo.refs.advance(branch, &commit, base, "taken back")?;
+    let save = SaveAs { folder: "refs/autoresearch/bench/saved".into(), expected: commit, subject: "saved".into() };
+    repo.working_tree.restore(base, &save, known)?;
     Ok(tree)
 }

@@ -24,7 +24,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
     };
     [&a, &b].into_iter().try_for_each(SessionView::require_commit)?;
     let rows = compare(&a, &b, [view.contract.as_ref(), contract.as_ref()]);
-    let code = view.repo.diff_text(&a.commit, &b.commit)?;
+    let code = view.repo.objects.diff_text(&a.commit, &b.commit)?;
     let _pager = output::paged();
     let grid = compared_grid(&a, &b, &rows);
     let format = Format::from(args.format);

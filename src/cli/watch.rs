@@ -62,7 +62,8 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         // A write to a terminal can block for ever.
-        let watch = thread::spawn(move || watch(&repo, tag, clock, &seen));
+        let dir = repo.worktree().to_owned();
+        let watch = thread::spawn(move || watch(&Repo::discover(&dir).map_err(io::Error::other)?, tag, clock, &seen));
         tokio::select! {
             () = over(&watch) => {}
             _ = int.recv() => ended.store(true, Ordering::Relaxed),

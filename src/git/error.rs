@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::programs::{Cut, Program};
+use super::program::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
 use crate::fs::{is_disk_full, move_command};
 
 /// The cause of an error, where it is another library's.
 pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// The result of everything here.
+pub type Result<T, E = GitError> = std::result::Result<T, E>;
 
 /// Why something about the repository did not work.
 #[derive(Debug, thiserror::Error)]
@@ -203,7 +206,7 @@ impl GitError {
 }
 
 /// Names what was done when an error came up.
-pub(super) trait During<T> {
+pub(in crate::git) trait During<T> {
     /// For errors of gix.
     fn during(self, what: &'static str) -> Result<T, GitError>;
 }
@@ -215,7 +218,7 @@ impl<T, E: Into<Cause>> During<T> for Result<T, E> {
 }
 
 /// Names the file that an error is about.
-pub(super) trait At<T> {
+pub(in crate::git) trait At<T> {
     /// For errors of the file system.
     fn at(self, what: &'static str, path: &Path) -> Result<T, GitError>;
 }

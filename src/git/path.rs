@@ -1,31 +1,61 @@
 //! Paths and object names between this program's types and git's.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
+use gix::index::fs::Metadata;
 use gix::validate::path::{
     self as valid,
     component::{Mode, Options},
 };
 
-use super::error::During;
-use super::{GitError, Result};
+use super::error::{At, During, GitError, Result};
 use crate::domain::CommitId;
+use crate::fs::absent;
+
+/// How the names of this program's temporary files in the repository's folder start.
+pub(in crate::git) const TEMPORARY: &str = "ar-tmp-";
 
 /// A path of git as one of the file system.
-pub(super) fn to_path(path: &BStr) -> PathBuf {
+pub(in crate::git) fn to_path(path: &BStr) -> PathBuf {
     gix::path::from_bstr(path).map_or_else(|_| PathBuf::from(path.to_str_lossy().as_ref()), |path| path.into_owned())
 }
 
 /// A path of the file system, relative to the working tree, as git has it.
-pub(super) fn to_git(path: &Path) -> Result<BString> {
+pub(in crate::git) fn to_git(path: &Path) -> Result<BString> {
     Ok(gix::path::into_bstr(path).during("reading a file name")?.into_owned())
+}
+
+/// What the file system says of `relative`, links not followed; nothing when a part of the way there is no folder.
+pub(in crate::git) fn lstat(root: &Path, relative: &BStr) -> Result<Option<Metadata>> {
+    let full = root.join(to_path(relative));
+    let parents: Vec<&Path> = full.ancestors().skip(1).take_while(|dir| *dir != root).collect();
+    for dir in parents.into_iter().rev() {
+        match fs::symlink_metadata(dir) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => return Ok(None),
+            Err(err) if absent(&err) => return Ok(None),
+            Err(err) => return Err(err).at("reading", dir),
+        }
+    }
+    match Metadata::from_path_no_follow(&full) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(err) if absent(&err) => Ok(None),
+        Err(err) => Err(err).at("reading", &full),
+    }
+}
+
+/// The permissions that a new file asks for, before the user's mask.
+pub(in crate::git) fn permissions(executable: bool) -> Permissions {
+    Permissions::from_mode(if executable { 0o777 } else { 0o666 })
 }
 
 /// The shortest part of a path, from its start, that git refuses to check out, on whatever system: `.GIT`, `git~1`, or a link
 /// called `.gitmodules`.
-pub(super) fn refused_part(path: &BStr, is_link: bool) -> Option<&BStr> {
+pub(in crate::git) fn refused_part(path: &BStr, is_link: bool) -> Option<&BStr> {
     let options = Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
     let ends = path.find_iter("/").chain([path.len()]);
     let mut start = 0;
@@ -40,24 +70,24 @@ pub(super) fn refused_part(path: &BStr, is_link: bool) -> Option<&BStr> {
 }
 
 /// A commit's name as gix has it.
-pub(super) fn object_id(commit: &CommitId) -> Result<ObjectId> {
+pub(in crate::git) fn object_id(commit: &CommitId) -> Result<ObjectId> {
     parse_id(commit.as_str())
 }
 
 /// A full hexadecimal name as gix has it.
-pub(super) fn parse_id(hex: &str) -> Result<ObjectId> {
+pub(in crate::git) fn parse_id(hex: &str) -> Result<ObjectId> {
     ObjectId::from_hex(hex.as_bytes())
         .map_err(|source| GitError::NotFound { spec: hex.to_owned(), source: Some(source.into()) })
 }
 
 /// A commit's name as this program has it.
-pub(super) fn commit_id(id: impl Into<ObjectId>) -> CommitId {
+pub(in crate::git) fn commit_id(id: impl Into<ObjectId>) -> CommitId {
     CommitId::new(id.into().to_string())
 }
 
 /// Quotes a path as git does when it holds quotes, backslashes, control characters or (with `quote_high`) bytes
 /// beyond ASCII: `"caf\303\251"`. A path without them stays as it is.
-pub(super) fn quote(path: &BStr, quote_high: bool) -> BString {
+pub(in crate::git) fn quote(path: &BStr, quote_high: bool) -> BString {
     let special =
         |byte: u8| byte < 0x20 || byte == 0x7f || byte == b'"' || byte == b'\\' || (quote_high && byte >= 0x80);
     if !path.iter().copied().any(special) {
@@ -83,7 +113,7 @@ pub(super) fn quote(path: &BStr, quote_high: bool) -> BString {
 }
 
 /// Takes the quotes of [`quote`] off again; a path without quotes stays as it is. Nothing when they are torn.
-pub(super) fn unquote(quoted: &str) -> Option<BString> {
+pub(in crate::git) fn unquote(quoted: &str) -> Option<BString> {
     let Some(inner) = quoted.strip_prefix('"') else { return Some(quoted.into()) };
     let mut bytes = inner.strip_suffix('"')?.bytes();
     let mut path = BString::default();

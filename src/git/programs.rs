@@ -8,52 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{GitError, Repo, Result};
+use super::error::{GitError, Result};
+use super::program::{Cut, Program};
 
 /// How often the watchdog checks while a program can be running.
 const POLL: Duration = Duration::from_millis(50);
 
 /// How long such a program has once the work is to end: the way back needs filters too.
 pub const WAY_BACK: Duration = Duration::from_secs(10);
-
-/// What such a program does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
-    /// It converts a file between working tree and repository.
-    Filter,
-    /// It signs a commit.
-    Signing,
-}
-
-impl Program {
-    /// The time limit of one: a filter may download a large file; a person may have to type a passphrase.
-    fn limit(self) -> Duration {
-        match self {
-            Program::Filter => Duration::from_secs(600),
-            Program::Signing => Duration::from_secs(60),
-        }
-    }
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Program::Filter => "a git filter",
-            Program::Signing => "the signing program",
-        })
-    }
-}
-
-/// Why a program was terminated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    /// The user asked to stop.
-    Asked,
-    /// The time of the whole invocation is over.
-    TimeOver,
-    /// It ran into its own time limit.
-    Late,
-}
 
 /// What the watchdog has to know.
 #[derive(Default)]
@@ -89,6 +51,12 @@ impl Programs {
     /// Terminates programs once `asked` says that the user wants to stop.
     pub fn end_when(&self, asked: impl Fn() -> bool + Send + 'static) {
         self.state().asked = Some(Box::new(asked));
+    }
+
+    /// Begins work in which gix may start such programs.
+    pub(in crate::git) fn call(self: &Arc<Self>, program: Program) -> Call {
+        self.state().calls += 1;
+        Call { program, programs: Arc::clone(self) }
     }
 
     /// Watches for as long as the thread of the caller lives. `terminate` ends all that can be such a program.
@@ -142,27 +110,27 @@ impl State {
 /// A stretch of work in which gix may start programs and wait for them; ends when it is dropped. Once one of them is
 /// terminated, all fail up to its end.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(in crate::git) struct Call {
     program: Program,
     programs: Arc<Programs>,
 }
 
 impl Call {
     /// A program may be running from here on, up to [`Call::check`] or the end of the call.
-    pub(super) fn begin(&self) {
+    pub(in crate::git) fn begin(&self) {
         adopt_orphans(true);
         self.programs.state().running = Some((self.program, Instant::now()));
         self.programs.begun.notify_all();
     }
 
     /// Set once the user has asked to stop.
-    pub(super) fn stopping(&self) -> &AtomicBool {
+    pub(in crate::git) fn stopping(&self) -> &AtomicBool {
         &self.programs.stopping
     }
 
     /// No program is running any more. Fails if the watchdog terminated a program meanwhile: a filter that is not `required` would count as one that
     /// changes nothing.
-    pub(super) fn check<T>(&self, done: Result<T>) -> Result<T> {
+    pub(in crate::git) fn check<T>(&self, done: Result<T>) -> Result<T> {
         let mut state = self.programs.state();
         state.running = None;
         adopt_orphans(false);
@@ -173,7 +141,7 @@ impl Call {
     }
 
     /// Does the same for work that failed and checks [`Call::stopping`].
-    pub(super) fn check_failed(&self) -> Result<()> {
+    pub(in crate::git) fn check_failed(&self) -> Result<()> {
         self.check(Ok(()))?;
         if self.stopping().load(Ordering::Relaxed) { Err(self.cut(Cut::Asked)) } else { Ok(()) }
     }
@@ -203,19 +171,6 @@ fn adopt_orphans(adopt: bool) {
     let _ = rustix::process::set_child_subreaper(adopt.then(rustix::process::getpid));
     #[cfg(not(target_os = "linux"))]
     let _ = adopt;
-}
-
-impl Repo {
-    /// What the watchdog of this repository's programs has to know.
-    pub fn programs(&self) -> Arc<Programs> {
-        Arc::clone(&self.programs)
-    }
-
-    /// Begins work in which gix may start such programs.
-    pub(super) fn call(&self, program: Program) -> Call {
-        self.programs.state().calls += 1;
-        Call { program, programs: self.programs() }
-    }
 }
 
 #[cfg(test)]

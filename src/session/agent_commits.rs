@@ -33,15 +33,15 @@ impl Workspace {
         let tip = self.reclaim_branch(store, &open.base)?;
         self.unstage(store, open)?;
         let standing = commits_between(&store.repo, &open.base, tip)?;
-        let mut left = store.repo.commits_logged(log_from);
+        let mut left = store.repo.refs.commits_logged(log_from);
         left.drain(..left.len().saturating_sub(MOST));
-        let mut trees = vec![store.repo.tree_of(&open.base)?];
+        let mut trees = vec![store.repo.objects.tree_of(&open.base)?];
         for commit in &standing {
-            trees.push(store.repo.tree_of(commit)?);
+            trees.push(store.repo.objects.tree_of(commit)?);
         }
         let mut reset = Vec::new();
         for commit in left {
-            let tree = store.repo.tree_of(&commit)?;
+            let tree = store.repo.objects.tree_of(&commit)?;
             if !trees.contains(&tree) {
                 trees.push(tree);
                 reset.push(commit);
@@ -51,8 +51,8 @@ impl Workspace {
         let back = if standing.is_empty() { self.bring_back(store, open, &reset)? } else { None };
         reset.retain(|commit| Some(commit) != back.as_ref());
         for commit in &reset {
-            let subject = format!("reset by the agent: {}", store.repo.subject(commit)?);
-            store.repo.save_commit(&SaveAs { subject, ..store.save_as(commit) }, commit)?;
+            let subject = format!("reset by the agent: {}", store.repo.objects.subject(commit)?);
+            store.repo.working_tree.save_commit(&SaveAs { subject, ..store.save_as(commit) }, commit)?;
         }
         if !reset.is_empty() {
             store.say(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });
@@ -83,7 +83,7 @@ impl Workspace {
     ) -> Result<Option<CommitId>, SessionError> {
         let mut last = None;
         for commit in reset {
-            if store.repo.parents(commit)? == [open.base.clone()] {
+            if store.repo.objects.parents(commit)? == [open.base.clone()] {
                 last = Some(commit.clone());
             }
         }
@@ -91,7 +91,7 @@ impl Workspace {
         if self.has_worked(store, open)? {
             return Ok(None);
         }
-        store.repo.advance(
+        store.repo.refs.advance(
             &store.contract.tag.branch_ref(),
             &open.base,
             &commit,
@@ -108,7 +108,7 @@ impl Workspace {
 fn commits_between(repo: &Repo, base: &CommitId, tip: CommitId) -> Result<Vec<CommitId>, SessionError> {
     let (mut commit, mut between) = (tip, Vec::new());
     while commit != *base && between.len() < MOST {
-        let parent = repo.parents(&commit)?.into_iter().next();
+        let parent = repo.objects.parents(&commit)?.into_iter().next();
         between.push(std::mem::replace(
             &mut commit,
             match parent {

@@ -124,7 +124,8 @@ impl Attempt {
         let Store { contract, history, .. } = &session.store;
         let metric = &contract.metric;
         let base = &self.open.base;
-        let diff = if base == commit { DiffStat::default() } else { session.store.repo.diff_stat(base, commit)? };
+        let diff =
+            if base == commit { DiffStat::default() } else { session.store.repo.objects.diff(base, commit)?.stat() };
         let (Verdict { outcome, mut reason }, unmet_limits) = judge(contract, history, self.open.id, diff, &measured);
         let mut more = Map::new();
         if !measured.changed.is_empty() {
@@ -235,7 +236,11 @@ impl Attempt {
         settle_tree(session, &record, look.as_ref())?;
         let look = match (look, record.outcome) {
             (Some(look), Outcome::Keep) => Some(look),
-            (Some(look), _) if session.store.repo.look_outlasts(&look, &record.commit, &record.base)? => Some(look),
+            (Some(look), _)
+                if session.store.repo.working_tree.look_outlasts(&look, &record.commit, &record.base)? =>
+            {
+                Some(look)
+            }
             _ => None,
         };
         session.enter_idle_after(look)?;

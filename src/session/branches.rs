@@ -55,7 +55,7 @@ impl SessionView {
         let place = worktree.map(|dir| self.repo.place_for_worktree(dir)).transpose()?;
         if left.is_none() {
             let why = format!("branch: created from experiment {} of {}", record.id, self.tag);
-            self.repo.create_branch(&full, &record.commit, &why)?;
+            self.repo.refs.create_branch(&full, &record.commit, &why)?;
         }
         let Some(place) = place else { return Ok(Restored { branch, worktree: None }) };
         watch_programs_until(&self.repo, interrupts)?;
@@ -63,7 +63,7 @@ impl SessionView {
             Ok(made) => Ok(Restored { branch, worktree: Some(made.worktree().to_owned()) }),
             Err(error) => {
                 if left.is_none() {
-                    self.repo.delete_branch(&full, &record.commit)?;
+                    self.repo.refs.delete_branch(&full, &record.commit)?;
                 }
                 Err(error.into())
             }
@@ -91,19 +91,19 @@ impl SessionView {
         let mut commits = Vec::new();
         if squash {
             let message = squashed_message(&self.tag, &chain);
-            commits.push((self.repo.commit_tree_of(&last.commit, &start, &message)?, subject(&message)));
+            commits.push((self.repo.objects.commit_tree_of(&last.commit, &start, &message)?, subject(&message)));
         } else {
             let mut tip = start.clone();
             for pair in chain.windows(2) {
                 let [before, record] = pair else { continue };
                 let message = kept_message(&self.tag, record, before);
-                tip = self.repo.commit_tree_of(&record.commit, &tip, &message)?;
+                tip = self.repo.objects.commit_tree_of(&record.commit, &tip, &message)?;
                 commits.push((tip.clone(), subject(&message)));
             }
         }
         let tip = commits.last().map_or(&start, |(commit, _)| commit);
         let why = format!("branch: what session {} kept", self.tag);
-        self.repo.create_branch(&full, tip, &why)?;
+        self.repo.refs.create_branch(&full, tip, &why)?;
         Ok(Finalized { branch, start, commits })
     }
 
@@ -131,15 +131,15 @@ impl SessionView {
     ///
     /// It is checked out in another working tree, which may be half made.
     fn left_branch(&self, branch: &str, commit: &CommitId) -> Result<Option<String>, SessionError> {
-        let full = self.repo.branch_ref(branch)?;
-        let is_here = matches!(self.repo.head()?, Head::Branch { name, .. } if name == full);
-        if is_here || full.starts_with(&format!("refs/heads/{SESSION_BRANCHES}")) || !self.repo.has_ref(&full)? {
+        let full = self.repo.refs.branch_ref(branch)?;
+        let is_here = matches!(self.repo.refs.head()?, Head::Branch { name, .. } if name == full);
+        if is_here || full.starts_with(&format!("refs/heads/{SESSION_BRANCHES}")) || !self.repo.refs.has_ref(&full)? {
             return Ok(None);
         }
-        if self.repo.branch(&full)?.as_ref() != Some(commit) {
+        if self.repo.refs.branch(&full)?.as_ref() != Some(commit) {
             return Ok(None);
         }
-        match self.repo.checked_out_elsewhere(&full)? {
+        match self.repo.refs.checked_out_elsewhere(&full)? {
             Some(worktree) => Err(SessionError::RestoredAlready { branch: branch.to_owned(), worktree }),
             None => Ok(Some(full)),
         }
@@ -147,15 +147,15 @@ impl SessionView {
 
     /// The full ref name of a branch that can be made and is nobody's.
     fn free_branch(&self, branch: &str) -> Result<String, SessionError> {
-        let full = self.repo.branch_ref(branch)?;
+        let full = self.repo.refs.branch_ref(branch)?;
         let is_session = branch.strip_prefix(SESSION_BRANCHES).is_some_and(|tag| tag.parse::<Tag>().is_ok());
         if is_session || full == self.tag.branch_ref() {
             return Err(SessionError::SessionBranch(branch.to_owned()));
         }
-        if self.repo.has_ref(&full)? {
+        if self.repo.refs.has_ref(&full)? {
             return Err(SessionError::BranchTaken(branch.to_owned()));
         }
-        match self.repo.branch_in_the_way(branch)? {
+        match self.repo.refs.branch_in_the_way(branch)? {
             Some(blocking) => Err(SessionError::BranchInTheWay { blocking, branch: branch.to_owned() }),
             None => Ok(full),
         }

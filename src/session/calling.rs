@@ -57,7 +57,7 @@ impl<'a> Calling<'a> {
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (attempt, id, log) = (self.attempt, self.attempt.open.id, self.files.log());
         let log_from = fs::metadata(&log).map_or(0, |meta| meta.len());
-        let commits_from = session.store.repo.head_log_size();
+        let commits_from = session.store.repo.refs.head_log_size();
         session.memories = session.store.recall();
         let (ended, is_capped) = self.call(session, asked_again).await?;
         crash::point("proposing.agent_over");

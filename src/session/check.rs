@@ -21,8 +21,8 @@ impl Workspace {
         too_large: &[TooLarge],
         found: &Forbidden,
     ) -> Result<(), SessionError> {
-        let diff = store.repo.diff_text(&open.base, commit)?;
-        let change = fingerprint(store.repo.tree_of(commit)?, &diff);
+        let diff = store.repo.objects.diff_text(&open.base, commit)?;
+        let change = fingerprint(store.repo.objects.tree_of(commit)?, &diff);
         open.refused = match self.file_terms.refuse(&self.edits(store, &open.base, commit)?, found) {
             None if !too_large.is_empty() => {
                 let lines =
@@ -48,14 +48,14 @@ impl Workspace {
         commit: &CommitId,
     ) -> Result<Vec<FileEdit>, SessionError> {
         let counted = match self.file_terms.counts_lines() {
-            true => store.repo.file_stats(base, commit)?,
+            true => store.repo.objects.diff(base, commit)?.file_stats(),
             false => Vec::new(),
         };
         let lines = |path: &Path| {
             let stat = counted.iter().find(|(counted, _)| counted == path);
             stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
         };
-        let changed = store.repo.changed_between(base, commit)?;
+        let changed = store.repo.objects.changed_between(base, commit)?;
         let edits = changed.into_iter().map(|ChangedPath { path, kind, entry, size }| FileEdit {
             lines: lines(&path),
             path,
@@ -72,14 +72,14 @@ impl Workspace {
         store: &mut Store,
         commit: &CommitId,
     ) -> Result<Vec<PathBuf>, SessionError> {
-        if store.repo.head()?.commit() != Some(commit) {
+        if store.repo.refs.head()?.commit() != Some(commit) {
             // Somebody has checked something else out.
-            let change = store.repo.propose(commit, &self.known_untracked(store)?)?;
+            let change = store.repo.working_tree.propose(commit, &self.known_untracked(store)?)?;
             let tracked = change.paths().iter().filter(|changed| changed.kind != ChangeKind::Added);
             return Ok(tracked.map(|changed| changed.path.clone()).collect());
         }
-        let look = store.repo.look()?;
-        let changes = store.repo.changes_seen(&look)?;
+        let look = store.repo.working_tree.look()?;
+        let changes = store.repo.working_tree.changes_seen(&look)?;
         self.look = Some(look);
         Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
     }

@@ -53,7 +53,7 @@ pub fn choose_session(repo: &Repo, tag: Option<Tag>) -> Result<Chosen, SessionEr
             Err(no_session(repo, &tag))
         };
     }
-    if let Some(tag) = session_of_head(&repo.head()?)
+    if let Some(tag) = session_of_head(&repo.refs.head()?)
         && is_session(repo, &tag)?
     {
         return Ok(Chosen { tag, choice: Choice::Head });
@@ -79,9 +79,9 @@ fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let journal = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.last_seen);
     let recorded = || {
-        let refs = repo.refs_under(&tag.ref_prefix()).ok()?;
+        let refs = repo.refs.refs_under(&tag.ref_prefix()).ok()?;
         let (_, name) = refs.iter().filter_map(|(name, _)| Some((record_id(name, tag)?, name))).max()?;
-        let newest = repo.record(name).ok()??;
+        let newest = repo.refs.record(name).ok()??;
         Some(parse_record(&newest.name, &newest.message).ok()?.finished)
     };
     SessionSign {

@@ -21,7 +21,7 @@ impl Workspace {
     fn restore_copies(&mut self, store: &mut Store, id: u32, at: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
         let root = store.repo.worktree().to_owned();
         for path in bytecode(&root, &self.protected.modules()) {
-            if !store.repo.is_in(at, &path)? {
+            if !store.repo.objects.is_in(at, &path)? {
                 remove_file(&root.join(path))?;
             }
         }
@@ -184,13 +184,13 @@ impl Workspace {
     ) -> Result<(Shadows, Vec<PathBuf>), SessionError> {
         let (mut taken, mut moved) = (Vec::new(), Vec::new());
         for (path, module) in self.protected.new_shadows(store.repo.worktree()) {
-            if !meant(&path) || store.repo.is_in(at, &path)? {
+            if !meant(&path) || store.repo.objects.is_in(at, &path)? {
                 continue;
             }
             // A package is moved with all that is in it, unless something else of it is tracked.
             let package = path.parent().filter(|parent| module.with_extension("") == **parent);
             let whole = match package {
-                Some(package) if !store.repo.is_in(at, package)? => package,
+                Some(package) if !store.repo.objects.is_in(at, package)? => package,
                 _ => &path,
             };
             if fs::symlink_metadata(store.repo.worktree().join(whole)).is_ok() {
@@ -209,7 +209,7 @@ impl Workspace {
         id: u32,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        let changed = store.repo.differing(commit, &self.protected.tracked)?;
+        let changed = store.repo.working_tree.differing(commit, &self.protected.tracked)?;
         if !changed.is_empty() {
             store.say(Notice::ProtectedRestoredForRun(changed));
             self.put_back(store, commit, commit)?;
@@ -232,7 +232,7 @@ impl Workspace {
         commit: &CommitId,
         who: Actor,
     ) -> Result<Option<Failure>, SessionError> {
-        let mut changed = store.repo.differing(commit, &self.protected.tracked)?;
+        let mut changed = store.repo.working_tree.differing(commit, &self.protected.tracked)?;
         changed.extend(self.restore_copies(store, id, commit)?);
         let mut lines = Vec::new();
         if !changed.is_empty() {

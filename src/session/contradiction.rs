@@ -26,9 +26,9 @@ pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, jour
         tip,
     };
     let is_on = |commit: &CommitId, base: &CommitId| {
-        commit == base || repo.parents(commit).is_ok_and(|parents| parents == [base.clone()])
+        commit == base || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])
     };
-    judge_open(found, |commit| repo.has_commit(commit), is_on)
+    judge_open(found, |commit| repo.objects.has_commit(commit), is_on)
 }
 
 /// The trouble in words.

@@ -10,8 +10,9 @@ use super::own_files::OWN_FILES;
 /// Whether a session was only fetched: its folder is missing, and nothing tells that it was ever opened in this repository.
 /// Where its branch exists, an `ar` that made the folder would have excluded its files from git.
 pub(super) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
-    if SessionFolder::new(&repo.main_worktree(), tag).root().exists() || repo.record(&tag.record_ref(0))?.is_none() {
+    if SessionFolder::new(&repo.main_worktree(), tag).root().exists() || repo.refs.record(&tag.record_ref(0))?.is_none()
+    {
         return Ok(false);
     }
-    Ok(repo.branch(&tag.branch_ref())?.is_none() || !repo.excludes(OWN_FILES)?)
+    Ok(repo.refs.branch(&tag.branch_ref())?.is_none() || !repo.excludes(OWN_FILES)?)
 }

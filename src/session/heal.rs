@@ -65,7 +65,7 @@ pub(super) fn rebuilt_journal(
 impl Store {
     /// Says what was made again of a session whose journal was gone when it was opened.
     pub(super) fn say_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
-        let saved = self.repo.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
+        let saved = self.repo.refs.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
         let is_new = self.history.baseline().is_none();
         let saved = saved.into_iter().next_back().filter(|_| is_new).map(|(name, _)| name).unwrap_or_default();
         self.say(match is_fetched {
@@ -242,7 +242,7 @@ impl Store {
     /// Does the same, and moves odd ignore and attribute files of the working tree away.
     pub(super) fn put_odd_files_right(&mut self) -> Result<(), SessionError> {
         self.put_git_files_right()?;
-        let moved = move_all(self.repo.odd_worktree_files(Some(&self.tip())))?;
+        let moved = move_all(self.repo.working_tree.odd_worktree_files(Some(&self.tip())))?;
         self.say_moved(moved);
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) struct IgnoredFiles {
 impl IgnoredFiles {
     /// Looks at those of a working tree; `ar`'s own are none of them.
     pub(super) fn look(repo: &Repo) -> Result<IgnoredFiles, SessionError> {
-        Ok(IgnoredFiles::of(repo.worktree(), repo.ignored_files(MOST)?, MOST))
+        Ok(IgnoredFiles::of(repo.worktree(), repo.working_tree.ignored_files(MOST)?, MOST))
     }
 
     fn of(root: &Path, found: Vec<PathBuf>, most: usize) -> IgnoredFiles {
@@ -60,7 +60,7 @@ pub(super) fn ignored_inputs(repo: &Repo, line: &str) -> Result<BTreeMap<String,
         // Git ignores nothing outside its repository.
         if path.components().all(|part| matches!(part, Component::Normal(_)))
             && root.join(&path).is_file()
-            && repo.is_ignored(&path)?
+            && repo.working_tree.is_ignored(&path)?
             && let Some(stamp) = stamp(&root.join(&path))
         {
             inputs.insert(path.display().to_string(), stamp);

@@ -43,12 +43,12 @@ impl Import {
             Some(tag) => tag,
             None => free_tag(&repo, clock)?,
         };
-        if is_taken(&repo, &tag)? || !repo.refs_under(&tag.ref_prefix())?.is_empty() {
+        if is_taken(&repo, &tag)? || !repo.refs.refs_under(&tag.ref_prefix())?.is_empty() {
             return Err(SessionError::TagTaken(tag));
         }
         let rows = ledger.outcomes();
         let Some((first, _)) = rows.first() else { return Err(SessionError::NothingToImport(file.to_owned())) };
-        let head = match repo.head()? {
+        let head = match repo.refs.head()? {
             Head::Branch { commit, .. } | Head::Detached { commit } => commit,
             Head::Unborn { name } => return Err(GitError::Unborn(name).into()),
         };
@@ -99,7 +99,7 @@ impl Import {
             let target = if record.commit.is_known() { &record.commit } else { &self.start };
             written.push((reference, target.clone(), message));
         }
-        Ok(self.repo.write_records(&written)?)
+        Ok(self.repo.refs.write_records(&written)?)
     }
 }
 
@@ -123,7 +123,7 @@ impl Maker<'_> {
             return None;
         }
         let repo = self.repo;
-        self.known.entry(digits).or_insert_with_key(|digits| repo.commit_starting(digits)).clone()
+        self.known.entry(digits).or_insert_with_key(|digits| repo.objects.commit_starting(digits)).clone()
     }
 
     fn record(&mut self, id: u32, row: &Row, outcome: Outcome, start: &CommitId) -> Result<Record, SessionError> {
@@ -132,10 +132,21 @@ impl Maker<'_> {
         let commit = found.unwrap_or_else(|| CommitId::unknown(start));
         let base = match commit_known && id != 0 {
             // The parent may be beyond what a shallow clone has.
-            true => self.repo.parents(&commit)?.into_iter().next().filter(|parent| self.repo.has_commit(parent)),
+            true => self
+                .repo
+                .objects
+                .parents(&commit)?
+                .into_iter()
+                .next()
+                .filter(|parent| self.repo.objects.has_commit(parent)),
             false => None,
         };
-        let diff = base.as_ref().map(|base| self.repo.diff_stat(base, &commit)).transpose()?.unwrap_or_default();
+        let diff = base
+            .as_ref()
+            .map(|base| self.repo.objects.diff(base, &commit))
+            .transpose()?
+            .map(|diff| diff.stat())
+            .unwrap_or_default();
         let status = row.status.word().to_owned();
         let problem = row.problem.as_deref().map(|problem| format!("; {problem}")).unwrap_or_default();
         let value = row.value.as_ref();

@@ -56,7 +56,7 @@ impl Records {
                 return Ok(false);
             }
         }
-        let refs = repo.refs_under(&self.prefix)?;
+        let refs = repo.refs.refs_under(&self.prefix)?;
         let is_new = self.take(repo, refs)?;
         self.stamps = Some(stamps);
         Ok(is_new)
@@ -73,7 +73,7 @@ impl Records {
         let (mut records, mut damage) = (Vec::new(), Vec::new());
         let new = refs.iter().filter(|found| !is_longer || !is_known(*found));
         let new: Vec<_> = new.map(|(name, object)| (name.clone(), object.clone())).collect();
-        for read in repo.read_tags(&new, |tag| parse_record(&tag.name, &tag.message))? {
+        for read in repo.objects.read_tags(&new, |tag| parse_record(&tag.name, &tag.message))? {
             match read {
                 Ok(record) => records.push(record),
                 Err(error) => damage.push(with_causes(&error)),

@@ -200,7 +200,7 @@ impl Store {
 
     /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
-        if self.repo.is_tracked(Path::new(LESSONS))? {
+        if self.repo.working_tree.is_tracked(Path::new(LESSONS))? {
             self.say_once(Notice::LessonsTracked(LESSONS));
             return Ok(());
         }

@@ -57,9 +57,9 @@ impl<'a> Session<'a> {
         let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out } = plan;
         listen(&repo, &interrupts, &folder);
         if contract.no_sign {
-            repo.sign_nothing();
+            repo.objects.sign_nothing();
         } else if matches!(drive, Drive::Loop { .. }) || !continued {
-            repo.check_signing()?;
+            repo.objects.check_signing()?;
         }
         repo.defer_syncs();
         let is_fetched = continued && is_fetched(&repo, &contract.tag)?;
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
         let journal = match journal {
             Some(journal) => journal,
             None => {
-                let tip = repo.branch(&contract.tag.branch_ref())?;
+                let tip = repo.refs.branch(&contract.tag.branch_ref())?;
                 let mut journal = match continued {
                     true => rebuilt_journal(&history, Some(&contract), tip.as_ref(), repo.worktree(), clock.now()),
                     false => Journal::new(repo.worktree(), clock.now()),
@@ -222,11 +222,11 @@ impl<'a> Session<'a> {
         }
         let branch = self.store.contract.tag.branch_ref();
         let tip = self.store.tip();
-        match self.store.repo.branch(&branch)? {
-            None => self.store.repo.create_branch(&branch, &tip, "autoresearch: start")?,
+        match self.store.repo.refs.branch(&branch)? {
+            None => self.store.repo.refs.create_branch(&branch, &tip, "autoresearch: start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
             Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) => {
-                let subject = self.store.repo.subject(&found)?;
+                let subject = self.store.repo.objects.subject(&found)?;
                 return Err(SessionError::UnrecordedTip {
                     branch: self.store.contract.tag.branch(),
                     tip: found.short(8).to_owned(),
@@ -237,16 +237,16 @@ impl<'a> Session<'a> {
             Some(_) => {}
         }
         crash::point("open.branch_made");
-        match self.store.repo.head()? {
+        match self.store.repo.refs.head()? {
             Head::Branch { name, .. } if name == branch => {}
             Head::Branch { commit, .. } | Head::Detached { commit } if commit == tip => {
-                self.store.repo.point_head(&HeadTarget::Branch(branch))?;
+                self.store.repo.refs.point_head(&HeadTarget::Branch(branch))?;
             }
             Head::Branch { commit, .. } | Head::Detached { commit } => {
                 self.workspace.put_back(&mut self.store, &tip, &commit)?;
-                self.store.repo.point_head(&HeadTarget::Branch(branch))?;
+                self.store.repo.refs.point_head(&HeadTarget::Branch(branch))?;
             }
-            Head::Unborn { .. } => self.store.repo.point_head(&HeadTarget::Branch(branch))?,
+            Head::Unborn { .. } => self.store.repo.refs.point_head(&HeadTarget::Branch(branch))?,
         }
         Ok(())
     }
@@ -349,7 +349,7 @@ impl<'a> Session<'a> {
         }
         self.workspace.untracked.is_current = self.goes_on;
         crash::point("idle.entered");
-        self.store.repo.settle_objects()?;
+        self.store.repo.objects.settle_objects()?;
         self.store.pack_records();
         self.tell()
     }
@@ -369,7 +369,7 @@ impl<'a> Session<'a> {
         self.store.write_journal()?;
         crash::point("stop.journal_written");
         self.store.name_all_changed_logs();
-        self.store.repo.outlast_gc(&self.place.environment.host)?;
+        self.store.repo.objects.outlast_gc(&self.place.environment.host)?;
         let experiments = self.store.history.experiments();
         self.emit(Event::SessionStopped { reason, experiments })
     }
@@ -383,11 +383,11 @@ impl<'a> Session<'a> {
             None => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
-        self.store.repo.point_head(&before)?;
+        self.store.repo.refs.point_head(&before)?;
         crash::point("abandon.head_put_back");
         let branch = self.store.contract.tag.branch_ref();
-        if self.store.repo.branch(&branch)?.is_some() {
-            self.store.repo.delete_branch(&branch, &start)?;
+        if self.store.repo.refs.branch(&branch)?.is_some() {
+            self.store.repo.refs.delete_branch(&branch, &start)?;
         }
         crash::point("abandon.branch_deleted");
         forget_copies(&self.store.repo, &self.store.folder);

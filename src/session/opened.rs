@@ -21,7 +21,7 @@ pub(super) fn draft_of(open: &OpenExperiment) -> Result<Record, SessionError> {
 /// Whether the open experiment is a further version of one whose record still stands.
 pub(super) fn is_being_replaced(repo: &Repo, tag: &Tag, open: &OpenExperiment) -> Result<bool, SessionError> {
     let Some(old) = &open.replaces else { return Ok(false) };
-    Ok(repo.ref_object(&tag.record_ref(open.id))?.as_ref() == Some(old))
+    Ok(repo.refs.ref_object(&tag.record_ref(open.id))?.as_ref() == Some(old))
 }
 
 /// Where the description of a change may come from.

@@ -98,7 +98,7 @@ pub(super) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, Ses
     if let Some(number) = rest.strip_prefix("saved/") {
         return Ok(number.parse::<u32>().is_err());
     }
-    let record = repo.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());
+    let record = repo.refs.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());
     let is_record = record.is_some_and(|record| record.tag == *tag && tag.record_ref(record.id) == name);
     // Whoever has the session may have taken it away by now.
     Ok(!is_record && readable_refs(repo, &tag.ref_prefix())?.iter().any(|(known, _)| known == name))

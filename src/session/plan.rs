@@ -61,7 +61,7 @@ impl Plan {
         refuse_no_folder(&repo)?;
         refuse_held(repo.git_dir())?;
         repo.ready()?;
-        let head = repo.head()?;
+        let head = repo.refs.head()?;
         let tag = match &asked.tag {
             Some(tag) => Some(tag.clone()),
             None => session_of_head(&head),
@@ -114,21 +114,21 @@ impl Plan {
             return Err(SessionError::StillOpen(id));
         }
         for path in ["results.tsv", ".autoresearch"] {
-            if repo.is_tracked(Path::new(path))? {
+            if repo.working_tree.is_tracked(Path::new(path))? {
                 return Err(SessionError::Tracked(path));
             }
         }
-        if let Some(worktree) = repo.checked_out_elsewhere(&contract.tag.branch_ref())? {
+        if let Some(worktree) = repo.refs.checked_out_elsewhere(&contract.tag.branch_ref())? {
             return Err(SessionError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree });
         }
         let ledger =
             LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)
                 .map_err(if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart })?;
-        let changes = repo.changes()?;
+        let changes = repo.working_tree.changes()?;
         // With an experiment open the working tree is somewhere in between and an agent may still be ending; its
         // recovery sees to that.
         if open.is_none() {
-            repo.index_is_free()?;
+            repo.index.is_free()?;
             check_working_tree(&changes, drive, &head, &contract)?;
         }
         if !continued && matches!(drive, Drive::WorkingTree { .. }) && changes.tracked.is_empty() {
@@ -171,7 +171,7 @@ impl Plan {
         if !continued {
             notices.extend(untracked_notice(&changes));
         }
-        if !continued && repo.files_at(&contract.start, |path| file_terms.is_in_scope(path))?.is_empty() {
+        if !continued && repo.objects.files_at(&contract.start, |path| file_terms.is_in_scope(path))?.is_empty() {
             notices.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
         }
         let plan =
@@ -225,7 +225,7 @@ fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
 /// Refuses a session that has lost a record: what would be made of it is no continuation.
 fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
     let prefix = format!("{}/", tag.ref_prefix());
-    let refs = repo.refs_under(&prefix)?;
+    let refs = repo.refs.refs_under(&prefix)?;
     let ids: Vec<u32> = refs.iter().filter_map(|(name, _)| name.strip_prefix(&prefix)?.parse().ok()).collect();
     match gaps(&ids).first() {
         Some(id) => Err(SessionError::LostRecord { tag: tag.to_string(), id: *id }),

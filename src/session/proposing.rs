@@ -150,12 +150,12 @@ impl Attempt {
         open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
         add_said(&mut open.proposal, proposal.more());
         let known = session.workspace.known_untracked(&session.store)?;
-        let tree = session.store.repo.propose(&self.open.base, &known)?.tree();
+        let tree = session.store.repo.working_tree.propose(&self.open.base, &known)?.tree();
         let mut versions = vec![&self.open.base];
         versions.extend(self.open.versions.iter().map(|version| &version.commit));
         let mut is_new = true;
         for version in versions {
-            is_new = is_new && session.store.repo.tree_of(version)? != tree;
+            is_new = is_new && session.store.repo.objects.tree_of(version)? != tree;
         }
         let before = Some(self.open.description.clone());
         let texts = Texts { own: proposal.description, fallback: described, before };
@@ -193,7 +193,7 @@ impl Attempt {
     fn begin_rework(&mut self, session: &mut Session<'_>, draft: &Record) -> Result<(), SessionError> {
         let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
         let save = SaveAs { subject, ..session.store.save_as(&self.open.base) };
-        let reference = session.store.repo.save_commit(&save, &draft.commit)?;
+        let reference = session.store.repo.working_tree.save_commit(&save, &draft.commit)?;
         crash::point("rework.version_saved");
         if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
             let Again { time, limit, .. } = again;
@@ -232,23 +232,23 @@ impl Attempt {
     ) -> Result<Option<CommitId>, SessionError> {
         let tip = session.workspace.reclaim_branch(&mut session.store, &self.open.base)?;
         let mut found = session.workspace.undo_forbidden(&mut session.store, &self.open)?;
-        let change = session.store.repo.propose(&self.open.base, known)?;
+        let change = session.store.repo.working_tree.propose(&self.open.base, known)?;
         session.workspace.clear_out(&mut session.store, &self.open, &change, &mut found)?;
         if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
             session.workspace.move_branch(&mut session.store, &self.open.base, &[], "nothing changed")?;
-            session.store.repo.adopt_index(change)?;
+            session.store.repo.working_tree.adopt_index(change)?;
             return Ok(None);
         }
         let made_by_agent = tip != self.open.base
-            && session.store.repo.parents(&tip)? == [self.open.base.clone()]
-            && session.store.repo.tree_of(&tip)? == change.tree();
+            && session.store.repo.objects.parents(&tip)? == [self.open.base.clone()]
+            && session.store.repo.objects.tree_of(&tip)? == change.tree();
         let subject = session.store.subject_of_call(&tip, &self.open.base)?;
-        let stat = session.store.repo.proposal_stat(&self.open.base, &change)?;
+        let stat = session.store.repo.working_tree.proposal_stat(&change)?;
         self.open.description = texts.choose(subject, || describe(&change, stat));
         let (commit, unsynced) = if made_by_agent {
-            (tip.clone(), session.store.repo.unsynced_commit(&change, &tip)?)
+            (tip.clone(), session.store.repo.working_tree.unsynced_commit(&change, &tip)?)
         } else {
-            session.store.repo.commit_unsynced(&change, &self.open.base, &self.open.description)?
+            session.store.repo.working_tree.commit_unsynced(&change, &self.open.base, &self.open.description)?
         };
         session.store.written.unsynced.append(unsynced);
         session.workspace.check(&session.store, &mut self.open, &commit, change.too_large(), &found)?;
@@ -263,7 +263,7 @@ impl Attempt {
             &format!("experiment {}", self.open.id),
         )?;
         crash::point("committing.branch_advanced");
-        session.store.repo.adopt_index(change)?;
+        session.store.repo.working_tree.adopt_index(change)?;
         Ok(Some(commit))
     }
 }

@@ -52,7 +52,7 @@ impl Protected {
         start: &CommitId,
         tops: &[PathBuf],
     ) -> Result<(Protected, Vec<Notice>), SessionError> {
-        let tracked = repo.files_at(start, |path| terms.protects(path))?;
+        let tracked = repo.objects.files_at(start, |path| terms.protects(path))?;
         let path = folder.state().join(PROTECTED);
         let store = store_of(repo, folder);
         let mut notices = Vec::new();

@@ -33,7 +33,7 @@ pub fn session_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
             tag.parse().ok()
         })
         .collect();
-    for (name, _) in repo.refs_under("refs/heads/autoresearch")? {
+    for (name, _) in repo.refs.refs_under("refs/heads/autoresearch")? {
         if let Some(Ok(tag)) = name.strip_prefix("refs/heads/autoresearch/").map(str::parse::<Tag>)
             // One whose baseline cannot be read is there.
             && is_session(repo, &tag).unwrap_or(true)
@@ -49,7 +49,7 @@ pub fn session_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
 /// The refs below `prefix` that name something.
 pub(super) fn readable_refs(repo: &Repo, prefix: &str) -> Result<Vec<(String, String)>, SessionError> {
     // One that names nothing keeps the others from being listed; to look for it takes a second reading.
-    Ok(repo.refs_under(prefix).or_else(|_| repo.readable_refs_under(prefix))?)
+    Ok(repo.refs.refs_under(prefix).or_else(|_| repo.refs.readable_refs_under(prefix))?)
 }
 
 /// The tag in the name of HEAD's branch.
@@ -65,7 +65,7 @@ pub(super) fn session_of_head(head: &Head) -> Option<Tag> {
 /// Whether a session of that tag is there: it has a contract, or a record of its baseline.
 pub(super) fn is_session(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    Ok(folder.has_contract() || repo.record(&tag.record_ref(0))?.is_some())
+    Ok(folder.has_contract() || repo.refs.record(&tag.record_ref(0))?.is_some())
 }
 
 /// The terms of a session, from its folder or else from the record of its baseline; `None` when there is no session.
@@ -74,7 +74,7 @@ pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
     if let Some(contract) = folder.contract()? {
         return Ok(Some(contract));
     }
-    let Some(baseline) = repo.record(&tag.record_ref(0))? else { return Ok(None) };
+    let Some(baseline) = repo.refs.record(&tag.record_ref(0))? else { return Ok(None) };
     let record = parse_record(&baseline.name, &baseline.message)?;
     match recorded_terms(&record) {
         Ok(None) => Err(SessionError::NoContract(folder.root().to_owned())),
@@ -85,7 +85,7 @@ pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
 /// Refuses terms that somebody changed after they were approved: in the file, or both in it and in its hash.
 pub(super) fn refuse_changed(repo: &Repo, tag: &Tag, stored: &Contract) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let drifts = match repo.record(&tag.record_ref(0))? {
+    let drifts = match repo.refs.record(&tag.record_ref(0))? {
         // One that cannot be read is refused where it is needed.
         Some(baseline) => {
             parse_record(&baseline.name, &baseline.message).ok().and_then(|it| recorded_terms(&it).ok()?)
@@ -111,9 +111,9 @@ pub(super) fn read_history(repo: &Repo, tag: &Tag) -> Result<History, SessionErr
 
 /// Reads the records of a session, each for itself.
 pub(super) fn read_records(repo: &Repo, tag: &Tag) -> Result<Vec<Result<Record, SessionError>>, SessionError> {
-    let mut refs = repo.refs_under(&tag.ref_prefix())?;
+    let mut refs = repo.refs.refs_under(&tag.ref_prefix())?;
     refs.retain(|(name, _)| record_id(name, tag).is_some());
-    Ok(repo.read_tags(&refs, |tag| parse_record(&tag.name, &tag.message))?)
+    Ok(repo.objects.read_tags(&refs, |tag| parse_record(&tag.name, &tag.message))?)
 }
 
 /// The number in the name of a record's ref.

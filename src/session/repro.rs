@@ -150,7 +150,7 @@ impl SessionView {
             }
             link(from, &there)?;
         }
-        if !place.is_tracked(Path::new("run.log"))? {
+        if !place.working_tree.is_tracked(Path::new("run.log"))? {
             // The output of a command that redirects it there is read, too.
             link(&log, &root.join("run.log"))?;
         }

@@ -121,9 +121,12 @@ impl Attempt {
         let folder = session.store.clear_run_folder(self.open.id)?;
         let log = folder.join("run.log");
         let root = session.store.repo.worktree().to_owned();
-        if let Some(notice) =
-            point_run_log(&root, session.store.repo.is_tracked(Path::new("run.log"))?, &log, &session.store.folder)?
-        {
+        if let Some(notice) = point_run_log(
+            &root,
+            session.store.repo.working_tree.is_tracked(Path::new("run.log"))?,
+            &log,
+            &session.store.folder,
+        )? {
             session.emit(notice)?;
         }
         crash::point("running.log_linked");

@@ -129,7 +129,7 @@ impl Store {
     /// Under which name uncommitted changes relative to `expected` are saved.
     pub(super) fn save_as(&self, expected: &CommitId) -> SaveAs {
         SaveAs {
-            prefix: self.contract.tag.ref_prefix(),
+            folder: format!("{}/saved", self.contract.tag.ref_prefix()),
             expected: expected.clone(),
             subject: "uncommitted changes, saved before the working tree was restored".into(),
         }
@@ -185,7 +185,7 @@ impl Store {
     /// Makes the ref of a record.
     pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
         let (reference, message) = self.record_text(record)?;
-        Ok(self.repo.write_record(&reference, &record.commit, &message)?)
+        Ok(self.repo.refs.write_record(&reference, &record.commit, &message)?)
     }
 
     /// Makes an experiment count: its ref, and then its row.
@@ -195,11 +195,11 @@ impl Store {
         let open = OpenExperiment { draft: Some(Box::new(record.clone())), rows_from, ..open };
         let (reference, message) = self.record_text(record)?;
         let (tag, unsynced) =
-            self.repo.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
+            self.repo.refs.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
         self.written.unsynced.append(unsynced);
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
-        self.repo.place_record(tag)?;
+        self.repo.refs.place_record(tag)?;
         crash::point("recording.recorded");
         self.history.push(record.clone());
         self.write_row(&open, record)
@@ -262,8 +262,8 @@ impl Store {
         base: &CommitId,
         message: &str,
     ) -> Result<(CommitId, String), SessionError> {
-        let commit = self.repo.commit(change, base, message)?;
-        let reference = self.repo.save_commit(&self.save_as(base), &commit)?;
+        let commit = self.repo.working_tree.commit(change, base, message)?;
+        let reference = self.repo.working_tree.save_commit(&self.save_as(base), &commit)?;
         crash::point("git.change_kept");
         Ok((commit, reference))
     }
@@ -271,7 +271,7 @@ impl Store {
     /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.
     pub(super) fn pack_records(&mut self) {
         if self.history.next_id().is_multiple_of(PACK_EVERY)
-            && let Err(error) = self.repo.pack_refs(&self.contract.tag.ref_prefix())
+            && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
         {
             self.say_once(Notice::NotPacked(with_causes(&error)));
         }
@@ -293,8 +293,8 @@ impl Store {
     pub(super) fn subject_of_call(&self, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
         let is_recorded =
             |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
-        let is_old = self.history.records().iter().any(is_recorded) || self.repo.leads_to(tip, base)?;
-        Ok(if is_old { None } else { Some(self.repo.subject(tip)?) })
+        let is_old = self.history.records().iter().any(is_recorded) || self.repo.objects.leads_to(tip, base)?;
+        Ok(if is_old { None } else { Some(self.repo.objects.subject(tip)?) })
     }
 
     /// Counts a call that changed nothing.

@@ -60,16 +60,16 @@ pub(super) fn new_contract(
         Some(tag) => tag,
         None => free_tag(repo, clock)?,
     };
-    if repo.branch(&tag.branch_ref())?.is_some() {
+    if repo.refs.branch(&tag.branch_ref())?.is_some() {
         return Err(SessionError::ForeignBranch(tag.branch()));
     }
-    if let Some(blocking) = repo.branch_in_the_way(&tag.branch())? {
+    if let Some(blocking) = repo.refs.branch_in_the_way(&tag.branch())? {
         return Err(SessionError::BranchInTheWay { blocking, branch: tag.branch() });
     }
     let (start, started_from) = match head {
         Head::Branch { name, commit } => (commit.clone(), Some(name.clone())),
         Head::Detached { commit } => (commit.clone(), None),
-        Head::Unborn { .. } => (repo.resolve("HEAD")?, None),
+        Head::Unborn { .. } => (repo.refs.resolve("HEAD")?, None),
     };
     let metric = MetricSpec { name, direction, source: MetricSource::default() };
     let contract = put(asked, Contract::new(tag, metric, command, start, clock.now()));
@@ -110,5 +110,5 @@ pub(super) fn free_tag(repo: &Repo, clock: Clock) -> Result<Tag, SessionError> {
 
 /// Whether there is a session of that tag, or its branch.
 pub(super) fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
-    Ok(repo.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
+    Ok(repo.refs.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
 }

@@ -166,7 +166,7 @@ impl Session<'_> {
             self.store.journal.stops_for_flag = false;
             self.store.write_journal()?;
         }
-        self.store.repo.outlast_gc(&self.place.environment.host)?;
+        self.store.repo.objects.outlast_gc(&self.place.environment.host)?;
         self.tell()?;
         let last = self.store.history.records().last().map_or(0, |record| record.id);
         Ok(match attempted {
@@ -190,7 +190,7 @@ impl Session<'_> {
     async fn bring_change_back(&mut self) -> Result<Tried, SessionError> {
         self.end_unseen().await?;
         let (record, _) = self.reworkable()?;
-        let dirty: Vec<_> = self.store.repo.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
+        let dirty: Vec<_> = self.store.repo.working_tree.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
         if !dirty.is_empty() {
             return Err(SessionError::DirtyBeforeRework(dirty));
         }
@@ -232,18 +232,21 @@ impl Session<'_> {
         open.proposal = record.proposal.as_ref().map(said).unwrap_or_default();
         add_said(&mut open.proposal, proposal.more());
         open.proposal_error = proposal.error.clone();
-        open.replaces = self.store.repo.ref_object(&self.store.contract.tag.record_ref(record.id))?;
+        open.replaces = self.store.repo.refs.ref_object(&self.store.contract.tag.record_ref(record.id))?;
         open.versions.clone_from(&record.versions);
         let known = self.workspace.known_untracked(&self.store)?;
-        let tree = self.store.repo.propose(&open.base, &known)?.tree();
+        let tree = self.store.repo.working_tree.propose(&open.base, &known)?.tree();
         for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
-            if self.store.repo.tree_of(version)? == tree {
+            if self.store.repo.objects.tree_of(version)? == tree {
                 return Err(SessionError::SameVersion(record.id));
             }
         }
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let reference =
-            self.store.repo.save_commit(&SaveAs { subject, ..self.store.save_as(&open.base) }, &record.commit)?;
+        let reference = self
+            .store
+            .repo
+            .working_tree
+            .save_commit(&SaveAs { subject, ..self.store.save_as(&open.base) }, &record.commit)?;
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));

@@ -17,7 +17,7 @@ use super::reading::{
 use crate::agent::{self, Briefing, Memories};
 use crate::domain::{Clock, Contract, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut};
 use crate::fs::open_regular;
-use crate::git::Repo;
+use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::rules::{Course, Elsewhere, History, Unfound, find_experiment};
 use crate::state::{EVENT_LOGS, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
@@ -39,6 +39,9 @@ pub struct SessionView {
     pub choice: Choice,
 }
 
+/// The ref of the notes: `git log --notes=autoresearch` shows them, `git notes --ref=autoresearch` reads and edits them.
+pub(super) const NOTES: &str = "refs/notes/autoresearch";
+
 impl SessionView {
     /// Reads the session that `tag` names, else the one that a command without a name is about.
     pub fn open(dir: &Path, tag: Option<Tag>) -> Result<Self, SessionError> {
@@ -55,7 +58,7 @@ impl SessionView {
         if record.base == record.commit || !record.commit.is_known() {
             return Ok(Vec::new());
         }
-        Ok(self.repo.diff_text(&record.base, &record.commit)?)
+        Ok(self.repo.objects.diff_text(&record.base, &record.commit)?)
     }
 
     /// Where the log of an experiment's newest run is, compressed or not.
@@ -201,7 +204,7 @@ impl SessionView {
         &self,
         records: impl IntoIterator<Item = &'a Record> + Clone,
     ) -> Result<BTreeMap<u32, Vec<Note>>, SessionError> {
-        let texts = self.repo.notes(records.clone().into_iter().map(|record| &record.commit))?;
+        let texts = Notes::new(&self.repo.refs, NOTES).on(records.clone().into_iter().map(|record| &record.commit))?;
         let read = |record: &Record| {
             let text = texts.get(&record.commit)?;
             Some((record.id, Note::read_all(text, &self.tag, record.id)))
@@ -214,14 +217,14 @@ impl SessionView {
         SessionView::require_commit(record)?;
         let by = self.repo.committer_name()?;
         let line = Note::line(clock.now(), &self.tag, record.id, &by, text);
-        Ok(self.repo.add_to_note(&record.commit, &line)?)
+        Ok(Notes::new(&self.repo.refs, NOTES).add(&record.commit, &line)?)
     }
 
     /// What is known of the session beside its records.
     pub fn course(&self) -> Course {
         let journal = self.journal();
         let is_idle = journal.as_ref().is_some_and(|journal| journal.open.is_none());
-        let tip = || self.repo.branch(&self.tag.branch_ref()).ok().flatten();
+        let tip = || self.repo.refs.branch(&self.tag.branch_ref()).ok().flatten();
         Course {
             repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
             flagged: self.flagged(),
@@ -242,7 +245,7 @@ impl SessionView {
     pub(super) fn elsewhere(&self) -> Vec<Elsewhere> {
         let others = session_tags(&self.repo).unwrap_or_default();
         let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
-            let object = self.repo.record(&tag.record_ref(0)).ok()??;
+            let object = self.repo.refs.record(&tag.record_ref(0)).ok()??;
             parse_record(&object.name, &object.message).ok()
         });
         let kept = |record: &&Record| record.outcome == Outcome::Keep;
@@ -264,7 +267,7 @@ impl SessionView {
 
     /// How often work was put away. Versions of an experiment that was worked on again are in its record.
     fn saved(&self) -> Option<usize> {
-        let saved = self.repo.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
+        let saved = self.repo.refs.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
         let versions = self.history.records().iter().map(|record| record.versions.len()).sum();
         Some(saved.len().saturating_sub(versions))
     }

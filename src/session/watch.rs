@@ -138,22 +138,22 @@ impl Store {
         }
         for (name, object) in foreign {
             self.keep_target(&name)?;
-            self.repo.drop_ref(&name)?;
+            self.repo.refs.drop_ref(&name)?;
             there.retain(|(known, _)| *known != name);
             self.say(Notice::RefRemoved { who, name, object });
         }
         for (name, was, object) in moved {
             self.keep_target(&name)?;
-            if !self.repo.put_ref(&name, &was)? {
+            if !self.repo.refs.put_ref(&name, &was)? {
                 // Its object is gone: a record is made anew.
-                self.repo.drop_ref(&name)?;
+                self.repo.refs.drop_ref(&name)?;
                 there.retain(|(known, _)| *known != name);
             }
             self.say(Notice::RefRestored { who, name, object });
         }
         let mut back = Vec::new();
         for (name, was) in gone {
-            if self.repo.put_ref(&name, &was)? {
+            if self.repo.refs.put_ref(&name, &was)? {
                 there.push((name.clone(), was));
                 back.push(name);
             }
@@ -191,11 +191,11 @@ impl Store {
 
     /// Keeps the commit that a ref leads to, which is no longer to lead there, if it leads to one.
     fn keep_target(&self, name: &str) -> Result<(), SessionError> {
-        if let Ok(Some(commit)) = self.repo.branch(name)
-            && self.repo.has_commit(&commit)
+        if let Ok(Some(commit)) = self.repo.refs.branch(name)
+            && self.repo.objects.has_commit(&commit)
             && self.history.records().iter().all(|record| record.commit != commit)
         {
-            self.repo.save_commit(&self.save_as(&commit), &commit)?;
+            self.repo.working_tree.save_commit(&self.save_as(&commit), &commit)?;
         }
         Ok(())
     }
@@ -205,8 +205,8 @@ impl Store {
         // A commit that an agent made itself becomes that of the experiment.
         let (open, branch) = (self.journal.open.as_ref(), self.contract.tag.branch_ref());
         let mut commits: Vec<CommitId> = open.and_then(|open| open.commit.clone()).into_iter().collect();
-        commits.extend(self.repo.branch(&branch).ok().flatten());
-        commits.extend(self.repo.head()?.commit().cloned());
+        commits.extend(self.repo.refs.branch(&branch).ok().flatten());
+        commits.extend(self.repo.refs.head()?.commit().cloned());
         let (mut others, repo, contract) = (Ok(Others::default()), &self.repo, &self.contract);
         let own = self.history.records();
         let records = || {

@@ -39,18 +39,18 @@ impl Workspace {
     pub(super) fn reclaim_branch(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
         self.clear_operation(store)?;
         let branch = store.contract.tag.branch_ref();
-        let tip = match store.repo.branch(&branch)? {
+        let tip = match store.repo.refs.branch(&branch)? {
             Some(tip) => tip,
             None => {
-                store.repo.create_branch(&branch, base, "autoresearch: restore")?;
+                store.repo.refs.create_branch(&branch, base, "autoresearch: restore")?;
                 store.say(Notice::BranchRecreated(store.contract.tag.branch()));
                 base.clone()
             }
         };
-        match store.repo.head()? {
+        match store.repo.refs.head()? {
             Head::Branch { name, .. } if name == branch => {}
             _ => {
-                store.repo.point_head(&HeadTarget::Branch(branch))?;
+                store.repo.refs.point_head(&HeadTarget::Branch(branch))?;
                 store.say(Notice::HeadSwitchedBack(store.contract.tag.branch()));
             }
         }
@@ -61,7 +61,7 @@ impl Workspace {
     fn clear_operation(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(operation) = store.repo.operation()? else { return Ok(()) };
         for commit in &operation.commits {
-            store.repo.save_commit(&store.save_as(commit), commit)?;
+            store.repo.working_tree.save_commit(&store.save_as(commit), commit)?;
         }
         store.repo.clear_operation()?;
         store.say(Notice::OperationEnded(operation.name.to_string()));
@@ -82,11 +82,11 @@ impl Workspace {
             return Ok(());
         }
         if !known.contains(&&tip) {
-            let saved = store.repo.save_commit(&store.save_as(&tip), &tip)?;
+            let saved = store.repo.working_tree.save_commit(&store.save_as(&tip), &tip)?;
             store.say(Notice::BranchMoved { tip: tip.clone(), saved });
         }
         let branch = store.contract.tag.branch_ref();
-        Ok(store.repo.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
+        Ok(store.repo.refs.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
     }
 
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
@@ -109,7 +109,7 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         let save = store.save_as(expected);
         let known = self.untracked.known.clone().unwrap_or_default();
-        let restored = store.repo.restore_after(look, target, &save, &known)?;
+        let restored = store.repo.working_tree.restore_after(look, target, &save, &known)?;
         store.say_saved(restored.saved);
         Ok(())
     }
@@ -126,10 +126,10 @@ impl Workspace {
     pub(super) fn reset_to(&mut self, store: &mut Store, base: &CommitId, id: u32) -> Result<(), SessionError> {
         self.reclaim_branch(store, base)?;
         let known = self.known_untracked(store)?;
-        let change = store.repo.propose(base, &known)?;
+        let change = store.repo.working_tree.propose(base, &known)?;
         if !change.is_empty() {
             let (commit, saved) = store.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
-            store.repo.adopt_index(change)?;
+            store.repo.working_tree.adopt_index(change)?;
             store.say(Notice::UnfinishedSaved { id, saved });
             crash::point("reset.change_kept");
             self.put_back(store, base, &commit)?;
@@ -150,7 +150,7 @@ impl Workspace {
         what: &str,
     ) -> Result<(), SessionError> {
         if *commit != open.base {
-            let saved = store.repo.save_commit(&store.save_as(&open.base), commit)?;
+            let saved = store.repo.working_tree.save_commit(&store.save_as(&open.base), commit)?;
             store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
@@ -166,7 +166,7 @@ impl Workspace {
     pub(super) fn known_untracked(&self, store: &Store) -> Result<Untracked, SessionError> {
         match &self.untracked.known {
             Some(known) => Ok(known.clone()),
-            None => Ok(store.repo.untracked(&Untracked::default())?),
+            None => Ok(store.repo.working_tree.untracked(&Untracked::default())?),
         }
     }
 
@@ -181,8 +181,8 @@ impl Workspace {
         self.remember_beside_protected(store)?;
         let before = self.untracked.known.take().unwrap_or_default();
         let now = match look {
-            Some(look) => store.repo.untracked_seen(&before, &look)?,
-            None => store.repo.untracked(&before)?,
+            Some(look) => store.repo.working_tree.untracked_seen(&before, &look)?,
+            None => store.repo.working_tree.untracked(&before)?,
         };
         let is_written = now == before && store.has_file(UNTRACKED);
         let now = self.untracked.known.insert(now);
@@ -200,8 +200,8 @@ impl Workspace {
         store.heal()?;
         self.remember_beside_protected(store)?;
         let before = self.untracked.known.take().unwrap_or_default();
-        let mut now = store.repo.untracked(&before)?;
-        now.keep(&before, store.repo.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
+        let mut now = store.repo.working_tree.untracked(&before)?;
+        now.keep(&before, store.repo.objects.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
         store.write_file(UNTRACKED, self.untracked.known.insert(now))
     }
 
@@ -209,7 +209,7 @@ impl Workspace {
     /// is kept, and names all of them.
     pub(super) fn put_untracked_back(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(known) = &self.untracked.known else { return Ok(()) };
-        let PutBack { back, not_kept, copy_gone } = store.repo.put_missing_back(known)?;
+        let PutBack { back, not_kept, copy_gone } = store.repo.working_tree.put_missing_back(known)?;
         for (fate, paths) in [
             ("restored", back),
             ("too large to restore", not_kept),
@@ -227,7 +227,7 @@ impl Workspace {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
         let over = fs::metadata(store.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
-            known.add_newer(store.repo.untracked(known)?, over);
+            known.add_newer(store.repo.working_tree.untracked(known)?, over);
         }
         store.put_odd_files_right()
     }
@@ -235,15 +235,15 @@ impl Workspace {
     /// Whether the working tree differs from the one that the agent was given.
     pub(super) fn has_worked(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<bool, SessionError> {
         self.reclaim_branch(store, &open.base)?;
-        let change = store.repo.propose(&open.base, &self.known_untracked(store)?)?;
+        let change = store.repo.working_tree.propose(&open.base, &self.known_untracked(store)?)?;
         let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
-        Ok(change.tree() != store.repo.tree_of(given)? || !change.too_large().is_empty())
+        Ok(change.tree() != store.repo.objects.tree_of(given)? || !change.too_large().is_empty())
     }
 
     /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
     pub(super) fn unstage(&self, store: &Store, open: &OpenExperiment) -> Result<(), SessionError> {
         match &self.untracked.known {
-            Some(known) => Ok(store.repo.unstage(&open.base, known)?),
+            Some(known) => Ok(store.repo.working_tree.unstage(&open.base, known)?),
             None => Ok(()),
         }
     }
@@ -256,18 +256,18 @@ impl Workspace {
         }
         let base = store.tip();
         let known = self.known_untracked(store)?;
-        let change = store.repo.propose(&base, &known)?;
+        let change = store.repo.working_tree.propose(&base, &known)?;
         if let Some(file) = change.too_large().first() {
             return Err(SessionError::TooLarge { path: file.path.clone(), size: file.size });
         }
         if change.is_empty() {
             return Err(SessionError::NothingToTry);
         }
-        let stat = store.repo.proposal_stat(&base, &change)?;
+        let stat = store.repo.working_tree.proposal_stat(&change)?;
         let (direction, more) = (proposal.direction.clone(), proposal.more());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let description = texts.choose(None, || describe(&change, stat));
-        write_atomic(&store.index_before(), &store.repo.index_bytes()?)?;
+        write_atomic(&store.index_before(), &store.repo.index.bytes()?)?;
         crash::point("aside.index_kept");
         let (commit, reference) = store.keep_change(&change, &base, &description)?;
         crash::point("aside.change_kept");
@@ -275,7 +275,7 @@ impl Workspace {
         store.write_journal()?;
         crash::point("aside.noted");
         // What was staged is known from the index as it was.
-        Ok(store.repo.adopt_index(change)?)
+        Ok(store.repo.working_tree.adopt_index(change)?)
     }
 
     /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it.
@@ -284,13 +284,13 @@ impl Workspace {
         let start = store.contract.start.clone();
         self.put_back(store, &aside.commit, &start)?;
         crash::point("aside.change_taken_out");
-        if let Some(kept) = store.repo.branch(&aside.reference)? {
-            store.repo.delete_branch(&aside.reference, &kept)?;
+        if let Some(kept) = store.repo.refs.branch(&aside.reference)? {
+            store.repo.refs.delete_branch(&aside.reference, &kept)?;
         }
         crash::point("aside.ref_deleted");
         let path = store.index_before();
         match read_regular(&path) {
-            Ok(index) => store.repo.put_index_back(&index)?,
+            Ok(index) => store.repo.index.put_back(&index)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(SessionError::Io { action: "read", path, source }),
         }

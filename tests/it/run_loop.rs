@@ -460,7 +460,7 @@ fn the_refs_of_many_records_are_packed_while_the_session_goes_on() {
         record["id"] = id.into();
         let commit = CommitId::new(field(&record, "/commit"));
         let message = format!("try {id}\n\n{record}\n");
-        git.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, &message).unwrap();
+        git.refs.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, &message).unwrap();
     }
     let loose = || {
         let files = fs::read_dir(repo.file(".git/refs/autoresearch/t")).unwrap();

@@ -113,7 +113,7 @@ impl Patients {
             Some(tag) if !tags.contains(tag) => return Err(no_session(repo, tag)),
             Some(tag) => Some(tag.clone()),
             // A HEAD that cannot be read names no session, and is found elsewhere.
-            None => repo.head().ok().and_then(|head| session_of_head(&head)).filter(|tag| tags.contains(tag)),
+            None => repo.refs.head().ok().and_then(|head| session_of_head(&head)).filter(|tag| tags.contains(tag)),
         };
         let mut patients = Patients { meant: Vec::new(), others: Vec::new() };
         for tag in tags {

@@ -59,13 +59,13 @@ impl Facts {
     pub(super) fn read(repo: &Repo, tag: &Tag) -> Result<Facts, SessionError> {
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
         let branch = tag.branch_ref();
-        let mut broken = repo.broken_refs(&tag.ref_prefix())?;
-        let mut named = repo.readable_refs_under(&tag.ref_prefix())?;
+        let mut broken = repo.refs.broken_refs(&tag.ref_prefix())?;
+        let mut named = repo.refs.readable_refs_under(&tag.ref_prefix())?;
         named.retain(|(name, _)| record_id(name, tag).is_some());
         let ids: Vec<u32> = named.iter().filter_map(|(name, _)| record_id(name, tag)).collect();
         let mut tag_objects = Vec::new();
         if !gaps(&ids).is_empty() || broken.iter().any(|broken| record_id(&broken.name, tag).is_some()) {
-            tag_objects = repo.tag_objects_under(&tag.ref_prefix())?;
+            tag_objects = repo.objects.tag_objects_under(&tag.ref_prefix())?;
         }
         for BrokenRef { name, .. } in &broken {
             // A record never moves, so what was packed of its ref is still right.
@@ -75,7 +75,7 @@ impl Facts {
                 named.push((name.clone(), object.to_owned()));
             }
         }
-        let records = repo.each_tag(&named, |name, tag| {
+        let records = repo.objects.each_tag(&named, |name, tag| {
             let bad = |source| SessionError::BadRecord { reference: name.to_owned(), source };
             match tag {
                 Ok(Some(tag)) => (Some(tag.commit), parse_record(name, &tag.message)),
@@ -88,9 +88,11 @@ impl Facts {
         });
         let mut refs: Vec<RecordRef> = found.collect();
         refs.sort_by_key(|found| found.id);
-        broken.extend(repo.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch));
+        broken.extend(
+            repo.refs.broken_refs("refs/heads/autoresearch")?.into_iter().filter(|broken| broken.name == branch),
+        );
         if broken.iter().all(|broken| broken.name != branch) {
-            broken.extend(repo.lost_branch(&branch));
+            broken.extend(repo.refs.lost_branch(&branch));
         }
         let holder = folder.owner(repo.git_dir()).ok().flatten().map(|owner| owner.said);
         let contract = folder.contract();
@@ -185,7 +187,7 @@ impl Facts {
             return Ok(None);
         }
         let Some(expected) = self.expected_tip() else { return Ok(None) };
-        let (found, history) = (repo.branch(&branch)?, self.history());
+        let (found, history) = (repo.refs.branch(&branch)?, self.history());
         if self.is_fetched && found.is_none() {
             return Ok(None);
         }
@@ -221,8 +223,8 @@ fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a
 /// or a contract.
 pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     const PREFIX: &str = "refs/autoresearch";
-    let readable = repo.readable_refs_under(PREFIX)?.into_iter().map(|(name, _)| name);
-    let broken = repo.broken_refs(PREFIX)?.into_iter().map(|broken| broken.name);
+    let readable = repo.refs.readable_refs_under(PREFIX)?.into_iter().map(|(name, _)| name);
+    let broken = repo.refs.broken_refs(PREFIX)?.into_iter().map(|broken| broken.name);
     let mut tags: Vec<Tag> = readable
         .chain(broken)
         .filter_map(|name| {
@@ -231,7 +233,7 @@ pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
             tag.parse().ok().filter(|_| is_ours)
         })
         .collect();
-    let branches = repo.readable_refs_under("refs/heads/autoresearch")?;
+    let branches = repo.refs.readable_refs_under("refs/heads/autoresearch")?;
     tags.extend(branches.iter().filter_map(|(name, _)| name.strip_prefix("refs/heads/autoresearch/")?.parse().ok()));
     let folder = repo.main_worktree().join(SESSIONS_FOLDER);
     let entries = match fs::read_dir(&folder) {

@@ -20,7 +20,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// Whether the object that a record's ref names is gone.
 pub(super) fn is_lost(repo: &Repo, found: &RecordRef) -> bool {
-    found.record.is_err() && !repo.has_object(&found.object)
+    found.record.is_err() && !repo.objects.has_object(&found.object)
 }
 
 /// The record of a ref whose object is gone, with its tag's message; `None` where what is left does not tell.
@@ -31,7 +31,8 @@ pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
     let terms = facts.terms().filter(|_| found.id != 0 || !facts.is_changed)?;
     let line = log_line(facts, found.id)?;
     let said = [&line["data"], &line["detail"]].into_iter().find(|said| said.is_object())?;
-    let commit: CommitId = serde_json::from_value(said["commit"].clone()).ok().filter(|it| repo.has_commit(it))?;
+    let commit: CommitId =
+        serde_json::from_value(said["commit"].clone()).ok().filter(|it| repo.objects.has_commit(it))?;
     let left = left_of_run(facts, &terms, found.id);
     let record = record_of(repo, &terms, found.id, commit, &line, said, left)?;
     let message = record_message(&record).ok()?;
@@ -47,13 +48,13 @@ fn record_of(
     said: &Value,
     left: LeftOfRun,
 ) -> Option<Record> {
-    let base = if id == 0 { commit.clone() } else { repo.parents(&commit).ok()?.into_iter().next()? };
+    let base = if id == 0 { commit.clone() } else { repo.objects.parents(&commit).ok()?.into_iter().next()? };
     let outcome: Outcome = serde_json::from_value(said["outcome"].clone()).ok()?;
     let row = row_of(repo, terms, &commit);
     let description = match &row {
         Some(row) => row.description.to_string(),
         None if id == 0 => "baseline".to_owned(),
-        None => repo.subject(&commit).ok()?,
+        None => repo.objects.subject(&commit).ok()?,
     };
     let number = row.as_ref().and_then(|row| row.value.clone()).filter(|_| outcome != Outcome::Crash);
     let class = &said["failure"];
@@ -63,7 +64,7 @@ fn record_of(
         "version": FORMAT_VERSION,
         "id": id,
         "tag": terms.tag,
-        "diff": if id == 0 { DiffStat::default() } else { repo.diff_stat(&base, &commit).ok()? },
+        "diff": if id == 0 { DiffStat::default() } else { repo.objects.diff(&base, &commit).ok()?.stat() },
         "commit": commit,
         "base": base,
         "description": description,

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use super::examine::finding_of;
 use super::facts::{Facts, REPAIR, RecordRef};
 use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
-use crate::git::{BrokenRef, Head, NOTES, Repo};
+use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, gaps};
 use crate::session::error::SessionError;
 use crate::session::reading::record_id;
+use crate::session::view::NOTES;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
 /// behind.
@@ -52,7 +53,8 @@ pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
 
 /// Whether what people noted can be read. Nothing else depends on it.
 fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
-    let Err(error) = repo.notes(facts.history().records().iter().map(|record| &record.commit)) else {
+    let Err(error) = Notes::new(&repo.refs, NOTES).on(facts.history().records().iter().map(|record| &record.commit))
+    else {
         return Vec::new();
     };
     let what = format!("cannot read the notes on experiments: {}", with_causes(&error));
@@ -63,7 +65,7 @@ fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
 /// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.
 pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     let (tag, branch) = (&facts.tag, facts.tag.branch());
-    let saved = repo.readable_refs_under(&format!("{}/saved", tag.ref_prefix()))?;
+    let saved = repo.refs.readable_refs_under(&format!("{}/saved", tag.ref_prefix()))?;
     let names: Vec<&str> = saved.iter().map(|(name, _)| name.as_str()).collect();
     let all = names.join(", ");
     let free = format!("free the name for another session with `git branch -m {branch} NEW-NAME`");
@@ -73,7 +75,7 @@ pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>
         .`"
         )
     };
-    let is_there = repo.branch(&tag.branch_ref())?.is_some();
+    let is_there = repo.refs.branch(&tag.branch_ref())?.is_some();
     let finding = match (names.last(), is_there) {
         (None, false) => return Ok(Vec::new()),
         (None, true) => {
@@ -142,7 +144,7 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
     let (Some(judged), Some(expected)) = (facts.tip(repo)?, facts.expected_tip()) else { return Ok(Vec::new()) };
     let name = facts.tag.branch();
     let resume = format!("ar resume {}", facts.tag);
-    let tip = repo.branch(&branch)?;
+    let tip = repo.refs.branch(&branch)?;
     let mut found = Vec::new();
     match judged {
         Tip::Expected | Tip::Open => {}
@@ -161,20 +163,20 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
         Tip::Unrecorded => {
             let tip = tip.unwrap_or_else(|| expected.clone());
             let base = expected.short(12).to_owned();
-            let subject = repo.subject(&tip)?;
+            let subject = repo.objects.subject(&tip)?;
             let tip = tip.short(8).to_owned();
             let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base };
             // Whether it is measured or given up is for a person to decide.
             found.push(Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) });
         }
     }
-    if let Some(worktree) = repo.checked_out_elsewhere(&branch)? {
+    if let Some(worktree) = repo.refs.checked_out_elsewhere(&branch)? {
         let error = SessionError::CheckedOutElsewhere { branch: name, worktree };
         let finding = finding_of(Area::Refs, &error);
         found.push(Finding { level: Severity::Warning, ..finding });
     } else if is_only
         && !facts.is_fetched
-        && let Some(elsewhere) = elsewhere(&repo.head()?, &branch)
+        && let Some(elsewhere) = elsewhere(&repo.refs.head()?, &branch)
     {
         let what = format!("HEAD is {elsewhere}, not on the session's branch");
         found.push(Finding::warning(Area::Refs, what).hint(resume));
@@ -199,8 +201,8 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
                         whether to go on without it";
     let lost = |what: String| Finding::damaged(Area::Refs, what).hint(LOST);
     let mut found = Vec::new();
-    for (name, object) in repo.readable_refs_under(&format!("{}/saved", facts.tag.ref_prefix()))? {
-        if !repo.has_commit(&CommitId::new(object)) {
+    for (name, object) in repo.refs.readable_refs_under(&format!("{}/saved", facts.tag.ref_prefix()))? {
+        if !repo.objects.has_commit(&CommitId::new(object)) {
             found.push(lost(format!("the work saved under {name} is not in the repository")));
         }
     }
@@ -209,7 +211,7 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     for RecordRef { id, record, .. } in &facts.refs {
         let Ok(record) = record else { continue };
         for (commit, what) in [(&record.commit, "commit"), (&record.base, "base")] {
-            if commit.is_known() && looked.insert(commit) && !repo.has_commit(commit) {
+            if commit.is_known() && looked.insert(commit) && !repo.objects.has_commit(commit) {
                 found.push(lost(format!("the {what} {} of experiment {id} is not in the repository", commit.short(8))));
             }
         }

@@ -33,7 +33,7 @@ use crate::state::{ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateE
 pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Result<Examination, SessionError> {
     let repo = Repo::find(dir)?;
     // Without a folder nothing can be mended, and without all refs there is nothing to mend from.
-    if in_the_way(&repo).is_some() || repo.broken_packed_line()?.is_some() {
+    if in_the_way(&repo).is_some() || repo.refs.broken_packed_line()?.is_some() {
         return examine(dir, tag, asked);
     }
     let found = Patients::find(&repo, tag)?;
@@ -109,7 +109,7 @@ fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<()
 fn lost_records(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     for found in &facts.refs {
         let Some((record, message)) = lost::rebuilt(repo, facts, found) else { continue };
-        repo.rewrite_record(&found.name, &record.commit, &message)?;
+        repo.refs.rewrite_record(&found.name, &record.commit, &message)?;
         done.push(format!("rebuilt {} from its commit, its row and the logs", found.name));
     }
     Ok(())
@@ -119,7 +119,7 @@ fn lost_records(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<()
 fn refs(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     for broken in &facts.broken {
         let Some(object) = value_of(facts, broken) else { continue };
-        let copy = repo.mend_ref(broken, &object)?;
+        let copy = repo.refs.mend_ref(broken, &object)?;
         done.push(format!("restored {} to {}; its old file is in {}", broken.name, &object[..8], copy.display()));
     }
     Ok(())
@@ -130,7 +130,7 @@ fn branch(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), Sess
     let branch = facts.tag.branch_ref();
     let Some(expected) = facts.expected_tip().filter(|_| !facts.refs.is_empty()) else { return Ok(()) };
     if facts.tip(repo)? == Some(Tip::Missing) {
-        repo.create_branch(&branch, &expected, "autoresearch: repair")?;
+        repo.refs.create_branch(&branch, &expected, "autoresearch: repair")?;
         done.push(format!("recreated the branch {} at {}", facts.tag.branch(), expected.short(8)));
     }
     Ok(())
@@ -239,7 +239,7 @@ fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> 
     }
     let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };
     let now = clock.now();
-    let tip = repo.branch(&facts.tag.branch_ref())?;
+    let tip = repo.refs.branch(&facts.tag.branch_ref())?;
     rebuilt_journal(facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now)
         .write(&facts.folder.state(), now)?;
     done.push(format!("wrote {} from the records, with no experiment open{aside}", path.display()));

@@ -27,12 +27,12 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     take(Area::Repository, operation(repo));
     take(Area::Repository, index(repo));
     take(Area::Repository, packed_refs(repo));
-    take(Area::Repository, repo.refuse_odd_files().map(|()| Vec::new()).map_err(SessionError::from));
+    take(Area::Repository, repo.working_tree.refuse_odd_files().map(|()| Vec::new()).map_err(SessionError::from));
     take(Area::Repository, locks(repo));
     take(Area::Repository, Ok(folders(repo)));
     take(Area::Repository, left_worktrees(repo).map(|left| left.iter().map(|dir| left_worktree(dir)).collect()));
     if found.is_empty() {
-        let at = match repo.head() {
+        let at = match repo.refs.head() {
             Ok(Head::Branch { name, commit }) => {
                 format!("HEAD is on {} at {}", name.trim_start_matches("refs/heads/"), commit.short(8))
             }
@@ -45,7 +45,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
 }
 
 fn head(repo: &Repo, sessions: &[Facts]) -> Result<Vec<Finding>, SessionError> {
-    match repo.head() {
+    match repo.refs.head() {
         Ok(Head::Unborn { name }) if sessions.iter().all(|facts| facts.tag.branch_ref() != name) => {
             Err(GitError::Unborn(name).into())
         }
@@ -74,14 +74,14 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     match repo.check_index() {
         Ok(()) => {}
         Err(error @ GitError::Git { .. }) => {
-            let aside = move_command(&repo.index_path(), ".damaged");
+            let aside = move_command(&repo.index.path(), ".damaged");
             let finding = Finding::error(Area::Repository, with_causes(&error));
             return Ok(vec![finding.hint(format!("rebuild it from HEAD: {aside} && git reset --quiet"))]);
         }
         Err(error) => return Err(error.into()),
     }
     for path in ["results.tsv", ".autoresearch"] {
-        if repo.is_tracked(Path::new(path))? {
+        if repo.working_tree.is_tracked(Path::new(path))? {
             return Err(SessionError::Tracked(path));
         }
     }
@@ -89,7 +89,7 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
 }
 
 fn packed_refs(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
-    let Some(line) = repo.broken_packed_line()? else { return Ok(Vec::new()) };
+    let Some(line) = repo.refs.broken_packed_line()? else { return Ok(Vec::new()) };
     let path = repo.common_dir().join("packed-refs");
     let what = format!("line {line} of {} does not name a ref", path.display());
     let look = format!("look with `sed -n {line}p {}`, and decide what that line should be", shell_word(&path));

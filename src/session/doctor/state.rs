@@ -83,7 +83,7 @@ pub(super) fn unknown_runs(facts: &Facts, open: Option<u32>, then: &str) -> Vec<
 
 /// A journal that is gone, and what that means for an experiment that may have been open.
 fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, SessionError> {
-    let is_changed = || repo.changes().is_ok_and(|changes| !changes.tracked.is_empty());
+    let is_changed = || repo.working_tree.changes().is_ok_and(|changes| !changes.tracked.is_empty());
     let (means, hint) = match facts.tip(repo)? {
         Some(Tip::Unrecorded) => (
             "; an experiment was open, its commit is at the tip of the branch and was not recorded",
@@ -131,7 +131,7 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
         ))
     };
     if let Some(aside) = &journal.aside
-        && !repo.has_commit(&aside.commit)
+        && !repo.objects.has_commit(&aside.commit)
     {
         let commit = aside.commit.short(8);
         found.push(decide(format!(

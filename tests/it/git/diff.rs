@@ -50,18 +50,18 @@ fn changed() -> (TestRepo, CommitId, CommitId) {
 #[test]
 fn reads_as_git_prints_it() {
     let (repo, a, b) = changed();
-    let ours = String::from_utf8(open(&repo).diff_text(&a, &b).unwrap()).unwrap();
+    let ours = String::from_utf8(open(&repo).objects.diff_text(&a, &b).unwrap()).unwrap();
     let gits = repo.git(["diff", a.as_str(), b.as_str()]);
     assert_eq!(ours.trim_end_matches('\n'), gits);
-    let back = String::from_utf8(open(&repo).diff_text(&b, &a).unwrap()).unwrap();
+    let back = String::from_utf8(open(&repo).objects.diff_text(&b, &a).unwrap()).unwrap();
     assert_eq!(back.trim_end_matches('\n'), repo.git(["diff", b.as_str(), a.as_str()]));
-    assert!(open(&repo).diff_text(&a, &a).unwrap().is_empty());
+    assert!(open(&repo).objects.diff_text(&a, &a).unwrap().is_empty());
 }
 
 #[test]
 fn counts_as_git_counts() {
     let (repo, a, b) = changed();
-    let stat = open(&repo).diff_stat(&a, &b).unwrap();
+    let stat = open(&repo).objects.diff(&a, &b).unwrap().stat();
     let numstat = repo.git(["diff", "--numstat", a.as_str(), b.as_str()]);
     let column =
         |n: usize| numstat.lines().map(|line| line.split('\t').nth(n).unwrap().parse().unwrap_or(0)).sum::<u32>();
@@ -80,12 +80,12 @@ fn can_be_applied() {
     repo.chmod("new/\u{1f600}.sh", true);
     repo.symlink("a b.txt", "link");
     let b = CommitId::new(repo.commit_all("b"));
-    let diff = open(&repo).diff_text(&a, &b).unwrap();
+    let diff = open(&repo).objects.diff_text(&a, &b).unwrap();
     repo.git(["reset", "--quiet", "--hard", a.as_str()]);
     let mut apply = Command::new("git");
     repo.environment(&mut apply);
     let mut apply = apply.current_dir(repo.path()).args(["apply", "--index"]).stdin(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut apply.stdin.take().unwrap(), &diff).unwrap();
     assert!(apply.wait().unwrap().success());
-    assert_eq!(repo.git(["write-tree"]), open(&repo).tree_of(&b).unwrap());
+    assert_eq!(repo.git(["write-tree"]), open(&repo).objects.tree_of(&b).unwrap());
 }

@@ -284,7 +284,7 @@ fn rounds(seed: u64) {
         let judge = Judge::in_place(&repo);
         judge.git(&["add", "--all"]);
         let tree = judge.git(&["write-tree"]);
-        let proposal = git.propose(&base, &Untracked::default()).unwrap();
+        let proposal = git.working_tree.propose(&base, &Untracked::default()).unwrap();
         if proposal.tree() != tree {
             let of_git = repo.git(["ls-tree", "-r", &tree]);
             let ours = repo.git(["ls-tree", "-r", &proposal.tree()]);
@@ -304,7 +304,7 @@ fn rounds(seed: u64) {
         // `read-tree --reset -u` is `reset --hard` without moving the branch.
         let judge = Judge::on_a_copy(&repo);
         judge.git(&["read-tree", "--reset", "-u", base.as_str()]);
-        let restored = git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
+        let restored = git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
         repo.git(["update-ref", "HEAD", base.as_str()]);
         // Whether git converts an unchanged file anew depends on how young it is, and so on the clock.
         let exact = !repo.exists(".git/line-endings");

@@ -30,13 +30,13 @@ fn head(repo: &TestRepo) -> CommitId {
 /// Proposes the working tree, commits it on `base` and adopts it; the branch is moved by nobody.
 #[track_caller]
 fn propose_and_commit(git: &Repo, base: &CommitId) -> CommitId {
-    let proposal = git.propose(base, &Untracked::default()).unwrap();
-    let commit = git.commit(&proposal, base, "a proposal").unwrap();
-    git.adopt_index(proposal).unwrap();
+    let proposal = git.working_tree.propose(base, &Untracked::default()).unwrap();
+    let commit = git.working_tree.commit(&proposal, base, "a proposal").unwrap();
+    git.working_tree.adopt_index(proposal).unwrap();
     commit
 }
 
 /// Saves under the session `t` what differs from `expected`.
 fn save_as(expected: &CommitId) -> SaveAs {
-    SaveAs { prefix: "refs/autoresearch/t".to_owned(), expected: expected.clone(), subject: "saved".to_owned() }
+    SaveAs { folder: "refs/autoresearch/t/saved".to_owned(), expected: expected.clone(), subject: "saved".to_owned() }
 }

@@ -28,9 +28,9 @@ fn opens_from_below_and_knows_where_it_is() {
     let git = Repo::discover(&repo.file("src/deep")).unwrap();
     assert_eq!(git.worktree().canonicalize().unwrap(), repo.path().canonicalize().unwrap());
     assert_eq!(git.main_worktree().canonicalize().unwrap(), repo.path().canonicalize().unwrap());
-    assert_eq!(git.head().unwrap(), Head::Branch { name: "refs/heads/main".to_owned(), commit: head(&repo) });
+    assert_eq!(git.refs.head().unwrap(), Head::Branch { name: "refs/heads/main".to_owned(), commit: head(&repo) });
     repo.git(["checkout", "--quiet", "--detach"]);
-    assert_eq!(git.head().unwrap(), Head::Detached { commit: head(&repo) });
+    assert_eq!(git.refs.head().unwrap(), Head::Detached { commit: head(&repo) });
     git.ready().unwrap();
 }
 
@@ -43,7 +43,7 @@ fn a_linked_worktree_knows_the_main_one() {
     assert_eq!(git.worktree().canonicalize().unwrap(), linked.canonicalize().unwrap());
     assert_eq!(git.main_worktree().canonicalize().unwrap(), repo.path().canonicalize().unwrap());
     assert_eq!(git.common_dir().canonicalize().unwrap(), repo.file(".git").canonicalize().unwrap());
-    assert_eq!(git.head().unwrap().branch(), Some("refs/heads/side"));
+    assert_eq!(git.refs.head().unwrap().branch(), Some("refs/heads/side"));
     git.exclude(&["results.tsv"]).unwrap();
     fs::write(linked.join("results.tsv"), "").unwrap();
     assert_eq!(String::from_utf8_lossy(&repo.try_git_in(&linked, ["status", "--porcelain"]).stdout), "");
@@ -112,7 +112,7 @@ fn refuses_the_repository_of_another_user() {
 fn is_not_ready_without_a_commit_or_amid_an_operation() {
     let empty = TestRepo::empty();
     let git = open(&empty);
-    assert_eq!(git.head().unwrap(), Head::Unborn { name: "refs/heads/main".to_owned() });
+    assert_eq!(git.refs.head().unwrap(), Head::Unborn { name: "refs/heads/main".to_owned() });
     let err = git.ready().unwrap_err();
     assert!(matches!(&err, GitError::Unborn(_)) && err.hint().is_some());
 
@@ -140,19 +140,19 @@ fn a_lock_of_another_process_is_named_and_a_dead_one_of_ours_is_taken_over() {
     let repo = TestRepo::new();
     let git = open(&repo);
     repo.write(".git/index.lock", "");
-    let err = git.index_is_free().unwrap_err();
+    let err = git.index.is_free().unwrap_err();
     assert!(matches!(&err, GitError::IndexLocked { lock, age: Some(_) } if lock.ends_with("index.lock")), "{err}");
     assert!(err.hint().unwrap().contains("index.lock"));
     let before = head(&repo);
     assert!(matches!(
-        git.restore(&before, &super::save_as(&before), &autoresearch::git::Untracked::default()),
+        git.working_tree.restore(&before, &super::save_as(&before), &autoresearch::git::Untracked::default()),
         Err(GitError::IndexLocked { .. })
     ));
     assert!(repo.exists(".git/index.lock"));
 
     repo.write(".git/index.lock", "ar holds the index\n");
-    git.index_is_free().unwrap();
-    git.restore(&before, &super::save_as(&before), &autoresearch::git::Untracked::default()).unwrap();
+    git.index.is_free().unwrap();
+    git.working_tree.restore(&before, &super::save_as(&before), &autoresearch::git::Untracked::default()).unwrap();
     assert!(!repo.exists(".git/index.lock"));
 }
 
@@ -192,9 +192,9 @@ fn without_an_identity_a_fallback_commits() {
     if let Some(dir) = std::env::var_os("AR_TEST_NO_IDENTITY") {
         let git = Repo::discover(Path::new(&dir)).unwrap();
         assert!(git.identity_is_fallback());
-        let base = git.head().unwrap().commit().unwrap().clone();
+        let base = git.refs.head().unwrap().commit().unwrap().clone();
         let commit = super::propose_and_commit(&git, &base);
-        git.advance("refs/heads/main", &base, &commit, "test").unwrap();
+        git.refs.advance("refs/heads/main", &base, &commit, "test").unwrap();
         return;
     }
     let repo = TestRepo::new();

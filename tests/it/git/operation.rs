@@ -65,7 +65,7 @@ fn whatever_is_half_done_is_cleared_as_git_sees_it() {
         }
         assert_eq!(git.clear_operation().unwrap().unwrap().name, name, "{arguments:?}");
         let base = head(&repo);
-        git.restore(&base, &save_as(&base), &Untracked::default()).unwrap();
+        git.working_tree.restore(&base, &save_as(&base), &Untracked::default()).unwrap();
         nothing_in_progress(&repo, &git);
     }
 }
@@ -103,22 +103,22 @@ fn a_tree_in_conflict_is_taken_as_it_is_on_disk() {
     let conflict = repo.read("train.py");
     assert!(conflict.contains("<<<<<<<"));
 
-    let proposal = git.propose(&base, &Untracked::default()).unwrap();
-    let commit = git.commit(&proposal, &base, "half merged").unwrap();
-    git.adopt_index(proposal).unwrap();
+    let proposal = git.working_tree.propose(&base, &Untracked::default()).unwrap();
+    let commit = git.working_tree.commit(&proposal, &base, "half merged").unwrap();
+    git.working_tree.adopt_index(proposal).unwrap();
     repo.git(["update-ref", "HEAD", commit.as_str()]);
     assert_eq!(repo.status(), "");
     assert_eq!(repo.git(["show", "HEAD:train.py"]), conflict.trim_end());
     assert_eq!(repo.git(["show", "HEAD:gone.py"]), "side");
 
     repo.git(["update-ref", "HEAD", base.as_str()]);
-    git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
+    git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
     nothing_in_progress(&repo, &git);
     assert_eq!(repo.status(), "");
 
     assert!(!repo.try_git_in(&repo.path(), ["merge", "side"]).status.success());
     git.clear_operation().unwrap();
-    let saved = git.restore(&base, &save_as(&base), &Untracked::default()).unwrap().saved.unwrap();
+    let saved = git.working_tree.restore(&base, &save_as(&base), &Untracked::default()).unwrap().saved.unwrap();
     assert_eq!(repo.git(["show", &format!("{}:train.py", saved.reference)]), conflict.trim_end());
     nothing_in_progress(&repo, &git);
     assert_eq!(repo.status(), "");

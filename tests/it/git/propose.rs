@@ -18,16 +18,16 @@ fn what_a_run_left_behind_stays_out_until_it_changes() {
     let git = open(&repo);
     repo.write("checkpoint.pt", "weights");
     repo.write("logs/a.txt", "log");
-    let known = git.untracked(&Untracked::default()).unwrap();
+    let known = git.working_tree.untracked(&Untracked::default()).unwrap();
     assert_eq!(known.paths().collect::<Vec<_>>(), [Path::new("checkpoint.pt"), Path::new("logs/a.txt")]);
     let known: Untracked = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
 
     repo.write("new.py", "new\n");
-    assert_eq!(names(&git.propose(&head(&repo), &known).unwrap()), ["new.py"]);
+    assert_eq!(names(&git.working_tree.propose(&head(&repo), &known).unwrap()), ["new.py"]);
     repo.write("logs/a.txt", "LOG");
-    assert_eq!(names(&git.propose(&head(&repo), &known).unwrap()), ["logs/a.txt", "new.py"]);
+    assert_eq!(names(&git.working_tree.propose(&head(&repo), &known).unwrap()), ["logs/a.txt", "new.py"]);
     repo.git(["add", "checkpoint.pt"]);
-    let proposal = git.propose(&head(&repo), &known).unwrap();
+    let proposal = git.working_tree.propose(&head(&repo), &known).unwrap();
     assert_eq!(names(&proposal), ["checkpoint.pt", "logs/a.txt", "new.py"]);
     assert_eq!(proposal.paths()[0].size, 7);
     assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "checkpoint.pt", "the index was touched");
@@ -38,20 +38,20 @@ fn is_relative_to_the_base_whatever_the_agent_did() {
     let repo = TestRepo::new();
     let git = open(&repo);
     let base = head(&repo);
-    assert!(git.propose(&base, &Untracked::default()).unwrap().is_empty());
+    assert!(git.working_tree.propose(&base, &Untracked::default()).unwrap().is_empty());
     repo.write("train.py", "better\n");
     repo.write("new.py", "new\n");
-    let wanted = git.propose(&base, &Untracked::default()).unwrap().tree();
+    let wanted = git.working_tree.propose(&base, &Untracked::default()).unwrap().tree();
 
     repo.commit_all("the agent commits");
-    assert_eq!(git.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
+    assert_eq!(git.working_tree.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
     repo.git(["reset", "--quiet", "--soft", base.as_str()]);
-    assert_eq!(git.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
+    assert_eq!(git.working_tree.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
     repo.git(["reset", "--quiet", base.as_str()]);
-    assert_eq!(git.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
+    assert_eq!(git.working_tree.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
     repo.git(["checkout", "--quiet", "--orphan", "elsewhere"]);
     repo.git(["rm", "-r", "--force", "--cached", "--quiet", "."]);
-    assert_eq!(git.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
+    assert_eq!(git.working_tree.propose(&base, &Untracked::default()).unwrap().tree(), wanted);
 }
 
 #[test]
@@ -62,7 +62,10 @@ fn marks_that_hide_a_change_hide_nothing() {
     repo.git(["update-index", "--skip-worktree", "README.md"]);
     repo.write("train.py", "hidden\n");
     repo.write("README.md", "hidden too\n");
-    assert_eq!(names(&git.propose(&head(&repo), &Untracked::default()).unwrap()), ["README.md", "train.py"]);
+    assert_eq!(
+        names(&git.working_tree.propose(&head(&repo), &Untracked::default()).unwrap()),
+        ["README.md", "train.py"]
+    );
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn kinds_of_changes() {
     repo.symlink("nowhere", "type");
     repo.write("content", "other");
     repo.write("added", "added");
-    let proposal = open(&repo).propose(&head(&repo), &Untracked::default()).unwrap();
+    let proposal = open(&repo).working_tree.propose(&head(&repo), &Untracked::default()).unwrap();
     let kinds: Vec<_> = proposal.paths().iter().map(|change| (change.path.to_str().unwrap(), change.kind)).collect();
     use ChangeKind::{Added, Deleted, Modified, TypeChanged};
     assert_eq!(
@@ -91,7 +94,7 @@ fn kinds_of_changes() {
 fn the_dirty_tree_names_its_files() {
     let repo = TestRepo::new();
     let git = open(&repo);
-    assert_eq!(git.changes().unwrap(), autoresearch::git::Changes::default());
+    assert_eq!(git.working_tree.changes().unwrap(), autoresearch::git::Changes::default());
     repo.write("train.py", "edited\n");
     repo.write("staged", "staged");
     repo.write("meant", "meant");
@@ -99,7 +102,7 @@ fn the_dirty_tree_names_its_files() {
     repo.git(["add", "staged"]);
     repo.git(["add", "--intent-to-add", "meant"]);
     repo.rm("README.md");
-    let changes = git.changes().unwrap();
+    let changes = git.working_tree.changes().unwrap();
     let expected = [
         ("README.md", ChangeKind::Deleted),
         ("meant", ChangeKind::Added),
@@ -108,9 +111,9 @@ fn the_dirty_tree_names_its_files() {
     ];
     assert_eq!(changes.tracked, expected.map(|(path, kind)| (PathBuf::from(path), kind)));
     assert_eq!(changes.untracked.paths().collect::<Vec<_>>(), [Path::new("untracked")]);
-    assert!(git.is_tracked(Path::new("README.md")).unwrap());
-    assert!(git.is_tracked(Path::new("staged")).unwrap());
-    assert!(!git.is_tracked(Path::new("untracked")).unwrap());
+    assert!(git.working_tree.is_tracked(Path::new("README.md")).unwrap());
+    assert!(git.working_tree.is_tracked(Path::new("staged")).unwrap());
+    assert!(!git.working_tree.is_tracked(Path::new("untracked")).unwrap());
 }
 
 #[test]
@@ -144,9 +147,9 @@ fn nested_repositories_are_not_swallowed_and_submodules_stay() {
     repo.write("seen", "x");
     let base = head(&repo);
     let git = open(&repo);
-    let proposal = git.propose(&base, &Untracked::default()).unwrap();
+    let proposal = git.working_tree.propose(&base, &Untracked::default()).unwrap();
     assert_eq!(names(&proposal), ["seen"]);
-    git.restore(&base, &super::save_as(&base), &Untracked::default()).unwrap();
+    git.working_tree.restore(&base, &super::save_as(&base), &Untracked::default()).unwrap();
     assert!(repo.exists("nested/file") && repo.exists("sub/train.py"));
 }
 
@@ -171,17 +174,18 @@ fn huge_files_are_named_and_left_out() {
     let tracked = make_huge(&repo, "train.py");
     repo.write("README.md", "small\n");
 
-    let proposal = git.propose(&base, &Untracked::default()).unwrap();
+    let proposal = git.working_tree.propose(&base, &Untracked::default()).unwrap();
     assert_eq!(names(&proposal), ["README.md"]);
     assert_eq!(proposal.too_large(), [committed, new.clone(), staged, tracked]);
-    let commit = git.commit(&proposal, &base, "small").unwrap();
+    let commit = git.working_tree.commit(&proposal, &base, "small").unwrap();
     assert_eq!(repo.git(["diff", "--name-only", base.as_str(), commit.as_str()]), "README.md");
     repo.git(["update-ref", "HEAD", commit.as_str()]);
-    git.adopt_index(proposal).unwrap();
+    git.working_tree.adopt_index(proposal).unwrap();
     assert_eq!(repo.status(), " M train.py\n?? committed.bin\n?? new.bin\n?? staged.bin");
 
     let grown = repo.git(["hash-object", "train.py"]);
-    let saved = git.restore(&base, &super::save_as(&commit), &Untracked::default()).unwrap().saved.unwrap();
+    let saved =
+        git.working_tree.restore(&base, &super::save_as(&commit), &Untracked::default()).unwrap().saved.unwrap();
     assert_eq!(saved.paths, [Path::new("train.py")]);
     assert_eq!(repo.git(["rev-parse", &format!("{}:train.py", saved.reference)]), grown);
     assert_eq!(repo.read("train.py"), "print('val_bpb: 1.0')\n");
@@ -196,9 +200,9 @@ fn a_huge_file_of_the_base_that_was_merely_touched_is_no_change() {
     let git = open(&repo);
     let base = head(&repo);
     fs::File::open(repo.file("model.bin")).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    let proposal = git.propose(&base, &Untracked::default()).unwrap();
+    let proposal = git.working_tree.propose(&base, &Untracked::default()).unwrap();
     assert!(proposal.is_empty() && proposal.too_large().is_empty(), "{proposal:?}");
-    assert_eq!(git.changes().unwrap(), autoresearch::git::Changes::default());
+    assert_eq!(git.working_tree.changes().unwrap(), autoresearch::git::Changes::default());
 }
 
 #[test]
@@ -209,12 +213,12 @@ fn hooks_do_not_run_and_the_message_stays_as_it_is() {
     repo.write("train.py", "x\n");
     let git = open(&repo);
     let base = head(&repo);
-    let proposal = git.propose(&base, &Untracked::default()).unwrap();
-    let commit = git.commit(&proposal, &base, "# not a comment\n\n  body  ").unwrap();
+    let proposal = git.working_tree.propose(&base, &Untracked::default()).unwrap();
+    let commit = git.working_tree.commit(&proposal, &base, "# not a comment\n\n  body  ").unwrap();
     assert_eq!(repo.git(["log", "-1", "--format=%B", commit.as_str()]), "# not a comment\n\n  body  \n");
-    assert_eq!(git.subject(&commit).unwrap(), "# not a comment");
-    assert_eq!(git.parents(&commit).unwrap(), [base]);
-    assert_eq!(git.tree_of(&commit).unwrap(), proposal.tree());
+    assert_eq!(git.objects.subject(&commit).unwrap(), "# not a comment");
+    assert_eq!(git.objects.parents(&commit).unwrap(), [base]);
+    assert_eq!(git.objects.tree_of(&commit).unwrap(), proposal.tree());
 }
 
 #[test]
@@ -224,7 +228,7 @@ fn a_signature_that_cannot_be_made_is_a_clear_error() {
     repo.git(["config", "gpg.program", "/nonexistent/gpg"]);
     repo.write("train.py", "x\n");
     let git = open(&repo);
-    let proposal = git.propose(&head(&repo), &Untracked::default()).unwrap();
-    let err = git.commit(&proposal, &head(&repo), "signed").unwrap_err();
+    let proposal = git.working_tree.propose(&head(&repo), &Untracked::default()).unwrap();
+    let err = git.working_tree.commit(&proposal, &head(&repo), "signed").unwrap_err();
     assert!(matches!(&err, GitError::Signing(_)) && err.hint().is_some(), "{err:?}");
 }

@@ -15,10 +15,10 @@ fn plain_git_reads_the_records() {
     let commit = head(&repo);
     let message = |id: u32| format!("try {id}\n\n{{\"id\":{id},\"metric\":{{\"value\":1.5}}}}\n");
     for id in [0, 1, 10, 2] {
-        git.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, &message(id)).unwrap();
+        git.refs.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, &message(id)).unwrap();
     }
     repo.write("train.py", "dirty\n");
-    git.save(&save_as(&commit)).unwrap();
+    git.working_tree.save(&save_as(&commit)).unwrap();
     let bodies = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t"]);
     let ids: Vec<u64> = bodies
         .lines()
@@ -38,19 +38,19 @@ fn plain_git_reads_the_records() {
             repo.git(["pack-refs", "--all"]);
             assert!(!repo.exists(".git/refs/autoresearch/t/00000"));
         }
-        let refs = git.refs_under("refs/autoresearch/t").unwrap();
-        let records = git.read_tags(&refs, |record| record).unwrap();
+        let refs = git.refs.refs_under("refs/autoresearch/t").unwrap();
+        let records = git.objects.read_tags(&refs, |record| record).unwrap();
         let names: Vec<_> = records.iter().map(|record| record.name.as_str()).collect();
         let expected = ["00000", "00001", "00002", "00010"].map(|id| format!("refs/autoresearch/t/{id}"));
         assert_eq!(names, expected);
         let record = TagObject { name: expected[3].clone(), commit: commit.clone(), message: message(10) };
         assert_eq!(records[3], record);
-        assert_eq!(git.record(&expected[3]).unwrap(), Some(record));
+        assert_eq!(git.refs.record(&expected[3]).unwrap(), Some(record));
         assert_eq!(refs.len(), 5, "a commit that was saved is no record");
     }
-    assert_eq!(git.record("refs/autoresearch/t/00099").unwrap(), None);
-    assert_eq!(git.record("refs/heads/main").unwrap(), None);
-    let again = git.write_record("refs/autoresearch/t/00002", &commit, &message(2));
+    assert_eq!(git.refs.record("refs/autoresearch/t/00099").unwrap(), None);
+    assert_eq!(git.refs.record("refs/heads/main").unwrap(), None);
+    let again = git.refs.write_record("refs/autoresearch/t/00002", &commit, &message(2));
     assert!(matches!(again, Err(GitError::RefExists(name)) if name.ends_with("00002")));
     repo.git(["fsck", "--strict"]);
 }
@@ -66,16 +66,16 @@ fn many_records_are_read_in_order_wherever_git_keeps_them() {
     let message =
         |id: u32| format!("try {id}\n\n{}\n", if id % 100 == 7 { noise(id.into()) } else { "é".repeat(id as usize) });
     let records: Vec<_> = (0..450).map(|id| (name(id), commit.clone(), message(id))).collect();
-    git.write_records(&records).unwrap();
+    git.refs.write_records(&records).unwrap();
     let is_read = |what: &str| {
-        let read = git.read_tags(&git.refs_under("refs/autoresearch/t").unwrap(), |tag| tag).unwrap();
+        let read = git.objects.read_tags(&git.refs.refs_under("refs/autoresearch/t").unwrap(), |tag| tag).unwrap();
         let read: Vec<_> = read.into_iter().map(|tag| (tag.name, tag.commit, tag.message)).collect();
         assert!(read == records, "{what}");
     };
     is_read("each in a file");
     repo.git(["gc", "-q"]);
     is_read("in a pack");
-    let lost = git.read_tags(&[(name(0), "1".repeat(40))], |tag| tag);
+    let lost = git.objects.read_tags(&[(name(0), "1".repeat(40))], |tag| tag);
     assert!(lost.is_err(), "an object that is missing is no record that is left out");
 }
 
@@ -84,16 +84,17 @@ fn packing_leaves_every_ref_what_it_was() {
     let repo = TestRepo::new();
     let git = open(&repo);
     let commit = head(&repo);
-    let write = |id: u32| git.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, "one\n\n{}\n").unwrap();
+    let write =
+        |id: u32| git.refs.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, "one\n\n{}\n").unwrap();
     let loose = || fs::read_dir(repo.path().join(".git/refs/autoresearch/t")).unwrap().count();
     let listed = || repo.git(["for-each-ref", "--format=%(refname) %(objectname) %(*objectname)"]);
-    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 0, "there is nothing yet");
+    assert_eq!(git.refs.pack_refs("refs/autoresearch/t").unwrap(), 0, "there is nothing yet");
     (0..5).for_each(write);
     repo.write("train.py", "dirty\n");
-    git.save(&save_as(&commit)).unwrap();
+    git.working_tree.save(&save_as(&commit)).unwrap();
     repo.git(["tag", "-a", "-m", "one", "v1"]);
     let before = listed();
-    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 5);
+    assert_eq!(git.refs.pack_refs("refs/autoresearch/t").unwrap(), 5);
     assert_eq!((listed(), loose()), (before, 1), "but for what was saved all are packed");
 
     // Git packs the rest, and leaves the files as a kill between both steps does.
@@ -102,7 +103,7 @@ fn packing_leaves_every_ref_what_it_was() {
     repo.write(".git/refs/autoresearch/t/00005.lock", "");
     repo.write(".git/refs/autoresearch/t/00099", "torn");
     let before = listed();
-    assert_eq!(git.pack_refs("refs/autoresearch/t").unwrap(), 3);
+    assert_eq!(git.refs.pack_refs("refs/autoresearch/t").unwrap(), 3);
     assert_eq!(listed(), before);
     let names = ["00005", "00005.lock", "00099", "saved"];
     assert!(
@@ -113,11 +114,11 @@ fn packing_leaves_every_ref_what_it_was() {
 
     write(9);
     repo.write(".git/packed-refs.lock", "");
-    assert!(git.pack_refs("refs/autoresearch/t").is_err(), "somebody else packs");
+    assert!(git.refs.pack_refs("refs/autoresearch/t").is_err(), "somebody else packs");
     fs::remove_file(repo.path().join(".git/packed-refs.lock")).unwrap();
     fs::remove_file(repo.path().join(".git/refs/autoresearch/t/00099")).unwrap();
     repo.git(["fsck", "--strict"]);
-    assert_eq!(git.refs_under("refs/autoresearch/t").unwrap().len(), 11);
+    assert_eq!(git.refs.refs_under("refs/autoresearch/t").unwrap().len(), 11);
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn what_was_read_of_the_packed_refs_is_not_taken_for_what_somebody_put_there_sin
         for _ in 0..2 {
             let listed: Vec<_> = ["refs/autoresearch", "refs/heads", "refs/replace", "refs/tags"]
                 .iter()
-                .flat_map(|prefix| git.refs_under(prefix).unwrap())
+                .flat_map(|prefix| git.refs.refs_under(prefix).unwrap())
                 .map(|(name, object)| format!("{name} {object}"))
                 .collect();
             let by_git = repo.git(["for-each-ref", "--format=%(refname) %(objectname)"]);
@@ -139,7 +140,7 @@ fn what_was_read_of_the_packed_refs_is_not_taken_for_what_somebody_put_there_sin
         }
     };
     let records = (0..40).map(|id| (format!("refs/autoresearch/t/{id:05}"), commit.clone(), "one\n\n{}\n".into()));
-    git.write_records(&records.collect::<Vec<_>>()).unwrap();
+    git.refs.write_records(&records.collect::<Vec<_>>()).unwrap();
     repo.git(["tag", "v1"]);
     repo.git(["pack-refs", "--all"]);
     agree("packed by git");
@@ -157,5 +158,5 @@ fn what_was_read_of_the_packed_refs_is_not_taken_for_what_somebody_put_there_sin
     fs::write(path.with_extension("elsewhere"), &before).unwrap();
     agree("behind a link");
     fs::remove_file(&path).unwrap();
-    assert_eq!(git.refs_under("refs/tags").unwrap(), []);
+    assert_eq!(git.refs.refs_under("refs/tags").unwrap(), []);
 }

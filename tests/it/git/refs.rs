@@ -13,23 +13,25 @@ fn branches_are_created_moved_and_deleted_only_from_where_they_are() {
     let first = head(&repo);
     let second = CommitId::new(repo.commit_all("second"));
     let branch = "refs/heads/autoresearch/t";
-    assert_eq!(git.branch(branch).unwrap(), None);
-    git.create_branch(branch, &first, "ar: start").unwrap();
-    assert!(matches!(git.create_branch(branch, &first, "again"), Err(GitError::RefExists(name)) if name == branch));
-    git.advance(branch, &first, &second, "ar: keep").unwrap();
-    let err = git.advance(branch, &first, &second, "ar: keep").unwrap_err();
+    assert_eq!(git.refs.branch(branch).unwrap(), None);
+    git.refs.create_branch(branch, &first, "ar: start").unwrap();
+    assert!(
+        matches!(git.refs.create_branch(branch, &first, "again"), Err(GitError::RefExists(name)) if name == branch)
+    );
+    git.refs.advance(branch, &first, &second, "ar: keep").unwrap();
+    let err = git.refs.advance(branch, &first, &second, "ar: keep").unwrap_err();
     assert!(
         matches!(&err, GitError::RefMoved { expected, found, .. } if *expected == Some(first.clone()) && *found == Some(second.clone()))
     );
     let reflog = repo.git(["reflog", "show", "--format=%gs", branch]);
     assert_eq!(reflog, "ar: keep\nar: start");
-    assert!(matches!(git.delete_branch(branch, &first), Err(GitError::RefMoved { .. })));
+    assert!(matches!(git.refs.delete_branch(branch, &first), Err(GitError::RefMoved { .. })));
     repo.git(["pack-refs", "--all"]);
-    assert_eq!(git.branch(branch).unwrap(), Some(second.clone()));
-    git.advance(branch, &second, &first, "ar: back").unwrap();
-    git.delete_branch(branch, &first).unwrap();
-    assert_eq!(git.branch(branch).unwrap(), None);
-    assert!(git.create_branch("refs/heads/a..b", &first, "bad").is_err());
+    assert_eq!(git.refs.branch(branch).unwrap(), Some(second.clone()));
+    git.refs.advance(branch, &second, &first, "ar: back").unwrap();
+    git.refs.delete_branch(branch, &first).unwrap();
+    assert_eq!(git.refs.branch(branch).unwrap(), None);
+    assert!(git.refs.create_branch("refs/heads/a..b", &first, "bad").is_err());
 }
 
 #[test]
@@ -39,11 +41,11 @@ fn head_moves_as_git_moves_it() {
     let first = head(&repo);
     let second = CommitId::new(repo.commit_all("second"));
     let branch = "refs/heads/autoresearch/t";
-    git.create_branch(branch, &second, "ar: start").unwrap();
-    git.point_head(&HeadTarget::Branch(branch.to_owned())).unwrap();
-    assert_eq!(git.head().unwrap().branch(), Some(branch));
+    git.refs.create_branch(branch, &second, "ar: start").unwrap();
+    git.refs.point_head(&HeadTarget::Branch(branch.to_owned())).unwrap();
+    assert_eq!(git.refs.head().unwrap().branch(), Some(branch));
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), branch);
-    git.advance(branch, &second, &first, "ar: discard").unwrap();
+    git.refs.advance(branch, &second, &first, "ar: discard").unwrap();
     assert_eq!(
         repo.git(["reflog", "-2", "--format=%gs", "HEAD"]),
         "ar: discard\ncheckout: moving from main to autoresearch/t"
@@ -51,7 +53,7 @@ fn head_moves_as_git_moves_it() {
     repo.git(["reset", "--quiet", "--hard"]);
     repo.git(["checkout", "--quiet", "-"]);
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
-    git.point_head(&HeadTarget::Detached(first.clone())).unwrap();
+    git.refs.point_head(&HeadTarget::Detached(first.clone())).unwrap();
     assert_eq!(repo.git(["rev-parse", "--abbrev-ref", "HEAD"]), "HEAD");
     assert_eq!(head(&repo), first);
 }
@@ -63,9 +65,9 @@ fn names_lead_to_commits() {
     let commit = head(&repo);
     repo.git(["tag", "--annotate", "v1", "--message", "v1"]);
     for spec in ["HEAD", "main", "refs/heads/main", commit.short(8), "v1"] {
-        assert_eq!(git.resolve(spec).unwrap(), commit, "{spec}");
+        assert_eq!(git.refs.resolve(spec).unwrap(), commit, "{spec}");
     }
     for spec in ["nothing", "HEAD~5", "", "main:train.py"] {
-        assert!(matches!(git.resolve(spec), Err(GitError::NotFound { .. })), "{spec}");
+        assert!(matches!(git.refs.resolve(spec), Err(GitError::NotFound { .. })), "{spec}");
     }
 }

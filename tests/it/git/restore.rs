@@ -23,7 +23,7 @@ fn edits_of_the_user_are_saved_before_they_are_cleared_away() {
     repo.rm("README.md");
     repo.write("mine.txt", "untracked\n");
 
-    let saved = git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap().saved.unwrap();
+    let saved = git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap().saved.unwrap();
     assert_eq!(saved.reference, "refs/autoresearch/t/saved/00000");
     assert_eq!(saved.paths, [PathBuf::from("README.md"), PathBuf::from("train.py")]);
     assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:train.py"]), "the user's");
@@ -33,11 +33,11 @@ fn edits_of_the_user_are_saved_before_they_are_cleared_away() {
     assert!(repo.exists("README.md") && !repo.exists("new.py") && repo.exists("mine.txt"));
     assert_eq!(repo.status(), "?? mine.txt");
 
-    assert_eq!(git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap(), Restored::default());
+    assert_eq!(git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap(), Restored::default());
     repo.write("train.py", "again\n");
-    let saved = git.save(&save_as(&base)).unwrap().unwrap();
+    let saved = git.working_tree.save(&save_as(&base)).unwrap().unwrap();
     assert_eq!(saved.reference, "refs/autoresearch/t/saved/00001");
-    assert_eq!(git.save(&save_as(&base)).unwrap().unwrap(), saved, "the same is not saved twice");
+    assert_eq!(git.working_tree.save(&save_as(&base)).unwrap().unwrap(), saved, "the same is not saved twice");
     assert_eq!(repo.read("train.py"), "again\n");
     repo.git(["fsck", "--strict"]);
 }
@@ -50,7 +50,7 @@ fn what_is_staged_and_not_in_the_working_tree_is_saved_too() {
     repo.write("train.py", "staged\n");
     repo.git(["add", "train.py"]);
     repo.write("train.py", "print('val_bpb: 1.0')\n");
-    let saved = git.restore(&base, &save_as(&base), &Untracked::default()).unwrap().saved.unwrap();
+    let saved = git.working_tree.restore(&base, &save_as(&base), &Untracked::default()).unwrap().saved.unwrap();
     assert_eq!(repo.git(["show", &format!("{}^2:train.py", saved.reference)]), "staged");
     assert_eq!(repo.status(), "");
 }
@@ -74,7 +74,7 @@ fn what_stands_in_the_way_is_saved() {
     repo.write("folder", "the user's\n");
     repo.write("plain/deep/file", "the user's\n");
     repo.write("plain/ignored-too", "the user's\n");
-    let saved = git.restore(&target, &save_as(&base), &Untracked::default()).unwrap().saved.unwrap();
+    let saved = git.working_tree.restore(&target, &save_as(&base), &Untracked::default()).unwrap().saved.unwrap();
     for path in ["ignored.py", "folder", "plain/deep/file", "plain/ignored-too"] {
         assert_eq!(repo.git(["show", &format!("{}:{path}", saved.reference)]), "the user's", "{path}");
     }
@@ -85,7 +85,7 @@ fn what_stands_in_the_way_is_saved() {
     repo.git(["init", "--quiet", "plain"]);
     repo.write("plain/work", "the user's\n");
     assert!(matches!(
-        git.restore(&target, &save_as(&target), &Untracked::default()),
+        git.working_tree.restore(&target, &save_as(&target), &Untracked::default()),
         Err(GitError::RepositoryInTheWay(_))
     ));
     assert_eq!(repo.read("plain/work"), "the user's\n");
@@ -111,7 +111,7 @@ fn files_are_replaced_and_not_written_into() {
     let mut running =
         until("a program", || Command::new(repo.file("tool")).stdin(std::process::Stdio::piped()).spawn().ok());
 
-    let restored = git.restore(&base, &save_as(&commit), &Untracked::default());
+    let restored = git.working_tree.restore(&base, &save_as(&commit), &Untracked::default());
     drop(running.stdin.take());
     running.wait().unwrap();
     restored.unwrap();
@@ -134,7 +134,7 @@ fn nothing_is_written_through_a_link() {
     fs::remove_dir_all(repo.file("src")).unwrap();
     repo.symlink(&outside, "src");
     let git = open(&repo);
-    git.restore(&base, &save_as(&base), &Untracked::default()).unwrap();
+    git.working_tree.restore(&base, &save_as(&base), &Untracked::default()).unwrap();
     assert_eq!(fs::read_to_string(outside.join("a.py")).unwrap(), "precious\n");
     assert_eq!(repo.read("src/a.py"), "tracked\n");
     assert_eq!(repo.status(), "");
@@ -154,7 +154,7 @@ fn the_executable_bit_comes_back_where_git_does_not_look_at_it() {
     repo.write("run.sh", "#!/bin/sh\nexit 1\n");
     let commit = propose_and_commit(&git, &base);
     assert_eq!(&repo.git(["ls-tree", commit.as_str(), "run.sh"])[..6], "100755");
-    git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
+    git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
     assert_eq!(fs::metadata(repo.file("run.sh")).unwrap().mode() & 0o111, 0o111);
 }
 
@@ -168,7 +168,7 @@ fn a_file_of_the_experiment_that_is_no_longer_tracked_goes() {
     let commit = propose_and_commit(&git, &base);
     repo.git(["rm", "--quiet", "-r", "--cached", "src"]);
     repo.write("src/other.py", "the user's\n");
-    git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
+    git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
     assert!(!repo.exists("src/new.py"));
     assert_eq!(repo.read("src/other.py"), "the user's\n");
 }
@@ -183,7 +183,7 @@ fn restores_in_a_linked_worktree_and_leaves_the_main_one_alone() {
     let base = head(&repo);
     fs::write(linked.join("train.py"), "experiment\n").unwrap();
     let commit = propose_and_commit(&git, &base);
-    git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
+    git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
     assert_eq!(fs::read_to_string(linked.join("train.py")).unwrap(), "print('val_bpb: 1.0')\n");
     assert_eq!(String::from_utf8_lossy(&repo.try_git_in(&linked, ["status", "--porcelain"]).stdout), "");
     assert_eq!(repo.status(), " M train.py");
@@ -197,6 +197,7 @@ fn killed_anywhere_and_run_again_it_ends_in_the_same_state() {
         let (base, commit) = (CommitId::new(base), CommitId::new(commit));
         autoresearch::git::Repo::discover(dir.as_ref())
             .unwrap()
+            .working_tree
             .restore(&base, &save_as(&commit), &Untracked::default())
             .unwrap();
         return;
@@ -233,9 +234,9 @@ fn killed_anywhere_and_run_again_it_ends_in_the_same_state() {
         let _ = child.kill();
         killed += usize::from(!child.wait().unwrap().success());
 
-        git.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
+        git.working_tree.restore(&base, &save_as(&commit), &Untracked::default()).unwrap();
         assert_eq!(repo.status(), "", "round {round}");
-        assert_eq!(repo.git(["write-tree"]), git.tree_of(&base).unwrap());
+        assert_eq!(repo.git(["write-tree"]), git.objects.tree_of(&base).unwrap());
         assert!(!repo.exists("new"), "round {round}");
         let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
         let last = format!("refs/autoresearch/t/saved/{round:05}");
@@ -251,9 +252,9 @@ fn killed_anywhere_and_run_again_it_ends_in_the_same_state() {
 /// Lists the untracked files as the program does: the list is written and read again.
 #[track_caller]
 fn listed(git: &autoresearch::git::Repo) -> Untracked {
-    let known = git.untracked(&Untracked::default()).unwrap();
+    let known = git.working_tree.untracked(&Untracked::default()).unwrap();
     let known = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
-    assert_eq!(git.untracked(&known).unwrap(), known, "listed again, it is the same");
+    assert_eq!(git.working_tree.untracked(&known).unwrap(), known, "listed again, it is the same");
     known
 }
 
@@ -278,18 +279,22 @@ fn an_untracked_file_of_the_user_is_there_afterwards_as_it_was() {
     repo.git(["add", "staged.json", "big.npy"]);
     repo.rm("link");
     repo.symlink("here", "link");
-    let proposal = git.propose(&base, &known).unwrap();
+    let proposal = git.working_tree.propose(&base, &known).unwrap();
     let names: Vec<_> = proposal.paths().iter().map(|change| change.path.display().to_string()).collect();
     assert_eq!(names, ["big.npy", "conf/changed.json", "link", "staged.json", "train.py"]);
-    let commit = git.commit(&proposal, &base, "an experiment").unwrap();
+    let commit = git.working_tree.commit(&proposal, &base, "an experiment").unwrap();
     repo.git(["update-ref", "HEAD", commit.as_str()]);
-    git.adopt_index(proposal).unwrap();
+    git.working_tree.adopt_index(proposal).unwrap();
     assert_eq!(repo.status(), "?? touched.json");
 
     repo.git(["update-ref", "HEAD", base.as_str()]);
     let kept = fs::read(repo.file(".git/index")).unwrap();
     for round in 0..2 {
-        assert_eq!(git.restore(&base, &save_as(&commit), &known).unwrap(), Restored::default(), "round {round}");
+        assert_eq!(
+            git.working_tree.restore(&base, &save_as(&commit), &known).unwrap(),
+            Restored::default(),
+            "round {round}"
+        );
         for name in ["touched.json", "conf/changed.json", "staged.json"] {
             assert_eq!(repo.read(name), "the user's\n", "{name}");
         }
@@ -311,8 +316,8 @@ fn an_untracked_file_whose_content_is_not_kept_stays_as_it_is() {
     repo.write("big.npy", vec![b'1'; 2 * 1024 * 1024]);
     let known = listed(&git);
     repo.write("big.npy", vec![b'2'; 2 * 1024 * 1024]);
-    let proposal = git.propose(&base, &known).unwrap();
+    let proposal = git.working_tree.propose(&base, &known).unwrap();
     assert!(proposal.is_empty(), "{proposal:?}");
-    git.restore(&base, &save_as(&base), &known).unwrap();
+    git.working_tree.restore(&base, &save_as(&base), &known).unwrap();
     assert_eq!(repo.read("big.npy").as_bytes(), vec![b'2'; 2 * 1024 * 1024]);
 }

@@ -65,7 +65,7 @@ fn by_git(repo: &TestRepo) -> [BTreeSet<PathBuf>; 2] {
 }
 
 fn by_ar(git: &Repo) -> [BTreeSet<PathBuf>; 2] {
-    let changes = git.changes().unwrap();
+    let changes = git.working_tree.changes().unwrap();
     [
         changes.tracked.into_iter().map(|(path, _)| path).collect(),
         changes.untracked.paths().map(Path::to_owned).collect(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use autoresearch::domain::CommitId;
-use autoresearch::git::Repo;
+use autoresearch::git::{Notes, Repo};
 
 use super::{commit, session, surroundings};
 use crate::run_loop::training_repo;
@@ -55,7 +55,11 @@ fn notes_that_are_made_at_once_are_all_there() {
             let (repo, head) = (&repo, &head);
             scope.spawn(move || {
                 let git = Repo::discover(&repo.path()).unwrap();
-                (0..8).for_each(|n| git.add_to_note(head, &format!("note {n} of {person}")).unwrap());
+                (0..8).for_each(|n| {
+                    Notes::new(&git.refs, "refs/notes/autoresearch")
+                        .add(head, &format!("note {n} of {person}"))
+                        .unwrap()
+                });
             });
         }
     });

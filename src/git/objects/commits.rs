@@ -1,0 +1,121 @@
+//! Commits: reading, writing and signing them.
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice;
+
+use super::identity::{Identity, identity};
+use super::store::Objects;
+use crate::domain::CommitId;
+use crate::git::error::{During, GitError, Result};
+use crate::git::path::{commit_id, object_id};
+use crate::git::program::Program;
+
+impl Objects {
+    /// The tree of a commit, as its full hexadecimal name.
+    pub fn tree_of(&self, commit: &CommitId) -> Result<String> {
+        Ok(self.tree_id(commit)?.to_string())
+    }
+
+    /// The parents of a commit, the first one first.
+    pub fn parents(&self, commit: &CommitId) -> Result<Vec<CommitId>> {
+        let commit = self.find_commit(commit)?;
+        Ok(commit.parent_ids().map(commit_id).collect())
+    }
+
+    /// The subject of a commit: its message up to the first empty line, on one line.
+    pub fn subject(&self, commit: &CommitId) -> Result<String> {
+        let commit = self.find_commit(commit)?;
+        let message = commit.message().during("reading a commit")?;
+        Ok(message.summary().to_str_lossy().into_owned())
+    }
+
+    /// Whether `commit` is `other` or one of its ancestors; not where a history that is not whole does not show it.
+    pub fn leads_to(&self, commit: &CommitId, other: &CommitId) -> Result<bool> {
+        let commit = object_id(commit)?;
+        let other = object_id(other)?;
+        Ok(commit == other
+            || self.gix.merge_base(commit, other).is_ok_and(|base| base.is_some_and(|base| base == commit)))
+    }
+
+    /// The commit whose name starts with `digits`, hexadecimal ones; nothing where there is none, or several objects do.
+    pub fn commit_starting(&self, digits: &str) -> Option<CommitId> {
+        let prefix = gix::hash::Prefix::from_hex(digits).ok()?;
+        let id = self.gix.objects.lookup_prefix(prefix, None).ok()??.ok()?;
+        let commit = commit_id(id);
+        self.has_commit(&commit).then_some(commit)
+    }
+
+    /// Whether a commit exists, with its tree.
+    pub fn has_commit(&self, commit: &CommitId) -> bool {
+        self.tree_id(commit).is_ok_and(|tree| self.gix.find_object(tree).is_ok())
+    }
+
+    pub(in crate::git) fn tree_id(&self, commit: &CommitId) -> Result<ObjectId> {
+        Ok(self.find_commit(commit)?.tree_id().during("reading a commit")?.detach())
+    }
+
+    fn find_commit(&self, commit: &CommitId) -> Result<gix::Commit<'_>> {
+        self.gix
+            .find_commit(object_id(commit)?)
+            .map_err(|source| GitError::NotFound { spec: commit.to_string(), source: Some(source.into()) })
+    }
+
+    /// Commits the tree of another commit on `parent`; signed where `commit.gpgSign` asks for it. When this returns, the
+    /// commit is on disk.
+    pub fn commit_tree_of(&self, content: &CommitId, parent: &CommitId, message: &str) -> Result<CommitId> {
+        let id = self.write_commit(self.tree_id(content)?, vec![object_id(parent)?], message, true)?;
+        self.sync([id])?;
+        Ok(commit_id(id))
+    }
+
+    /// Writes a commit object, not yet synced.
+    pub(in crate::git) fn write_commit(
+        &self,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+        message: &str,
+        may_sign: bool,
+    ) -> Result<ObjectId> {
+        let Identity { author, committer } = identity(&self.gix)?;
+        let message = with_line_end(message).into();
+        let (parents, extra_headers) = (parents.into(), Vec::new());
+        let commit = gix::objs::Commit { tree, parents, author, committer, encoding: None, message, extra_headers };
+        let commit = if may_sign { self.signed(commit)? } else { commit };
+        self.write(&commit, "writing a commit")
+    }
+
+    /// Leaves commits unsigned, whatever the configuration asks for.
+    pub fn sign_nothing(&self) {
+        self.signs.set(false);
+    }
+
+    /// Fails if commits have to be signed and cannot be. Writes nothing.
+    pub fn check_signing(&self) -> Result<()> {
+        let Identity { author, committer } = identity(&self.gix)?;
+        let (message, tree) = ("a test signature".into(), self.gix.empty_tree().id);
+        let (parents, extra_headers) = (Vec::new().into(), Vec::new());
+        self.signed(gix::objs::Commit { tree, parents, author, committer, encoding: None, message, extra_headers })
+            .map(drop)
+    }
+
+    /// The commit with a signature, where the configuration asks for one. The signing program is a child of this process.
+    fn signed(&self, commit: gix::objs::Commit) -> Result<gix::objs::Commit> {
+        if !self.signs.get() || !self.gix.config_snapshot().boolean("commit.gpgSign").unwrap_or(false) {
+            return Ok(commit);
+        }
+        let signing = |source: gix::Error| GitError::Signing(source.into());
+        let call = self.programs.call(Program::Signing);
+        call.begin();
+        let options = self.gix.commit_signing_options_if_enabled().map_err(signing);
+        let signed = options.and_then(|options| match options {
+            Some(options) => commit.sign(options).map_err(signing),
+            None => Ok(commit),
+        });
+        call.check(signed)
+    }
+}
+
+/// A message with a line break at its end, as git stores it.
+pub(super) fn with_line_end(message: &str) -> String {
+    format!("{message}{}", if message.ends_with('\n') { "" } else { "\n" })
+}

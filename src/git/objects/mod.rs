@@ -1,0 +1,19 @@
+//! The objects of a repository: blobs, trees, commits and tags, written by [`Objects`] alone.
+
+mod change;
+mod commits;
+mod diff;
+mod diff_text;
+mod held;
+mod identity;
+mod packed_tags;
+mod store;
+mod tags;
+mod trees;
+
+pub use change::{ChangeKind, ChangedPath, EntryKind};
+pub(in crate::git) use change::{TreeChange, Version};
+pub use diff::Diff;
+pub(in crate::git) use identity::identity;
+pub use store::Objects;
+pub use tags::TagObject;

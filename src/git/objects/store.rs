@@ -1,0 +1,318 @@
+//! The object database, and the objects that this process wrote, held until no `git gc` beside it can remove them any more.
+//!
+//! `git gc --prune=now` deletes what no ref leads to at the moment in which it looks, also an object whose ref is placed a
+//! moment later. So what is written stays in memory: reads find it there, and [`Objects::rewrite_lost`] writes it again where it
+//! is gone from the disk.
+
+use std::cell::{Cell, RefCell};
+use std::fs::{self, File};
+use std::io::{Read, Seek, copy};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice;
+use gix::objs::{Exists, Find, Kind, Write, WriteTo};
+use gix::odb::loose;
+use gix::zlib::Compression;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use super::held::{Held, Place};
+use crate::fs::{Unsynced, read_regular};
+use crate::git::error::{At, During, Result};
+use crate::git::path::parse_id;
+use crate::git::programs::Programs;
+use crate::git::sync::{self, Syncs};
+
+/// How often a write is tried, and how long is waited between.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a `git gc` is waited for at the end.
+const GC_WAIT: Duration = Duration::from_secs(10);
+
+/// The objects of a repository: it alone writes blobs, trees, commits and tags.
+///
+/// What is read is read anew by each call; nothing is cached but what was written lately.
+pub struct Objects {
+    pub(super) gix: Rc<gix::Repository>,
+    held: RefCell<Held>,
+    syncs: Rc<Syncs>,
+    /// What is known of signing programs that may be running.
+    pub(super) programs: Arc<Programs>,
+    /// Whether commits are signed where the configuration asks for it.
+    pub(super) signs: Cell<bool>,
+}
+
+impl Objects {
+    /// The objects of a repository that was opened with object memory.
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, syncs: Rc<Syncs>, programs: Arc<Programs>) -> Objects {
+        Objects { gix, held: RefCell::default(), syncs, programs, signs: Cell::new(true) }
+    }
+
+    /// Writes an object, not yet synced, and holds it.
+    pub(super) fn write(&self, object: &impl WriteTo, what: &'static str) -> Result<ObjectId> {
+        let mut bytes = Vec::new();
+        object.write_to(&mut bytes).during(what)?;
+        self.write_bytes(object.kind(), &bytes, true, what)
+    }
+
+    /// Does the same with a blob.
+    pub(in crate::git) fn write_blob(&self, bytes: &[u8], what: &'static str) -> Result<ObjectId> {
+        self.write_bytes(Kind::Blob, bytes, true, what)
+    }
+
+    /// Writes a blob that nothing relies on, and does not hold it.
+    pub(in crate::git) fn keep_blob(&self, bytes: &[u8]) -> Result<ObjectId> {
+        const WHAT: &str = "keeping an untracked file";
+        let id = gix::objs::compute_hash(self.gix.object_hash(), Kind::Blob, bytes).during(WHAT)?;
+        match self.on_disk().exists(&id) {
+            true => Ok(id),
+            false => persistently(|| self.on_disk().write_buf_with_known_id(Kind::Blob, bytes, id)).during(WHAT),
+        }
+    }
+
+    /// Writes a large blob from a stream of `size` bytes, in constant memory.
+    pub(in crate::git) fn write_stream(&self, size: u64, stream: &mut dyn Read) -> Result<ObjectId> {
+        let id = self.on_disk().write_stream(Kind::Blob, size, stream).during("saving a large file")?;
+        self.hold_file(id);
+        Ok(id)
+    }
+
+    /// Writes the bytes of any object, compressed as configured or not at all, and holds it.
+    pub(super) fn write_bytes(
+        &self,
+        kind: Kind,
+        bytes: &[u8],
+        compressed: bool,
+        what: &'static str,
+    ) -> Result<ObjectId> {
+        let id = gix::objs::compute_hash(self.gix.object_hash(), kind, bytes).during(what)?;
+        let path = self.loose_path(id);
+        if path.exists() {
+            // What nothing leads to is pruned when it is old.
+            let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        } else if !self.on_disk().exists_without_refresh(&id) {
+            let options = loose::Options { compression: Compression::NONE, ..loose::Options::default() };
+            let plain = loose::Store::at_opts(self.objects_dir(), self.gix.object_hash(), options);
+            persistently(|| match compressed {
+                true => self.on_disk().write_buf_with_known_id(kind, bytes, id),
+                false => plain.write_buf_with_known_id(kind, bytes, id),
+            })
+            .during(what)?;
+        }
+        self.hold(id, kind, bytes);
+        Ok(id)
+    }
+
+    /// The bytes of a blob.
+    pub(in crate::git) fn blob(&self, id: ObjectId) -> Result<Vec<u8>> {
+        Ok(self.gix.find_blob(id).during("reading a file from the repository")?.take_data())
+    }
+
+    /// Whether the repository has an object, by its hexadecimal name.
+    pub fn has_object(&self, object: &str) -> bool {
+        parse_id(object).is_ok_and(|id| self.has(id))
+    }
+
+    /// Whether the repository has an object.
+    pub(in crate::git) fn has(&self, id: ObjectId) -> bool {
+        self.gix.has_object(id)
+    }
+
+    /// The objects of the disk alone. What is written through it is not held.
+    pub(super) fn on_disk(&self) -> &gix::odb::Handle {
+        &self.gix.objects
+    }
+
+    /// A view of the repository that writes to the disk at once, for work that gix does by itself.
+    pub(in crate::git) fn writing_through(&self) -> gix::Repository {
+        let mut gix = gix::Repository::clone(&self.gix);
+        gix.objects.take_object_memory();
+        gix
+    }
+
+    /// Syncs those of the objects that have files of their own; others were in a pack before.
+    pub(in crate::git) fn sync(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
+        sync::now(self.unsynced(ids))
+    }
+
+    /// The files and folders of the same.
+    pub(in crate::git) fn unsynced(&self, ids: impl IntoIterator<Item = ObjectId>) -> Unsynced {
+        let root = self.objects_dir();
+        let mut unsynced = Unsynced::default();
+        for id in ids {
+            self.hold_written(id);
+            let path = self.loose_path(id);
+            if let Some(dir) = path.parent().filter(|_| path.exists()) {
+                self.syncs.add_folder(&mut unsynced, dir.to_owned(), &root);
+                unsynced.add(path);
+            }
+        }
+        unsynced
+    }
+
+    /// Holds an object that another process, or gix by itself, has written.
+    fn hold_written(&self, id: ObjectId) {
+        if self.held.borrow().has(id) {
+            return;
+        }
+        let mut buffer = Vec::new();
+        // One that is packed was there before; one that cannot be read is found when it is needed.
+        if self.loose_path(id).metadata().is_ok_and(|file| Held::is_small(file.len()))
+            && let Ok(Some(object)) = self.on_disk().try_find(&id, &mut buffer)
+        {
+            let kind = object.kind;
+            self.hold(id, kind, &buffer);
+        } else {
+            self.hold_file(id);
+        }
+    }
+
+    fn hold(&self, id: ObjectId, kind: Kind, bytes: &[u8]) {
+        if !self.held.borrow().has_room(bytes.len()) {
+            return self.hold_file(id);
+        }
+        if self.held.borrow_mut().add(id, Place::Memory(bytes.len())) {
+            // To memory, which takes everything.
+            let _ = self.gix.objects.write_buf_with_known_id(kind, bytes, id);
+        }
+    }
+
+    /// Holds an object by its open file.
+    fn hold_file(&self, id: ObjectId) {
+        let mut held = self.held.borrow_mut();
+        if held.may_open()
+            && let Ok(file) = File::open(self.loose_path(id))
+        {
+            held.add(id, Place::Open(file));
+        }
+    }
+
+    /// Writes the objects of the experiment that is open again which a process has pruned from the disk.
+    pub(in crate::git) fn rewrite_lost(&self) -> Result<()> {
+        self.rewrite_lost_of(false)
+    }
+
+    fn rewrite_lost_of(&self, all: bool) -> Result<()> {
+        const WHAT: &str = "looking for objects that were written";
+        let mut held = self.held.borrow_mut();
+        let mut lost: Vec<_> = held.recent(all).filter(|(id, _)| !self.loose_path(*id).exists()).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        // This process may still see packs that are gone.
+        let fresh = gix::odb::at(self.objects_dir(), self.gix.object_hash()).during(WHAT)?;
+        lost.retain(|(id, _)| !fresh.exists(id));
+        let ids: Vec<ObjectId> = lost.iter().map(|(id, _)| *id).collect();
+        for (id, place) in lost {
+            persistently(|| self.write_again(id, place))?;
+        }
+        drop(held);
+        self.sync(ids)
+    }
+
+    fn write_again(&self, id: ObjectId, place: &mut Place) -> Result<()> {
+        const WHAT: &str = "writing a pruned object again";
+        let path = self.loose_path(id);
+        match place {
+            Place::Memory(_) => {
+                let mut buffer = Vec::new();
+                let Some(found) = self.gix.objects.try_find(&id, &mut buffer).during(WHAT)? else { return Ok(()) };
+                let kind = found.kind;
+                loose::Store::at(self.objects_dir(), self.gix.object_hash()).write_buf(kind, &buffer).during(WHAT)?;
+            }
+            Place::Open(file) => {
+                let folder = path.parent().unwrap_or(&path);
+                fs::create_dir_all(folder).at("making the folder", folder)?;
+                let mut new = tempfile::NamedTempFile::new_in(self.objects_dir()).at("writing", &path)?;
+                file.rewind().and_then(|()| copy(file, &mut new)).at("writing", &path)?;
+                new.as_file()
+                    .set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o444))
+                    .at("writing", &path)?;
+                new.persist(&path).map_err(|err| err.error).at("writing", &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An experiment is settled: writes lost objects again, and drops those of experiments before the last two.
+    pub fn settle_objects(&self) -> Result<()> {
+        self.rewrite_lost_of(true)?;
+        let dropped = self.held.borrow_mut().next();
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        let Some(mut memory) = self.gix.objects.reset_object_memory() else { return Ok(()) };
+        for (id, (kind, bytes)) in memory.drain().filter(|(id, _)| !dropped.contains(id)) {
+            self.gix.objects.write_buf_with_known_id(kind, &bytes, id).during("holding an object")?;
+        }
+        Ok(())
+    }
+
+    /// Looks for lost objects a last time; if a `git gc` is running on this `host` that began before the last ref was placed,
+    /// after it.
+    pub fn outlast_gc(&self, host: &str) -> Result<()> {
+        let pid = self.gix.common_dir().join("gc.pid");
+        let noted = read_regular(&pid).unwrap_or_default();
+        let begun = Instant::now();
+        while is_running(&noted, host) && read_regular(&pid).is_ok_and(|now| now == noted) && begun.elapsed() < GC_WAIT
+        {
+            sleep(Duration::from_millis(20));
+        }
+        self.rewrite_lost_of(true)
+    }
+
+    fn objects_dir(&self) -> PathBuf {
+        self.gix.objects.store_ref().path().to_owned()
+    }
+
+    fn loose_path(&self, id: ObjectId) -> PathBuf {
+        let hex = id.to_string();
+        self.objects_dir().join(&hex[..2]).join(&hex[2..])
+    }
+}
+
+/// Whether the `git gc` that `noted` its number and host is one of this host and lives.
+fn is_running(noted: &[u8], host: &str) -> bool {
+    let Some((pid, of)) = noted.trim().split_once_str(" ") else { return false };
+    let pid = pid.to_str().ok().and_then(|pid| pid.parse().ok()).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+    // Of one that belongs to somebody else this is refused, and it lives.
+    of == host.as_bytes() && pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// Repeats a write that fails: a `git gc` also removes empty folders.
+fn persistently<T, E>(mut write: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    for _ in 1..TRIES {
+        match write() {
+            Err(_) => sleep(PAUSE),
+            written => return written,
+        }
+    }
+    write()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, id};
+
+    use super::is_running;
+
+    #[test]
+    fn only_a_collector_that_lives_on_this_host_is_running() {
+        let noted = |pid: u32| format!("{pid} here");
+        assert!(is_running(noted(id()).as_bytes(), "here"));
+        assert!(is_running(format!("{}\n", noted(id())).as_bytes(), "here"));
+        assert!(!is_running(noted(id()).as_bytes(), "there"));
+        let mut gone = Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        assert!(!is_running(noted(gone.id()).as_bytes(), "here"));
+        for odd in ["", "here", "0 here", "-1 here", "x here", "99999999999 here"] {
+            assert!(!is_running(odd.as_bytes(), "here"), "{odd}");
+        }
+    }
+}

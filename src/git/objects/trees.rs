@@ -1,0 +1,148 @@
+//! Trees: what they have at a path, where two of them differ, and new ones made of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice};
+use gix::diff::tree::recorder::Change;
+use gix::diff::tree::{Recorder, State};
+use gix::index::entry::Mode;
+use gix::objs::TreeRefIter;
+use gix::objs::tree::{Editor, EntryMode};
+use gix::traverse::tree::Recorder as Files;
+
+use super::change::{ChangeKind, ChangedPath, EntryKind, TreeChange, Version};
+use super::diff::Diff;
+use super::diff_text;
+use super::store::Objects;
+use crate::domain::CommitId;
+use crate::git::error::{During, Result};
+use crate::git::path::{to_git, to_path};
+
+const WHAT: &str = "reading a tree";
+
+impl Objects {
+    /// Whether a commit has a file or folder at a path.
+    pub fn is_in(&self, commit: &CommitId, path: &Path) -> Result<bool> {
+        Ok(self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())?.is_some())
+    }
+
+    /// The files of a commit that `is_meant` names, sorted by path; submodules are none.
+    pub fn files_at(&self, commit: &CommitId, is_meant: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+        let tree = self.gix.find_tree(self.tree_id(commit)?).during(WHAT)?;
+        let mut found = Files::default();
+        tree.traverse().breadthfirst(&mut found).during(WHAT)?;
+        let files = found.records.into_iter().filter(|entry| !entry.mode.is_tree() && !entry.mode.is_commit());
+        let mut paths: Vec<PathBuf> =
+            files.map(|entry| to_path(entry.filepath.as_bstr())).filter(|path| is_meant(path)).collect();
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// The files that differ from `a` to `b`, sorted by path; a renamed one is deleted and added.
+    pub fn changed_between(&self, a: &CommitId, b: &CommitId) -> Result<Vec<ChangedPath>> {
+        self.changed_paths(&self.tree_changes(self.tree_id(a)?, self.tree_id(b)?)?)
+    }
+
+    pub(in crate::git) fn changed_paths(&self, changes: &[TreeChange]) -> Result<Vec<ChangedPath>> {
+        let mut paths = Vec::new();
+        for &TreeChange { ref path, old, new } in changes {
+            let size = match new {
+                Some((mode, id)) if mode != Mode::COMMIT => self.gix.find_header(id).during("reading a file")?.size(),
+                _ => 0,
+            };
+            let entry = new.or(old).map_or(EntryKind::File, |(mode, _)| EntryKind::of(mode));
+            paths.push(ChangedPath { path: to_path(path.as_ref()), kind: ChangeKind::of(old, new), entry, size });
+        }
+        Ok(paths)
+    }
+
+    /// What changed from `a` to `b` as a unified diff, as `git diff` prints it: three lines of context, renames found,
+    /// `Binary files … differ` for a binary file. Attributes that name a way to show a file are not followed.
+    pub fn diff_text(&self, a: &CommitId, b: &CommitId) -> Result<Vec<u8>> {
+        Ok(diff_text::print(&self.gix, self.diff(a, b)?))
+    }
+
+    /// What changed from `a` to `b`.
+    pub fn diff(&self, a: &CommitId, b: &CommitId) -> Result<Diff> {
+        self.diff_of_trees(self.tree_id(a)?, self.tree_id(b)?)
+    }
+
+    /// What changed from one tree to another.
+    pub(in crate::git) fn diff_of_trees(&self, a: ObjectId, b: ObjectId) -> Result<Diff> {
+        Diff::of(&self.gix, (a, b), self.tree_changes(a, b)?)
+    }
+
+    /// What a tree has at a path; nothing for a folder.
+    pub(in crate::git) fn version_in(&self, tree: ObjectId, path: &BStr) -> Result<Option<Version>> {
+        Ok(self.entry_in(tree, path)?.filter(|(mode, _)| *mode != Mode::DIR))
+    }
+
+    fn entry_in(&self, tree: ObjectId, path: &BStr) -> Result<Option<Version>> {
+        let tree = self.gix.find_tree(tree).during(WHAT)?;
+        let entry = tree.lookup_entry(path.split_str("/")).during(WHAT)?;
+        Ok(entry.map(|entry| (Mode::from(entry.mode()), entry.object_id())))
+    }
+
+    /// The files in which two trees differ, sorted by path; a renamed one is deleted and added. gix reads the whole index to look
+    /// for renames.
+    pub(in crate::git) fn tree_changes(&self, old: ObjectId, new: ObjectId) -> Result<Vec<TreeChange>> {
+        const WHAT: &str = "comparing trees";
+        if old == new {
+            return Ok(Vec::new());
+        }
+        let (before, after) = (self.gix.find_tree(old).during(WHAT)?, self.gix.find_tree(new).during(WHAT)?);
+        let mut found = Recorder::default();
+        gix::diff::tree(entries(&before), entries(&after), State::default(), &self.gix.objects, &mut found)
+            .during(WHAT)?;
+        let file = |mode: EntryMode, id| (!mode.is_tree()).then(|| (Mode::from(mode), id));
+        let mut sides = BTreeMap::<BString, (Option<Version>, Option<Version>)>::new();
+        for change in found.records {
+            // A file that becomes a folder comes as one change here and one addition for each file in it.
+            let (path, old, new) = match change {
+                Change::Addition { path, entry_mode, oid, .. } => (path, None, file(entry_mode, oid)),
+                Change::Deletion { path, entry_mode, oid, .. } => (path, file(entry_mode, oid), None),
+                Change::Modification { path, previous_entry_mode, previous_oid, entry_mode, oid } => {
+                    (path, file(previous_entry_mode, previous_oid), file(entry_mode, oid))
+                }
+            };
+            if old.is_some() || new.is_some() {
+                let both = sides.entry(path).or_default();
+                (both.0, both.1) = (old.or(both.0), new.or(both.1));
+            }
+        }
+        Ok(sides.into_iter().map(|(path, (old, new))| TreeChange { path, old, new }).collect())
+    }
+
+    /// A tree with some files changed or removed. What was written for it, not yet synced, is added to `written`. A file takes
+    /// the place of a folder, and a folder that of a file.
+    pub(in crate::git) fn edited_tree<'a>(
+        &self,
+        base: ObjectId,
+        changes: impl Iterator<Item = (&'a BString, Option<Version>)>,
+        written: &mut Vec<ObjectId>,
+    ) -> Result<ObjectId> {
+        const WHAT: &str = "writing a tree";
+        let root = self.gix.find_tree(base).during(WHAT)?;
+        let mut editor = Editor::new(root.decode().during(WHAT)?.into(), &self.gix.objects, self.gix.object_hash());
+        let (removed, set): (Vec<_>, Vec<_>) = changes.partition(|(_, version)| version.is_none());
+        for (path, _) in removed {
+            editor.remove_if_leaf(path.split_str("/").map(ByteSlice::as_bstr)).during(WHAT)?;
+        }
+        for (path, version) in set {
+            let Some((mode, id)) = version else { continue };
+            let Some(mode) = mode.to_tree_entry_mode() else { continue };
+            editor.upsert(path.split_str("/").map(ByteSlice::as_bstr), mode.kind(), id).during(WHAT)?;
+        }
+        editor.write(|tree| {
+            let id = self.write(tree, WHAT)?;
+            written.push(id);
+            Ok(id)
+        })
+    }
+}
+
+fn entries<'a>(tree: &'a gix::Tree<'_>) -> TreeRefIter<'a> {
+    TreeRefIter::from_bytes(&tree.data, tree.id.kind())
+}

@@ -1,0 +1,135 @@
+//! Refs that were torn, or that lead to objects which are gone.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice;
+
+use super::guard::RefGuard;
+use super::store::Refs;
+use crate::fs::{absent, free_name, read_regular};
+use crate::git::error::{At, Result};
+use crate::git::lock_file::lock_path;
+use crate::git::sync::replace_file;
+
+/// A ref whose file names nothing, as a power cut leaves it, or a branch whose commit was pruned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenRef {
+    /// The ref's full name.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether it names an object that is gone.
+    pub is_lost: bool,
+}
+
+impl Refs {
+    /// The files below `prefix` that stand for refs and name nothing, sorted by name.
+    pub fn broken_refs(&self, prefix: &str) -> Result<Vec<BrokenRef>> {
+        let mut files = Vec::new();
+        collect_files(&self.gix.common_dir().join(prefix), &mut files)?;
+        let mut broken = Vec::new();
+        for path in files {
+            let content = read_regular(&path).at("reading", &path)?;
+            let text = content.trim_ascii();
+            let names = ObjectId::from_hex(text).is_ok_and(|id| !id.is_null()) || text.starts_with(b"ref: ");
+            if !names && let Ok(name) = path.strip_prefix(self.gix.common_dir()) {
+                broken.push(BrokenRef { name: name.to_string_lossy().into_owned(), path, is_lost: false });
+            }
+        }
+        broken.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(broken)
+    }
+
+    /// A branch that names an object which is gone; nothing when it can be read, or is not there.
+    pub fn lost_branch(&self, full: &str) -> Option<BrokenRef> {
+        let found = self.gix.try_find_reference(full).ok()??;
+        let id = found.target().try_id()?.to_owned();
+        let path = self.gix.common_dir().join(full);
+        (!self.objects.has(id)).then(|| BrokenRef { name: full.to_owned(), path, is_lost: true })
+    }
+
+    /// All refs below `prefix` that can be read, with the objects that they name, sorted by name. Of a ref whose file names
+    /// nothing it is what was packed of it, if anything was.
+    pub fn readable_refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        let broken = self.broken_refs(prefix)?;
+        if broken.is_empty() {
+            return self.refs_under(prefix);
+        }
+        let mut found = self.packed_refs_under(&format!("{prefix}/"))?;
+        let mut files = Vec::new();
+        collect_files(&self.gix.common_dir().join(prefix), &mut files)?;
+        for path in files {
+            let Ok(name) = path.strip_prefix(self.gix.common_dir()) else { continue };
+            let name = name.to_string_lossy().into_owned();
+            if broken.iter().all(|broken| broken.name != name) {
+                found.retain(|(packed, _)| *packed != name);
+                let content = fs::read_to_string(&path).at("reading", &path)?;
+                found.push((name, content.trim().to_owned()));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The first line of the packed refs that names no ref, from 1; git does not go beyond it, and so loses refs.
+    pub fn broken_packed_line(&self) -> Result<Option<usize>> {
+        let path = self.gix.common_dir().join("packed-refs");
+        let content = match read_regular(&path) {
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
+            content => content.at("reading", &path)?,
+        };
+        let is_id = |hex: &[u8]| ObjectId::from_hex(hex).is_ok();
+        let is_whole = |line: &[u8]| match line {
+            [b'#', ..] => true,
+            [b'^', peeled @ ..] => is_id(peeled),
+            line => line.split_once_str(" refs/").is_some_and(|(id, name)| is_id(id) && !name.is_empty()),
+        };
+        let ended = content.is_empty() || content.ends_with(b"\n");
+        let broken = content.lines().position(|line| !is_whole(line)).map(|line| line + 1);
+        Ok(broken.or_else(|| (!ended).then(|| content.lines().count())))
+    }
+
+    /// Writes the file of a ref that names nothing anew, as git does: by its lock. What it was is kept in a file of the git
+    /// folder, whose name this gives.
+    pub fn mend_ref(&self, broken: &BrokenRef, object: &str) -> Result<PathBuf> {
+        let copy = format!("autoresearch-damaged-{}", broken.name.replace('/', "-"));
+        let copy = free_name(&self.gix.common_dir().join(copy));
+        let content = match fs::read(&broken.path) {
+            // It is packed.
+            Err(err) if err.kind() == ErrorKind::NotFound => Vec::new(),
+            content => content.at("reading", &broken.path)?,
+        };
+        replace_file(&copy, &content)?;
+        if let Some(folder) = broken.path.parent() {
+            fs::create_dir_all(folder).at("making the folder", folder)?;
+        }
+        let lock = lock_path(&broken.path);
+        let _guard = RefGuard::begin(self.gix.git_dir(), std::slice::from_ref(&lock))?;
+        let mut file = File::options().write(true).create_new(true).open(&lock).at("writing", &lock)?;
+        writeln!(file, "{object}").and_then(|()| file.sync_all()).at("writing", &lock)?;
+        fs::rename(&lock, &broken.path).at("writing", &broken.path)?;
+        self.sync_ref(&broken.name)?;
+        Ok(copy)
+    }
+}
+
+/// Collects the files below a folder that can be refs: no locks, and nothing whose name starts with a dot.
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(err) if absent(&err) => return Ok(()),
+        entries => entries.at("reading", folder)?,
+    };
+    for entry in entries {
+        let entry = entry.at("reading", folder)?;
+        let path = entry.path();
+        if entry.file_type().at("reading", folder)?.is_dir() {
+            collect_files(&path, files)?;
+        } else if !entry.file_name().as_encoded_bytes().starts_with(b".") && path.extension() != Some("lock".as_ref()) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

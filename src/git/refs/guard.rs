@@ -1,0 +1,90 @@
+//! Notes which refs are being moved, so that lock files that a killed process left behind are known for what they are.
+//!
+//! The lock files of refs are git's and hold no name. Before refs are moved, a file in the git folder names those locks
+//! that are going to be made; an advisory lock on it lives as long as the process. Whoever gets that lock and finds names
+//! there knows that their maker died over them.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::fs::{lock_within, open_regular};
+use crate::git::error::{At, GitError, Result};
+use crate::git::lock_file::LockOwner;
+
+/// The file that names the locks, in the git folder of the working tree.
+pub(in crate::git) const NAME: &str = "autoresearch-refs";
+
+/// How long to wait for another process that moves refs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Refs are being moved until this is dropped.
+#[derive(Debug)]
+pub(in crate::git) struct RefGuard {
+    file: File,
+}
+
+impl RefGuard {
+    /// Removes locks that a killed process left behind, and names those that are going to be made.
+    pub(in crate::git) fn begin(git_dir: &Path, locks: &[PathBuf]) -> Result<RefGuard> {
+        let path = git_dir.join(NAME);
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).at("opening", &path)?;
+        if !lock_within(&file, PATIENCE).at("locking", &path)? {
+            return Err(ErrorKind::WouldBlock.into()).at("locking", &path);
+        }
+        remove_named(&mut file, &path)?;
+        // A lock that is there belongs to somebody else.
+        let names: Vec<&[u8]> =
+            locks.iter().filter(|lock| !lock.exists()).map(|lock| lock.as_os_str().as_bytes()).collect();
+        file.rewind().and_then(|()| file.write_all(&names.join(&0))).at("writing", &path)?;
+        Ok(RefGuard { file })
+    }
+
+    /// Removes locks that a killed process left behind.
+    pub(in crate::git) fn clear_abandoned(git_dir: &Path) -> Result<()> {
+        if git_dir.join(NAME).exists() {
+            RefGuard::begin(git_dir, &[])?;
+        }
+        Ok(())
+    }
+
+    /// The locks that are named, with whether their maker is alive. Changes nothing.
+    pub(in crate::git) fn named(git_dir: &Path) -> Result<Vec<(PathBuf, LockOwner)>> {
+        let path = git_dir.join(NAME);
+        let mut file = match open_regular(&path) {
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file.at("reading", &path)?,
+        };
+        let owner = if file.try_lock_shared().is_ok() { LockOwner::Dead } else { LockOwner::Alive };
+        Ok(read_names(&mut file).at("reading", &path)?.into_iter().map(|lock| (lock, owner)).collect())
+    }
+}
+
+impl Drop for RefGuard {
+    fn drop(&mut self) {
+        // Names that stay behind are those of locks that are gone; removing them again does nothing.
+        let _ = self.file.set_len(0);
+    }
+}
+
+fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
+    for lock in read_names(file).at("reading", path)? {
+        match fs::remove_file(&lock) {
+            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", &lock),
+            _ => {}
+        }
+    }
+    file.set_len(0).at("writing", path)
+}
+
+fn read_names(file: &mut File) -> io::Result<Vec<PathBuf>> {
+    let mut names = Vec::new();
+    file.read_to_end(&mut names)?;
+    // On a full disk names are cut off, and what is left of one may be that of the ref itself.
+    let names = names.split(|byte| *byte == 0).filter(|name| name.ends_with(b".lock"));
+    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+}

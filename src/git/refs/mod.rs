@@ -1,0 +1,16 @@
+//! The refs of a repository: branches, records, notes and `HEAD`, moved by [`Refs`] alone.
+
+mod damage;
+mod guard;
+mod head;
+mod listing;
+mod notes;
+mod packed;
+mod store;
+
+pub use damage::BrokenRef;
+pub(in crate::git) use guard::{NAME as REF_LOCKS, RefGuard};
+pub use head::{Head, HeadTarget};
+pub use notes::Notes;
+pub(in crate::git) use store::full_name;
+pub use store::{PreparedRecord, Refs};

@@ -1,0 +1,100 @@
+//! Notes on commits, as `git notes` keeps them.
+
+use std::collections::BTreeMap;
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice;
+use gix::note::plumbing::State;
+use gix::refs::Target;
+use gix::refs::transaction::{PreviousValue, RefEdit};
+
+use super::store::{Refs, full_name};
+use crate::domain::CommitId;
+use crate::git::error::{During, Result};
+use crate::git::path::{object_id, parse_id};
+
+/// How often a note is added anew when somebody else adds one in the same moment.
+const TRIES: u32 = 50;
+
+/// The notes under one ref: `git log --notes=NAME` shows them, `git notes --ref=NAME` reads and edits them.
+pub struct Notes<'a> {
+    refs: &'a Refs,
+    name: &'a str,
+}
+
+impl<'a> Notes<'a> {
+    /// The notes under the ref `name`.
+    pub fn new(refs: &'a Refs, name: &'a str) -> Notes<'a> {
+        Notes { refs, name }
+    }
+
+    /// The notes on these commits, of those that have one.
+    pub fn on<'c>(&self, commits: impl IntoIterator<Item = &'c CommitId>) -> Result<BTreeMap<CommitId, String>> {
+        const WHAT: &str = "reading notes";
+        let mut found = BTreeMap::new();
+        let Some(tip) = self.tip()? else { return Ok(found) };
+        let mut state = self.at(Some(tip))?;
+        for commit in commits {
+            if let Some(id) = state.get(&object_id(commit)?, &self.refs.gix).during(WHAT)? {
+                let text = self.refs.gix.find_blob(id).during(WHAT)?.data.to_str_lossy().into_owned();
+                found.insert(commit.clone(), text);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds a line at the end of the note on a commit. What others add in the same moment is there as well. When this
+    /// returns, the note is on disk.
+    pub fn add(&self, commit: &CommitId, line: &str) -> Result<()> {
+        const WHAT: &str = "writing a note";
+        let object = object_id(commit)?;
+        for tries in 1.. {
+            let tip = self.tip()?;
+            let mut state = self.at(tip)?;
+            let mut text = match state.get(&object, &self.refs.gix).during(WHAT)? {
+                Some(known) => self.refs.gix.find_blob(known).during(WHAT)?.take_data(),
+                None => Vec::new(),
+            };
+            if !text.is_empty() && !text.ends_with(b"\n") {
+                text.push(b'\n');
+            }
+            text.extend_from_slice(line.as_bytes());
+            text.push(b'\n');
+            let gix = self.refs.objects.writing_through();
+            let blob = gix.write_blob(&text).during(WHAT)?.detach();
+            let tree = state.replace(object, blob, &gix).during(WHAT)?.tree;
+            let message = format!("ar note on {}", commit.short(12));
+            let noted = self.refs.objects.write_commit(tree, tip.into_iter().collect(), &message, false)?;
+            self.refs.objects.sync(self.trees_of(tree)?.into_iter().chain([blob, tree, noted]))?;
+            let before = match tip {
+                Some(tip) => PreviousValue::MustExistAndMatch(Target::Object(tip)),
+                None => PreviousValue::MustNotExist,
+            };
+            match self.refs.edit_refs([RefEdit::update(full_name(self.name)?, noted, before, "notes: added by ar")]) {
+                Err(_) if tries < TRIES && self.tip()? != tip => {}
+                edited => return edited.and_then(|()| self.refs.sync_ref(self.name)),
+            }
+        }
+        Ok(())
+    }
+
+    fn tip(&self) -> Result<Option<ObjectId>> {
+        self.refs.branch(self.name)?.map(|tip| parse_id(tip.as_str())).transpose()
+    }
+
+    fn at(&self, tip: Option<ObjectId>) -> Result<State> {
+        const WHAT: &str = "reading notes";
+        let tree = match tip {
+            Some(tip) => self.refs.gix.find_commit(tip).during(WHAT)?.tree_id().during(WHAT)?.detach(),
+            None => self.refs.gix.empty_tree().id,
+        };
+        State::new(tree, &self.refs.gix).during(WHAT)
+    }
+
+    /// The trees directly below a tree: the folders of many notes.
+    fn trees_of(&self, tree: ObjectId) -> Result<Vec<ObjectId>> {
+        let tree = self.refs.gix.find_tree(tree).during("reading notes")?;
+        let entries = tree.iter().filter_map(Result::ok);
+        Ok(entries.filter(|entry| entry.mode().is_tree()).map(|entry| entry.object_id()).collect())
+    }
+}

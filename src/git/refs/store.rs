@@ -1,0 +1,352 @@
+//! Refs: reading, creating, moving and deleting them.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice;
+use gix::lock::acquire::Fail;
+use gix::refs::file::transaction::PackedRefs;
+use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
+use gix::refs::{FullName, Target};
+
+use super::guard::RefGuard;
+use super::packed::LastPacked;
+use crate::crash;
+use crate::domain::CommitId;
+use crate::fs::Unsynced;
+use crate::git::error::{During, GitError, Result};
+use crate::git::objects::{Objects, TagObject, identity};
+use crate::git::path::{commit_id, object_id, parse_id};
+use crate::git::sync::{self, Syncs};
+
+/// Checks a full ref name.
+pub(in crate::git) fn full_name(name: &str) -> Result<FullName> {
+    FullName::try_from(name).map_err(|source| GitError::NotFound { spec: name.to_owned(), source: Some(source.into()) })
+}
+
+/// How often refs are changed or listed before it is given up.
+pub(super) const TRIES: u32 = 5;
+
+/// How long a lock of refs that are made at once is waited for: 1 s, what git waits for its packed refs.
+pub(super) const LOCK_WAIT: Fail = Fail::AfterDurationWithBackoff(Duration::from_secs(1));
+
+/// How long is waited before it is tried again.
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
+
+/// A record whose tag is written, and that no ref leads to yet.
+#[derive(Debug)]
+pub struct PreparedRecord {
+    name: FullName,
+    id: ObjectId,
+    previous: PreviousValue,
+}
+
+/// The refs of a repository: it alone moves branches, records and `HEAD`, and packs refs.
+///
+/// Refs are read anew by each call, the packed ones when their file has changed.
+pub struct Refs {
+    pub(super) gix: Rc<gix::Repository>,
+    pub(super) objects: Rc<Objects>,
+    pub(super) syncs: Rc<Syncs>,
+    pub(super) last_packed: LastPacked,
+}
+
+impl Refs {
+    /// The refs of a repository that lead to `objects`.
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>) -> Refs {
+        Refs { gix, objects, syncs, last_packed: LastPacked::default() }
+    }
+
+    /// Where a ref leads to, by its full name.
+    pub fn branch(&self, full: &str) -> Result<Option<CommitId>> {
+        let name = full_name(full)?;
+        if !self.gix.common_dir().join(full).exists() {
+            self.refresh_packed_refs()?;
+        }
+        let Some(mut reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
+            return Ok(None);
+        };
+        Ok(Some(commit_id(reference.peel_to_id().during("reading a ref")?)))
+    }
+
+    /// Whether there is a ref of that full name, whatever it leads to.
+    pub fn has_ref(&self, full: &str) -> Result<bool> {
+        if self.gix.common_dir().join(full).is_file() {
+            return Ok(true);
+        }
+        self.refresh_packed_refs()?;
+        Ok(self.gix.try_find_reference(full_name(full)?.as_ref()).during("reading a ref")?.is_some())
+    }
+
+    /// Creates a ref at `at`, with a reflog where git keeps one; [`GitError::RefExists`] when there is one.
+    pub fn create_branch(&self, branch: &str, at: &CommitId, why: &str) -> Result<()> {
+        if self.branch(branch)?.is_some() {
+            return Err(GitError::RefExists(branch.to_owned()));
+        }
+        let edit = RefEdit::update(full_name(branch)?, object_id(at)?, PreviousValue::MustNotExist, why);
+        self.edit_refs([edit])?;
+        self.sync_ref(branch)
+    }
+
+    /// The full ref name of a branch; [`GitError::BranchName`] when git would refuse it, also for a start that reads as an
+    /// option.
+    pub fn branch_ref(&self, short: &str) -> Result<String> {
+        let full = format!("refs/heads/{short}");
+        match FullName::try_from(full.as_str()) {
+            Ok(_) if !short.starts_with('-') && short != "HEAD" => Ok(full),
+            _ => Err(GitError::BranchName(short.to_owned())),
+        }
+    }
+
+    /// A branch that keeps another one from being made, as git stores a branch `a` as the file and `a/b` in the folder `a`.
+    pub fn branch_in_the_way(&self, short: &str) -> Result<Option<String>> {
+        for (slash, _) in short.match_indices('/') {
+            if self.branch(&self.branch_ref(&short[..slash])?)?.is_some() {
+                return Ok(Some(short[..slash].to_owned()));
+            }
+        }
+        let below = self.refs_under(&self.branch_ref(short)?)?;
+        Ok(below.first().map(|(name, _)| name.trim_start_matches("refs/heads/").to_owned()))
+    }
+
+    /// Gives the unborn branch that `HEAD` is on its first commit, with a line in both reflogs.
+    pub(in crate::git) fn create_through_head(&self, branch: FullName, at: ObjectId, why: &str) -> Result<()> {
+        let edit = RefEdit::update(full_name("HEAD")?, at, PreviousValue::MustNotExist, why).with_deref(true);
+        self.edit_refs([edit])?;
+        self.sync_ref(&branch.as_bstr().to_string())
+    }
+
+    /// Deletes a ref that stands at `at`; [`GitError::RefMoved`] when it stands elsewhere.
+    pub fn delete_branch(&self, branch: &str, at: &CommitId) -> Result<()> {
+        self.expect(branch, Some(at))?;
+        let expected = PreviousValue::MustExistAndMatch(Target::Object(object_id(at)?));
+        self.edit_refs([RefEdit::delete(full_name(branch)?, expected)])
+            .map_err(|err| self.moved_meanwhile(branch, at, err))?;
+        self.sync_ref(branch)
+    }
+
+    /// Moves a branch from one commit to another, forwards or back, with a line in its reflog, and in that of `HEAD`
+    /// when it is on the branch. [`GitError::RefMoved`] when the branch does not stand at `from`.
+    pub fn advance(&self, branch: &str, from: &CommitId, to: &CommitId, why: &str) -> Result<()> {
+        let on_branch = self.head_branch()?.as_deref() == Some(branch);
+        let edit = RefEdit {
+            change: Change::Update {
+                log: LogChange { mode: RefLog::AndReference, force_create_reflog: false, message: why.into() },
+                expected: PreviousValue::MustExistAndMatch(Target::Object(object_id(from)?)),
+                new: Target::Object(object_id(to)?),
+            },
+            name: full_name(if on_branch { "HEAD" } else { branch })?,
+            deref: on_branch,
+        };
+        self.edit_refs([edit]).map_err(|err| self.moved_meanwhile(branch, from, err))?;
+        self.sync_ref(branch)
+    }
+
+    /// The commit that a revision names: a hash or the start of one, a ref, `HEAD~1` …
+    pub fn resolve(&self, spec: &str) -> Result<CommitId> {
+        let not_found = |source: gix::Error| GitError::NotFound { spec: spec.to_owned(), source: Some(source.into()) };
+        let id = self.gix.rev_parse_single(spec).map_err(not_found)?;
+        let commit = id.object().and_then(|object| object.peel_to_commit()).map_err(not_found)?;
+        Ok(commit_id(commit.id))
+    }
+
+    /// Writes an annotated tag on `commit` under the new ref `refname`, as the committer. When this returns, object
+    /// and ref are on disk. [`GitError::RefExists`] when the ref is there, whatever it names.
+    pub fn write_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
+        let (tag, unsynced) = self.prepare_record(refname, commit, message, None)?;
+        sync::now(unsynced)?;
+        self.place_record(tag)
+    }
+
+    /// Does the first half of [`Refs::write_record`]: writes the tag, and gives what is to be synced before
+    /// [`Refs::place_record`]. The ref must be a new one, or lead to the object that it `replaces`.
+    pub fn prepare_record(
+        &self,
+        refname: &str,
+        commit: &CommitId,
+        message: &str,
+        replaces: Option<&str>,
+    ) -> Result<(PreparedRecord, Unsynced)> {
+        let name = full_name(refname)?;
+        let previous = match replaces {
+            Some(old) => PreviousValue::ExistingMustMatch(parse_id(old)?.into()),
+            None if self.gix.try_find_reference(name.as_ref()).during("reading a ref")?.is_some() => {
+                return Err(GitError::RefExists(refname.to_owned()));
+            }
+            None => PreviousValue::MustNotExist,
+        };
+        let id = self.objects.write_tag(refname, commit, message)?;
+        Ok((PreparedRecord { name, id, previous }, self.objects.unsynced([id])))
+    }
+
+    /// Does the second half: makes the ref lead to the tag, which is on the disk.
+    pub fn place_record(&self, PreparedRecord { name, id, previous }: PreparedRecord) -> Result<()> {
+        crash::point("git.tag_written");
+        let refname = name.as_bstr().to_string();
+        self.edit_refs([RefEdit::update(name, id, previous, "")])?;
+        self.sync_ref(&refname)
+    }
+
+    /// The object that a ref leads to, in hexadecimal; nothing when there is no such ref.
+    pub fn ref_object(&self, refname: &str) -> Result<Option<String>> {
+        let name = full_name(refname)?;
+        let found = self.gix.try_find_reference(name.as_ref()).during("reading a ref")?;
+        Ok(found.and_then(|reference| reference.target().try_id().map(|id| id.to_string())))
+    }
+
+    /// Writes many records as [`Refs::write_record`] writes one, each as ref, commit and message: all of them, or none.
+    /// An error where one of the refs is there and names something else.
+    pub fn write_records(&self, records: &[(String, CommitId, String)]) -> Result<()> {
+        let (mut ids, mut edits) = (Vec::new(), Vec::new());
+        for (refname, commit, message) in records {
+            let id = self.objects.write_tag(refname, commit, message)?;
+            ids.push(id);
+            edits.push(RefEdit::update(full_name(refname)?, id, PreviousValue::MustNotExist, ""));
+        }
+        self.objects.sync(ids)?;
+        crash::point("git.tag_written");
+        self.edit_refs_at_once(edits)?;
+        records.first().map_or(Ok(()), |(refname, ..)| self.sync_ref(refname))
+    }
+
+    /// The annotated tag under a ref; nothing when there is no such ref, or it names something else.
+    pub fn record(&self, refname: &str) -> Result<Option<TagObject>> {
+        let name = full_name(refname)?;
+        let Some(reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
+            return Ok(None);
+        };
+        match reference.target().try_id() {
+            Some(id) => self.objects.tag_object(refname, &id.to_string()),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes a ref lead to an object, whatever it leads to now; whether the repository has the object.
+    pub fn put_ref(&self, refname: &str, object: &str) -> Result<bool> {
+        let id = parse_id(object)?;
+        if !self.objects.has(id) {
+            return Ok(false);
+        }
+        self.edit_refs([RefEdit::update(full_name(refname)?, id, PreviousValue::Any, "")])?;
+        self.sync_ref(refname)?;
+        Ok(true)
+    }
+
+    /// Writes an annotated tag on `commit` and makes the ref `refname` lead to it, whatever it leads to now.
+    pub fn rewrite_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
+        let id = self.objects.write_tag(refname, commit, message)?;
+        self.objects.sync([id])?;
+        self.edit_refs([RefEdit::update(full_name(refname)?, id, PreviousValue::Any, "")])?;
+        self.sync_ref(refname)
+    }
+
+    /// Deletes a ref, whatever it leads to.
+    pub fn drop_ref(&self, refname: &str) -> Result<()> {
+        self.edit_refs([RefEdit::delete(full_name(refname)?, PreviousValue::Any)])?;
+        self.sync_ref(refname)
+    }
+
+    /// Carries out changes of refs as the committer. Somebody who packs refs meanwhile takes their files away, and what was
+    /// read of the packed ones before is old: then it is tried again.
+    pub(in crate::git) fn edit_refs(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
+        self.carry_out(edits, false)
+    }
+
+    /// Makes many new refs in one step, by one rename of the file of packed refs: all of them are there, or none is.
+    fn edit_refs_at_once(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
+        self.carry_out(edits, true)
+    }
+
+    fn carry_out(&self, edits: impl IntoIterator<Item = RefEdit>, at_once: bool) -> Result<()> {
+        let committer = identity(&self.gix)?.committer;
+        let mut time = gix::date::parse::TimeBuf::default();
+        let committer = committer.to_ref(&mut time);
+        let edits: Vec<RefEdit> = edits.into_iter().collect();
+        for tries in 1.. {
+            let _guard = RefGuard::begin(self.gix.git_dir(), &self.locks_of(&edits)?)?;
+            crash::point("git.locks_named");
+            let objects = Box::new(&self.gix.objects);
+            let edited = match at_once {
+                true => self
+                    .gix
+                    .refs
+                    .transaction()
+                    .packed_refs(PackedRefs::DeletionsAndNonSymbolicUpdatesRemoveLooseSourceReference(objects))
+                    .prepare(edits.clone(), LOCK_WAIT, LOCK_WAIT)
+                    .and_then(|prepared| prepared.commit(Some(committer))),
+                false => self.gix.edit_references_as(edits.clone(), Some(committer)),
+            };
+            match edited {
+                Ok(_) => break,
+                Err(err) if tries == TRIES => return Err(err).during("updating refs"),
+                Err(_) => {
+                    sleep(PAUSE);
+                    self.refresh_packed_refs()?;
+                }
+            }
+        }
+        crash::point("git.ref_moved");
+        // What the refs lead to may have been pruned before they did.
+        self.objects.rewrite_lost()
+    }
+
+    /// Forgets what was read of the packed refs: a ref whose file is gone may have been packed in the same moment.
+    pub(super) fn refresh_packed_refs(&self) -> Result<()> {
+        if !self.gix.common_dir().join("packed-refs").exists() {
+            return Ok(());
+        }
+        self.gix.refs.force_refresh_packed_buffer().during("reading the packed refs")
+    }
+
+    /// The lock files that a change of refs makes.
+    fn locks_of(&self, edits: &[RefEdit]) -> Result<Vec<PathBuf>> {
+        let lock = |name: &str| {
+            let folder = if name == "HEAD" { self.gix.git_dir() } else { self.gix.common_dir() };
+            folder.join(format!("{name}.lock"))
+        };
+        // Packed refs are locked for whatever has to be looked up or removed there.
+        let mut locks = vec![lock("packed-refs")];
+        for edit in edits {
+            locks.push(lock(&edit.name.as_bstr().to_str_lossy()));
+            if edit.deref
+                && let Some(branch) = self.head_branch()?
+            {
+                locks.push(lock(&branch));
+            }
+        }
+        Ok(locks)
+    }
+
+    fn expect(&self, name: &str, expected: Option<&CommitId>) -> Result<()> {
+        let found = self.branch(name)?;
+        if found.as_ref() == expected {
+            return Ok(());
+        }
+        Err(GitError::RefMoved { name: name.to_owned(), expected: expected.cloned(), found })
+    }
+
+    /// Tells a lost race for a ref from any other failure.
+    fn moved_meanwhile(&self, name: &str, expected: &CommitId, err: GitError) -> GitError {
+        self.expect(name, Some(expected)).err().unwrap_or(err)
+    }
+
+    /// Syncs a ref's file and the folders above it, a branch perhaps later. `HEAD` is the working tree's own. Where a process
+    /// has packed the refs meanwhile, that is the file of packed refs, and folders may be gone.
+    pub(in crate::git) fn sync_ref(&self, name: &str) -> Result<()> {
+        let root = if name == "HEAD" { self.gix.git_dir() } else { self.gix.common_dir() };
+        let path: PathBuf = root.join(name);
+        let mut unsynced = Unsynced::default();
+        if !path.exists() {
+            unsynced.add(self.gix.common_dir().join("packed-refs"));
+            unsynced.add(self.gix.common_dir());
+        }
+        if let Some(dir) = path.parent() {
+            self.syncs.add_folder(&mut unsynced, dir.to_owned(), root);
+        }
+        unsynced.add(path);
+        if name.starts_with("refs/heads/") { self.syncs.soon(unsynced) } else { sync::now(unsynced) }
+    }
+}

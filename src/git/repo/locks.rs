@@ -1,0 +1,126 @@
+//! Locks of git's in the folders of a repository, and what a killed process left of them.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::open::Repo;
+use crate::git::error::{At, GitError, Result};
+use crate::git::index::{LeftLocks, owner, remove_left_behind};
+use crate::git::lock_file::{LockOwner, age, locked};
+use crate::git::refs::{Head, RefGuard};
+
+/// A lock file of git's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub owner: LockOwner,
+    /// How old it is, where that can be told.
+    pub age: Option<Duration>,
+}
+
+impl Repo {
+    /// Checks that a command may write here: `HEAD` has a commit, no merge, rebase, cherry-pick, revert or bisect is
+    /// half done. Locks of refs that a killed process of this program left behind are removed.
+    pub fn ready(&self) -> Result<()> {
+        if let Head::Unborn { name } = self.refs.head()? {
+            return Err(GitError::Unborn(name));
+        }
+        if let Some(operation) = self.operation_name()? {
+            return Err(GitError::InProgress(operation));
+        }
+        RefGuard::clear_abandoned(self.git_dir())
+    }
+
+    /// Removes the locks that git processes left behind which were killed: those that were made from `since` to `until`, are
+    /// two seconds old, and of which it is said that they cannot be held.
+    pub fn remove_left_locks(
+        &self,
+        since: SystemTime,
+        until: Option<SystemTime>,
+        may_be_held: impl Fn(&[PathBuf]) -> bool,
+    ) -> Result<LeftLocks> {
+        remove_left_behind(self.git_locks()?, since, until, may_be_held)
+    }
+
+    /// What to say of a lock that somebody may hold and that does not go.
+    pub fn locked(&self, lock: &Path) -> GitError {
+        locked(lock)
+    }
+
+    /// The lock files of git: of the index, of `HEAD` and its like, of the packed refs, and of refs.
+    fn git_locks(&self) -> Result<Vec<PathBuf>> {
+        let mut locks = Vec::new();
+        for folder in [self.git_dir(), self.common_dir()] {
+            collect_locks(folder, false, &mut locks)?;
+        }
+        collect_locks(&self.common_dir().join("refs"), true, &mut locks)?;
+        locks.sort();
+        locks.dedup();
+        Ok(locks)
+    }
+
+    /// The lock files that are there, with whose they are.
+    pub fn locks(&self) -> Result<Vec<LockFile>> {
+        let mut named = Vec::new();
+        for dir in self.git_dirs()? {
+            named.extend(RefGuard::named(&dir)?);
+        }
+        let mut found = Vec::new();
+        for path in self.git_locks()? {
+            let guard = named.iter().find(|(lock, _)| *lock == path).map(|(_, owner)| *owner);
+            let owner = match guard {
+                Some(owner) => owner,
+                None => owner(&path)?,
+            };
+            let age = age(&path);
+            found.push(LockFile { path, owner, age });
+        }
+        Ok(found)
+    }
+
+    /// Removes the locks that processes of this program left behind when they were killed.
+    pub fn clear_own_locks(&self) -> Result<()> {
+        for dir in self.git_dirs()? {
+            RefGuard::clear_abandoned(&dir)?;
+        }
+        self.index.clear_abandoned()
+    }
+
+    /// The git folders of all working trees.
+    pub fn git_dirs(&self) -> Result<Vec<PathBuf>> {
+        let mut dirs = vec![self.common_dir().to_owned()];
+        let linked = self.common_dir().join("worktrees");
+        match fs::read_dir(&linked) {
+            Err(err) if err.kind() == ErrorKind::NotFound => {}
+            entries => {
+                for entry in entries.at("reading", &linked)? {
+                    dirs.push(entry.at("reading", &linked)?.path());
+                }
+            }
+        }
+        Ok(dirs)
+    }
+}
+
+/// Collects the files below a folder whose names end in `.lock`.
+fn collect_locks(folder: &Path, deep: bool, locks: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.at("reading", folder)?,
+    };
+    for entry in entries {
+        let entry = entry.at("reading", folder)?;
+        let is_folder = entry.file_type().at("reading", folder)?.is_dir();
+        let path = entry.path();
+        if is_folder && deep {
+            collect_locks(&path, deep, locks)?;
+        } else if !is_folder && path.extension().is_some_and(|extension| extension == "lock") {
+            locks.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! Opening a repository; its folders, locks, linked working trees and half-done operations.
+
+mod linked;
+mod locks;
+mod open;
+mod operation;
+
+pub use locks::LockFile;
+pub use open::Repo;
+pub use operation::Operation;

@@ -1,0 +1,195 @@
+//! What is in the working tree and not in a commit: changed files and untracked ones.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gix::bstr::{BString, ByteSlice};
+use gix::index::entry::{Mode, Stage};
+
+use super::files::Files;
+use super::odd::{self, OddFolders};
+use super::scan::scan;
+use super::tree::WorkingTree;
+use super::untracked::{PutBack, Since, Untracked};
+use super::walk::Scan;
+use crate::domain::CommitId;
+use crate::fs::{OWN_FOLDER, absent};
+use crate::git::error::Result;
+use crate::git::index::{Edits, Sides};
+use crate::git::objects::ChangeKind;
+use crate::git::path::{to_git, to_path};
+
+/// What a walk over the working tree found: which tracked files may differ from the index, and which files are untracked. It
+/// serves several steps, as long as no process changes files in between.
+#[derive(Debug)]
+pub struct Look {
+    pub(super) scan: Scan,
+}
+
+/// The state of the working tree as `git status` sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Tracked files that differ from `HEAD`, staged or not, with how they do; sorted by path.
+    pub tracked: Vec<(PathBuf, ChangeKind)>,
+    /// Files that are neither tracked nor ignored.
+    pub untracked: Untracked,
+}
+
+impl WorkingTree {
+    /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
+    pub fn look(&self) -> Result<Look> {
+        Ok(Look { scan: scan(self, &*self.index.read()?, true)? })
+    }
+
+    /// Whether a look is still right about untracked files when the working tree was brought from one commit to another
+    /// since: what is ignored is the same.
+    pub fn look_outlasts(&self, look: &Look, from: &CommitId, to: &CommitId) -> Result<bool> {
+        let ignores = |path: &BString| path.rsplit(|byte| *byte == b'/').next() == Some(b".gitignore");
+        let changes = self.objects.tree_changes(self.objects.tree_id(from)?, self.objects.tree_id(to)?)?;
+        Ok(!look.scan.suspects.iter().any(ignores) && !changes.iter().any(|change| ignores(&change.path)))
+    }
+
+    /// What differs from `HEAD` in index or working tree, and what is untracked.
+    pub fn changes(&self) -> Result<Changes> {
+        self.refuse_odd_files()?;
+        self.changes_seen(&self.look()?)
+    }
+
+    /// The same after a look at the working tree.
+    pub fn changes_seen(&self, Look { scan }: &Look) -> Result<Changes> {
+        let staged = self.index.read()?;
+        let head = match self.refs.head()?.commit() {
+            Some(commit) => self.objects.tree_id(commit)?,
+            None => self.gix.empty_tree().id,
+        };
+        let mut tracked = BTreeMap::new();
+        for (path, Sides { tree, index }) in self.index.against(&staged, head)? {
+            tracked.insert(path, ChangeKind::of(tree, index));
+        }
+        let mut files = Files::to_read(self, &staged)?;
+        for path in &scan.suspects {
+            let known = staged.version_at(path.as_ref());
+            if known.is_some_and(|(mode, _)| mode == Mode::COMMIT) {
+                continue;
+            }
+            let now = files.version(path.as_ref(), &staged)?;
+            let conflict = staged.entry_by_path_and_stage(path.as_ref(), Stage::Unconflicted).is_none();
+            if now != known || conflict {
+                let committed =
+                    if tracked.contains_key(path) { self.objects.version_in(head, path.as_ref())? } else { known };
+                tracked.insert(path.clone(), ChangeKind::of(committed, now));
+            }
+        }
+        let tracked = tracked.into_iter().map(|(path, kind)| (to_path(path.as_ref()), kind)).collect();
+        Ok(Changes { tracked, untracked: Untracked::stamp(&self.root, &scan.untracked)? })
+    }
+
+    /// Those of `paths` that are not in the working tree as `commit` has them: changed, gone, or a link in their place.
+    /// Their content is read, whatever the index says of their times.
+    pub fn differing(&self, commit: &CommitId, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tree = self.objects.tree_id(commit)?;
+        let staged = self.index.read()?;
+        let mut files = Files::to_read(self, &staged)?;
+        let mut differing = Vec::new();
+        for native in paths {
+            let path = to_git(native)?;
+            if files.version(path.as_ref(), &staged)? != self.objects.version_in(tree, path.as_ref())? {
+                differing.push(native.clone());
+            }
+        }
+        Ok(differing)
+    }
+
+    /// Whether a path, relative to the working tree, is in the index or in `HEAD`; a folder is when a file in it is.
+    pub fn is_tracked(&self, path: &Path) -> Result<bool> {
+        let path = to_git(path)?;
+        if self.index.has(path.as_ref())? {
+            return Ok(true);
+        }
+        self.refs.head()?.commit().map_or(Ok(false), |commit| self.objects.is_in(commit, &to_path(path.as_ref())))
+    }
+
+    /// All files, and folders with a repository of their own, that are neither tracked nor ignored.
+    ///
+    /// Their content is kept in the repository, so that [`WorkingTree::restore`] can put it back: that of the smallest ones,
+    /// up to 1 MiB each, 64 MiB and 4,096 files in all. Of a file that `before` has with the same stamp nothing is
+    /// read. What is kept is not synced: the files themselves are still there.
+    pub fn untracked(&self, before: &Untracked) -> Result<Untracked> {
+        let scan = scan(self, &*self.index.read()?, true)?;
+        let paths = [scan.untracked, scan.nested].concat();
+        self.kept.keep(Untracked::stamp(&self.root, &paths)?, before)
+    }
+
+    /// The untracked files as [`WorkingTree::untracked`] gives them, without another walk: those that `look` found and those of
+    /// `before` that are there, unless the index has them by now.
+    pub fn untracked_seen(&self, before: &Untracked, look: &Look) -> Result<Untracked> {
+        let staged = self.index.read()?;
+        let mut paths = [&look.scan.untracked[..], &look.scan.nested].concat();
+        for path in before.paths() {
+            paths.push(to_git(path)?);
+        }
+        paths.sort();
+        paths.dedup();
+        paths.retain(|path| staged.entry_range(path.as_bstr()).is_none());
+        self.kept.keep(Untracked::stamp(&self.root, &paths)?, before)
+    }
+
+    /// Takes those of `known` out of the index that somebody staged or committed as they were, unless `base` has them: to
+    /// stage everything makes nobody's file part of a change.
+    pub fn unstage(&self, base: &CommitId, known: &Untracked) -> Result<()> {
+        let (mut staged, base) = (self.index.own()?, self.objects.tree_id(base)?);
+        let mut edits = Edits::default();
+        for path in known.paths() {
+            let name = to_git(path)?;
+            if staged.entry_range(name.as_ref()).is_some()
+                && self.objects.version_in(base, name.as_ref())?.is_none()
+                && matches!(self.kept.since(known, path)?, Since::Unchanged)
+            {
+                edits.remove.insert(name);
+            }
+        }
+        if edits.remove.is_empty() {
+            return Ok(());
+        }
+        staged.apply(edits, None);
+        self.index.write(&self.index.lock()?, staged, &[])
+    }
+
+    /// Puts back those of `known` that are gone, untracked, as far as their content is kept.
+    pub fn put_missing_back(&self, known: &Untracked) -> Result<PutBack> {
+        let is_gone = |path: &Path| matches!(fs::symlink_metadata(self.root.join(path)), Err(err) if absent(&err));
+        let mut put_back = PutBack::default();
+        for (path, stamp) in known.stamps().filter(|(path, _)| is_gone(path)) {
+            self.kept.put_back(known, path)?;
+            let fate = match stamp.content {
+                _ if !is_gone(path) => &mut put_back.back,
+                Some(_) => &mut put_back.copy_gone,
+                None => &mut put_back.not_kept,
+            };
+            fate.push(path.to_owned());
+        }
+        Ok(put_back)
+    }
+
+    /// What stands in place of ignore and attribute files of the working tree, and would be waited for. `ar`'s own folder, which
+    /// has one for each run, is left out where git reads nothing in it: it is ignored, and neither tracked nor in `base`.
+    pub fn odd_worktree_files(&self, base: Option<&CommitId>) -> Vec<PathBuf> {
+        let passes_over = || self.passes_over_own(base).unwrap_or(false);
+        OddFolders { root: &self.root, quiet: &self.quiet_folders }.below(&self.root, passes_over)
+    }
+
+    /// Refuses a working tree with such files, by the first of them.
+    pub fn refuse_odd_files(&self) -> Result<()> {
+        odd::refuse(self.odd_worktree_files(None))
+    }
+
+    fn passes_over_own(&self, base: Option<&CommitId>) -> Result<bool> {
+        let own = Path::new(OWN_FOLDER);
+        let is_in_base = || base.map_or(Ok(false), |base| self.objects.is_in(base, own));
+        Ok(self.ignores_own()? && !self.is_tracked(own)? && !is_in_base()?)
+    }
+}

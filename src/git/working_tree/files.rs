@@ -1,0 +1,289 @@
+//! Files of the working tree: reading them as git would store them, and writing them as git would check them out.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use gix::bstr::{BStr, ByteSlice};
+use gix::filter::plumbing::driver::apply::Delay;
+use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, to_worktree};
+use gix::index::entry::{Mode, Stage, Stat};
+use gix::index::{State, fs::Metadata};
+use gix::objs::Kind;
+use gix::worktree::stack::state::attributes::Source;
+
+use super::attributes::attribute_files;
+use super::filters::Filters;
+use super::tree::WorkingTree;
+use crate::fs::{absent, in_writable_folder};
+use crate::git::error::{At, During, Result};
+use crate::git::index::stat_of;
+use crate::git::objects::Version;
+use crate::git::path::{self, TEMPORARY, lstat, permissions};
+use crate::git::program::Program;
+use crate::git::programs::Call;
+
+/// The size in bytes up to which a file is read into memory and becomes part of a commit: 100 MiB, what GitHub accepts
+/// in a push.
+pub(super) const MAX_FILE_SIZE: u64 = 100 * 1024 * 1024;
+
+/// What stands at a path of the working tree.
+#[derive(Debug)]
+pub(super) enum OnDisk {
+    /// Nothing, or something below a symbolic link.
+    Absent,
+    /// A folder, socket or the like: nothing that git stores as a file.
+    Other,
+    /// A file or symbolic link.
+    File(Content),
+    /// A file of more than [`MAX_FILE_SIZE`] bytes, which is not read.
+    Large(Large),
+}
+
+/// A file that is too large to be held in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Large {
+    mode: Mode,
+    /// Its size in bytes.
+    pub(super) size: u64,
+    /// What the file system says of it.
+    pub(super) stat: Stat,
+}
+
+/// A file or symbolic link as git would store it.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// Its mode and the name of its blob, which need not be in the object database.
+    pub(super) version: Version,
+    /// The blob.
+    pub(super) blob: Vec<u8>,
+    /// The bytes on disk, where a filter makes the blob differ from them.
+    raw: Option<Vec<u8>>,
+    /// What the file system said before the bytes were read.
+    pub(super) stat: Stat,
+}
+
+/// A way into and out of the working tree, with the filters that the repository's attributes ask for.
+pub(super) struct Files<'repo> {
+    tree: &'repo WorkingTree,
+    pipeline: gix::filter::Pipeline<'repo>,
+    capabilities: gix::fs::Capabilities,
+    filters: Filters,
+    /// Behind the pipeline, which waits for its programs when it is dropped.
+    call: Call,
+}
+
+impl Drop for Files<'_> {
+    fn drop(&mut self) {
+        if self.filters.were_used {
+            self.call.begin();
+        }
+    }
+}
+
+impl<'repo> Files<'repo> {
+    /// For reading: attributes are those of the working tree.
+    pub(super) fn to_read(tree: &'repo WorkingTree, index: &State) -> Result<Files<'repo>> {
+        Files::new(tree, index, Source::WorktreeThenIdMapping)
+    }
+
+    /// For writing what `index` names: attributes are those that it names.
+    pub(super) fn to_write(tree: &'repo WorkingTree, index: &State) -> Result<Files<'repo>> {
+        Files::new(tree, index, Source::IdMappingThenWorktree)
+    }
+
+    fn new(tree: &'repo WorkingTree, index: &State, source: Source) -> Result<Files<'repo>> {
+        const WHAT: &str = "preparing the filters";
+        let call = tree.programs.call(Program::Filter);
+        let stack = tree.gix.attributes_only(&attribute_files(index), source).during(WHAT)?.detach();
+        let filters = Filters::new(&tree.gix, &stack)?;
+        let pipeline = gix::filter::Pipeline::new(&tree.gix, stack).during(WHAT)?;
+        let capabilities = tree.gix.filesystem_options().during(WHAT)?;
+        Ok(Files { tree, pipeline, capabilities, filters, call })
+    }
+
+    /// What git would store for what stands at `relative`; nothing for what it does not store.
+    pub(super) fn version(&mut self, relative: &BStr, index: &State) -> Result<Option<Version>> {
+        Ok(match self.read(relative, index)? {
+            OnDisk::File(content) => Some(content.version),
+            OnDisk::Large(large) => Some(self.large_version(relative, &large, index)?),
+            OnDisk::Absent | OnDisk::Other => None,
+        })
+    }
+
+    /// Reads what stands at `relative`, unless it is a large file.
+    pub(super) fn read(&mut self, relative: &BStr, index: &State) -> Result<OnDisk> {
+        let root = &self.tree.root;
+        let Some(meta) = lstat(root, relative)? else { return Ok(OnDisk::Absent) };
+        let native = path::to_path(relative);
+        let full = root.join(&native);
+        let tracked = index.entry_by_path(relative).map(|entry| entry.mode);
+        let (mode, blob, raw) = if meta.is_symlink() {
+            let target = match fs::read_link(&full) {
+                Err(err) if absent(&err) => return Ok(OnDisk::Absent),
+                target => target.at("reading", &full)?,
+            };
+            (Mode::SYMLINK, path::to_git(&target)?.into(), None)
+        } else if meta.is_file() {
+            let mode = match tracked {
+                Some(Mode::SYMLINK) if !self.capabilities.symlink => Mode::SYMLINK,
+                Some(mode @ (Mode::FILE | Mode::FILE_EXECUTABLE)) if !self.capabilities.executable_bit => mode,
+                _ if self.capabilities.executable_bit && meta.is_executable() => Mode::FILE_EXECUTABLE,
+                _ => Mode::FILE,
+            };
+            if meta.len() > MAX_FILE_SIZE {
+                return Ok(OnDisk::Large(Large { mode, size: meta.len(), stat: stat_of(&meta) }));
+            }
+            let raw = match fs::read(&full) {
+                Err(err) if absent(&err) => return Ok(OnDisk::Absent),
+                raw => raw.at("reading", &full)?,
+            };
+            let filtered = if mode == Mode::SYMLINK { None } else { self.clean(&raw, &native, index)? };
+            match filtered {
+                Some(blob) => (mode, blob, Some(raw)),
+                None => (mode, raw, None),
+            }
+        } else {
+            return Ok(OnDisk::Other);
+        };
+        let id = gix::objs::compute_hash(self.tree.gix.object_hash(), Kind::Blob, &blob).during("hashing a file")?;
+        Ok(OnDisk::File(Content { version: (mode, id), blob, raw, stat: stat_of(&meta) }))
+    }
+
+    /// What git would store for a large file, as far as that can be told without filtering it: what the index has
+    /// where the file system says that nothing changed, else its bytes as they are.
+    pub(super) fn large_version(&self, relative: &BStr, large: &Large, index: &State) -> Result<Version> {
+        const WHAT: &str = "hashing a large file";
+        let compare = self.tree.gix.stat_options().during("reading the configuration")?;
+        if let Some(entry) = index.entry_by_path_and_stage(relative, Stage::Unconflicted)
+            && entry.mode == large.mode
+            && entry.stat.matches(&large.stat, compare)
+        {
+            return Ok((entry.mode, entry.id));
+        }
+        let (hash, size) = (self.tree.gix.object_hash(), large.size);
+        let (progress, interrupted) = (&mut gix::progress::Discard, &AtomicBool::new(false));
+        let mut stream = self.stream(relative, size)?;
+        let id = gix::objs::compute_stream_hash(hash, Kind::Blob, &mut stream, size, progress, interrupted);
+        Ok((large.mode, id.during(WHAT)?))
+    }
+
+    /// Writes a large file to the repository in constant memory. No filter is applied: the blob is the file's bytes.
+    pub(super) fn store_large(&self, relative: &BStr, large: &Large) -> Result<Version> {
+        let mut stream = self.stream(relative, large.size)?;
+        Ok((large.mode, self.tree.objects.write_stream(large.size, &mut stream)?))
+    }
+
+    /// Exactly `size` bytes of a file, with zeros in place of what is cut off while it is read: a blob names its size
+    /// before its content.
+    fn stream(&self, relative: &BStr, size: u64) -> Result<impl Read> {
+        let full = self.tree.root.join(path::to_path(relative));
+        let file = fs::File::open(&full).at("reading", &full)?;
+        Ok(file.chain(std::io::repeat(0)).take(size))
+    }
+
+    fn clean(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
+        if !self.filters.is_used_for(&self.tree.gix, path::to_git(native)?.as_ref())? {
+            return self.cleaned(raw, native, index);
+        }
+        self.call.begin();
+        let cleaned = self.cleaned(raw, native, index);
+        self.call.check(cleaned)
+    }
+
+    fn cleaned(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
+        const WHAT: &str = "filtering a file for git";
+        Ok(match self.pipeline.convert_to_git(raw, native, index).during(WHAT)? {
+            ToGitOutcome::Unchanged(_) => None,
+            ToGitOutcome::Buffer(blob) => Some(blob.to_vec()),
+            ToGitOutcome::Process(mut stream) => {
+                let mut blob = Vec::new();
+                stream.read_to_end(&mut blob).at("filtering", native)?;
+                Some(blob)
+            }
+        })
+    }
+
+    /// What a checkout writes for a blob.
+    fn smudge(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
+        if !self.filters.is_used_for(&self.tree.gix, relative)? {
+            return self.smudged(blob, relative);
+        }
+        self.call.begin();
+        let smudged = self.smudged(blob, relative);
+        self.call.check(smudged)
+    }
+
+    fn smudged(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
+        const WHAT: &str = "filtering a file for the working tree";
+        let options = to_worktree::Options { can_delay: Delay::Forbid, ..Default::default() };
+        Ok(match self.pipeline.convert_to_worktree(blob, relative, options).during(WHAT)? {
+            ToWorktreeOutcome::Unchanged(bytes) | ToWorktreeOutcome::Buffer(bytes) => bytes.to_vec(),
+            ToWorktreeOutcome::Process(stream) => {
+                let mut bytes = Vec::new();
+                let mut stream = ToWorktreeOutcome::Process(stream);
+                stream.read_to_end(&mut bytes).at("filtering", &path::to_path(relative))?;
+                bytes
+            }
+        })
+    }
+
+    /// Whether the bytes on disk are those that a checkout of their blob writes.
+    pub(super) fn as_checked_out(&mut self, content: &Content, relative: &BStr) -> Result<bool> {
+        if content.version.0 == Mode::SYMLINK {
+            return Ok(true);
+        }
+        let raw = content.raw.as_deref().unwrap_or(&content.blob);
+        Ok(self.smudge(&content.blob, relative)? == raw)
+    }
+
+    /// Checks out one file: a new one takes the place of the old one at once, so that a hard link to the old one, or a
+    /// program running from it, is not written through. Folders on the way are made, whatever else is on the way goes.
+    pub(super) fn write(&mut self, relative: &BStr, (mode, id): Version) -> Result<Stat> {
+        let native = path::to_path(relative);
+        let full = self.tree.root.join(&native);
+        self.make_parents(&native)?;
+        if mode == Mode::COMMIT {
+            fs::create_dir_all(&full).at("making the folder", &full)?;
+            return Ok(Stat::default());
+        }
+        let blob = self.tree.objects.blob(id)?;
+        let bytes = if mode == Mode::SYMLINK { blob } else { self.smudge(&blob, relative)? };
+        let symlink = mode == Mode::SYMLINK && self.capabilities.symlink;
+        let place = |dir: &Path| -> std::io::Result<()> {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(TEMPORARY);
+            if symlink {
+                let target = path::to_path(bytes.as_bstr());
+                let link = builder.make_in(dir, |temporary| std::os::unix::fs::symlink(&target, temporary))?;
+                return link.into_temp_path().persist(&full).map_err(|err| err.error);
+            }
+            let mut file = builder.permissions(permissions(mode == Mode::FILE_EXECUTABLE)).tempfile_in(dir)?;
+            file.write_all(&bytes)?;
+            file.persist(&full).map(drop).map_err(|err| err.error)
+        };
+        let placed = in_writable_folder(&full, || match place(self.tree.gix.git_dir()) {
+            Err(err) if err.kind() == ErrorKind::CrossesDevices => place(full.parent().unwrap_or(&self.tree.root)),
+            placed => placed,
+        });
+        placed.at("writing", &full)?;
+        Ok(stat_of(&Metadata::from_path_no_follow(&full).at("reading", &full)?))
+    }
+
+    /// Makes real folders of all parents of a path.
+    fn make_parents(&self, native: &Path) -> Result<()> {
+        let mut dir: PathBuf = self.tree.root.clone();
+        for part in native.parent().into_iter().flat_map(Path::components) {
+            dir.push(part);
+            match fs::symlink_metadata(&dir) {
+                Ok(meta) if meta.is_dir() => continue,
+                Ok(_) => in_writable_folder(&dir, || fs::remove_file(&dir)).at("removing", &dir)?,
+                Err(err) if absent(&err) => {}
+                Err(err) => return Err(err).at("reading", &dir),
+            }
+            in_writable_folder(&dir, || fs::create_dir(&dir)).at("making the folder", &dir)?;
+        }
+        Ok(())
+    }
+}

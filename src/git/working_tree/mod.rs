@@ -1,0 +1,23 @@
+//! The working tree: what changed in it, proposals, and putting it back to a commit. [`WorkingTree`] alone writes its files.
+
+mod attributes;
+mod changes;
+mod files;
+mod filters;
+mod odd;
+mod plan;
+mod restore;
+mod scan;
+mod snapshot;
+mod tree;
+mod untracked;
+mod walk;
+mod whole_folders;
+
+pub(in crate::git) use attributes::refuse_encodings;
+pub use changes::{Changes, Look};
+pub(in crate::git) use odd::{odd_git_files, refuse_odd_repository};
+pub use restore::{Restored, SaveAs, Saved};
+pub use snapshot::{LeftOut, Proposal, TooLarge, WhyLeftOut};
+pub use tree::WorkingTree;
+pub use untracked::{PutBack, Untracked};

@@ -1,0 +1,140 @@
+//! Pipes and the like in the place of files that git reads: whoever opens one waits for ever.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{self, DirEntry};
+use std::path::{Path, PathBuf};
+
+use gix::bstr::ByteSlice;
+
+use crate::fs::{FileStamp, OWN_FOLDER, is_odd, read_at_most};
+use crate::git::error::{GitError, Result};
+use crate::git::path::to_path;
+use crate::git::refs::REF_LOCKS;
+
+/// Git's own files, without which there is no repository, or none with this history.
+const OWN: [&str; 4] = ["HEAD", "config", "index", "packed-refs"];
+
+/// What else is read of a git folder.
+const MORE: [&str; 5] = ["config.worktree", "shallow", "info/attributes", "info/exclude", REF_LOCKS];
+
+/// The files of a working tree that git reads wherever they are.
+const IN_WORKTREE: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".git"];
+
+/// Folders of the working tree in which there is nothing to look for as long as they do not change.
+pub(super) type QuietFolders = HashMap<PathBuf, FileStamp>;
+
+/// How many bytes of a file that leads to another folder are read.
+const POINTER: u64 = 64 * 1024;
+
+/// The folders of a working tree, and those in which nothing has to be looked for again.
+pub(super) struct OddFolders<'a> {
+    pub(super) root: &'a Path,
+    pub(super) quiet: &'a RefCell<QuietFolders>,
+}
+
+impl OddFolders<'_> {
+    /// What stands in place of ignore and attribute files at and below `top`, and would be waited for. Each folder is
+    /// read, those that are ignored with the others, and no file looked at that has another name. A folder without folders in
+    /// it that was read before is read again once its times say that something was put in or taken out. Whether git
+    /// passes over this program's own folder is asked only where that matters.
+    pub(super) fn below(&self, top: &Path, passes_over_own: impl Fn() -> bool) -> Vec<PathBuf> {
+        let mut odd = Vec::new();
+        let (before, mut quiet) = (self.quiet.take(), QuietFolders::new());
+        let (mut folders, own) = (vec![top.to_owned()], self.root.join(OWN_FOLDER));
+        while let Some(folder) = folders.pop() {
+            let stamp = FileStamp::of(&folder);
+            if let Some(stamp) = stamp
+                && before.get(&folder) == Some(&stamp)
+            {
+                quiet.insert(folder, stamp);
+                continue;
+            }
+            // What was changed just now may be changed again within the same tick of the file system's clock.
+            let settled = stamp.filter(FileStamp::is_settled);
+            let (mut is_quiet, mut has_own, below) = (true, false, folders.len());
+            for entry in entries(&folder) {
+                let Ok(kind) = entry.file_type() else { continue };
+                let is_read = || IN_WORKTREE.iter().any(|name| entry.file_name() == *name);
+                if !kind.is_dir() {
+                    if kind.is_file() || !is_read() {
+                        continue;
+                    }
+                    // Where a link leads to changes without the folder.
+                    is_quiet = false;
+                    if fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+                        odd.push(entry.path());
+                    }
+                } else if entry.file_name() == OWN_FOLDER && folder == self.root {
+                    (is_quiet, has_own) = (false, true);
+                } else if entry.file_name() != ".git" {
+                    folders.push(entry.path());
+                } else if folder != self.root {
+                    odd.extend(odd_in(&entry.path()));
+                    is_quiet = false;
+                }
+            }
+            // Whether it is ignored is asked only where nothing is in the way of who reads that.
+            if has_own && !(odd.is_empty() && passes_over_own()) {
+                folders.push(own.clone());
+            }
+            if let Some(stamp) = settled
+                && is_quiet
+                && folders.len() == below
+            {
+                quiet.insert(folder, stamp);
+            }
+        }
+        self.quiet.replace(quiet);
+        odd
+    }
+}
+
+/// What stands in place of files in a repository's own folders and would be waited for, or is none.
+pub(in crate::git) fn odd_git_files(git_dir: &Path, common_dir: &Path) -> Vec<PathBuf> {
+    let mut odd = odd_in(git_dir);
+    if common_dir != git_dir {
+        odd.extend(odd_in(common_dir));
+    }
+    odd
+}
+
+/// Refuses the repository that `dir` is in where one of its own files would be waited for.
+pub(in crate::git) fn refuse_odd_repository(dir: &Path) -> Result<()> {
+    let given = std::env::var_os("GIT_DIR").map(PathBuf::from);
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let found = || dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists());
+    let Some(git) = given.or_else(found) else { return Ok(()) };
+    if !git.is_dir() && is_odd(&git) {
+        return refuse(vec![git]);
+    }
+    let git = if git.is_dir() { git } else { pointed_to(&git) };
+    let mut odd = odd_in(&git);
+    let common = git.join("commondir");
+    if common.is_file() {
+        odd.extend(odd_in(&pointed_to(&common)));
+    }
+    refuse(odd)
+}
+
+/// Refuses what was found, by the first of it.
+pub(super) fn refuse(odd: Vec<PathBuf>) -> Result<()> {
+    odd.into_iter().next().map_or(Ok(()), |path| Err(GitError::NoFile(path)))
+}
+
+/// The folder that a file names, relative to its own one: `gitdir: ../.git/worktrees/x`, or the path alone.
+fn pointed_to(file: &Path) -> PathBuf {
+    let content = read_at_most(file, POINTER).unwrap_or_default();
+    let path = content.strip_prefix(b"gitdir: ").unwrap_or(&content).trim_end();
+    file.parent().unwrap_or(Path::new(".")).join(to_path(path.as_bstr()))
+}
+
+/// What in a git folder stands in the place of a file that is opened without a look at it.
+fn odd_in(git: &Path) -> Vec<PathBuf> {
+    OWN.iter().chain(&MORE).map(|name| git.join(name)).filter(|path| is_odd(path)).collect()
+}
+
+/// What there is in a folder; nothing where it cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}

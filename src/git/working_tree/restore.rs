@@ -1,0 +1,225 @@
+//! Putting index and working tree back to a commit, and saving uncommitted changes before anything is cleared away.
+
+use std::path::PathBuf;
+
+use gix::ObjectId;
+use gix::bstr::{BString, ByteSlice};
+use gix::refs::transaction::{PreviousValue, RefEdit};
+
+use super::changes::Look;
+use super::files::{Files, OnDisk};
+use super::plan::{Plan, remove_empty, remove_file};
+use super::tree::WorkingTree;
+use super::untracked::Untracked;
+use crate::crash;
+use crate::domain::CommitId;
+use crate::git::error::Result;
+use crate::git::index::Edits;
+use crate::git::path::{commit_id, object_id, parse_id, to_path};
+use crate::git::refs::full_name;
+
+/// How uncommitted changes are saved.
+#[derive(Debug, Clone)]
+pub struct SaveAs {
+    /// The folder of the refs: the changes go to `00000` and on below it.
+    pub folder: String,
+    /// The commit that the working tree should be at: what differs from it is a change.
+    pub expected: CommitId,
+    /// The message of the commit that holds the changes, one line.
+    pub subject: String,
+}
+
+/// Where uncommitted changes were saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// The ref of a commit on the expected one, with the changes as they were in the working tree. Where other content
+    /// was staged, its second parent holds that.
+    pub reference: String,
+    /// The files, relative to the working tree, sorted.
+    pub paths: Vec<PathBuf>,
+}
+
+/// What came of putting the working tree back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// The uncommitted changes that had to be cleared away, where there were any.
+    pub saved: Option<Saved>,
+}
+
+impl WorkingTree {
+    /// Puts index and tracked files back to `target`, as `git reset --hard` would; `HEAD` and branches stay where they
+    /// are.
+    ///
+    /// Before anything is changed, what is uncommitted and stands in the way is saved as [`WorkingTree::save`] does. Content
+    /// that `save.expected` or `target` has at its path is committed. Untracked files stay, unless they are files of
+    /// the expected commit, unchanged. Files are replaced, not written into, and nothing is written through a link.
+    /// Running it again after it was killed ends in the same state.
+    ///
+    /// Files that `known` has were there untracked before the change that is undone: those that still hold what they
+    /// held stay, also where the index or the expected commit has them and `target` does not; those that hold something
+    /// else are put back as they were, untracked, where their content is kept.
+    ///
+    /// A file of more than 100 MiB is saved in constant memory, its bytes as they are: no filter is applied to it. Only
+    /// a file that `target` itself has in such a size is held in memory, to be written.
+    ///
+    /// A nested repository where a file must go is left alone: [`crate::git::GitError::RepositoryInTheWay`].
+    pub fn restore(&self, target: &CommitId, save: &SaveAs, known: &Untracked) -> Result<Restored> {
+        self.restore_after(None, target, save, known)
+    }
+
+    /// Does the same after a look at the working tree, which is not walked over again: nobody may have been at work since.
+    pub fn restore_after(
+        &self,
+        look: Option<&Look>,
+        target: &CommitId,
+        save: &SaveAs,
+        known: &Untracked,
+    ) -> Result<Restored> {
+        let (expected_tree, target_tree) = (self.objects.tree_id(&save.expected)?, self.objects.tree_id(target)?);
+        let lock = self.index.lock()?;
+        self.index.sweep(&lock)?;
+        let mut staged = self.index.own()?;
+        let mut plan = Plan::new(self, &staged, (expected_tree, target_tree), known, look)?;
+        let saved = self.save_plan(&plan, save)?;
+        crash::point("git.restore_planned");
+
+        for path in plan.remove.iter().rev() {
+            remove_file(&self.root, path)?;
+            crash::point("git.file_removed");
+        }
+        for path in &plan.clear {
+            let folder = self.root.join(to_path(path.as_ref()));
+            if folder.is_dir() {
+                remove_empty(&folder)?;
+            }
+        }
+        let writes = std::mem::take(&mut plan.write);
+        for (path, version) in &writes {
+            plan.edits.set.insert(path.clone(), (*version, Default::default()));
+        }
+        staged.apply(plan.edits, None);
+        let mut files = Files::to_write(self, &staged)?;
+        let mut written = Edits::default();
+        for (path, version) in writes {
+            let stat = files.write(path.as_ref(), version)?;
+            crash::point("git.file_put_back");
+            written.set.insert(path, (version, stat));
+        }
+        for (path, version) in plan.verify {
+            let OnDisk::File(content) = files.read(path.as_ref(), &staged)? else { continue };
+            if content.version == version && !files.as_checked_out(&content, path.as_bstr())? {
+                let stat = files.write(path.as_ref(), version)?;
+                written.set.insert(path, (version, stat));
+            }
+        }
+        drop(files);
+        for path in &plan.put_back {
+            self.kept.put_back(known, &to_path(path.as_ref()))?;
+        }
+        crash::point("git.files_put_back");
+        let fresh: Vec<BString> = written.set.keys().cloned().collect();
+        staged.apply(written, Some(target_tree));
+        self.index.write(&lock, staged, &fresh)?;
+        Ok(Restored { saved })
+    }
+
+    /// Saves every uncommitted change to a tracked file, and every untracked file or folder that stands where the
+    /// expected commit has a file, under a ref of its own. Nothing when there is none. Index and working tree are as
+    /// before.
+    pub fn save(&self, save: &SaveAs) -> Result<Option<Saved>> {
+        let expected = self.objects.tree_id(&save.expected)?;
+        let plan = Plan::new(self, &*self.index.read()?, (expected, expected), &Untracked::default(), None)?;
+        self.save_plan(&plan, save)
+    }
+
+    pub(super) fn save_plan(&self, plan: &Plan, save: &SaveAs) -> Result<Option<Saved>> {
+        if plan.save.is_empty() && plan.save_staged.is_empty() {
+            return Ok(None);
+        }
+        let mut paths: Vec<PathBuf> =
+            plan.save.keys().chain(plan.save_staged.keys()).map(|path| to_path(path.as_ref())).collect();
+        paths.sort();
+        paths.dedup();
+        let taken = self.refs.refs_under(&save.folder)?;
+        // A save that was cut short after this point is found again, so that nothing is saved twice.
+        if let Some((reference, id)) = taken.last()
+            && self.holds(parse_id(id)?, plan, &save.expected)?
+        {
+            return Ok(Some(Saved { reference: reference.clone(), paths }));
+        }
+        let reference = next_reference(&save.folder, &taken);
+
+        let base = object_id(&save.expected)?;
+        let base_tree = self.objects.tree_id(&save.expected)?;
+        let mut parents = vec![base];
+        let mut written = plan.written.clone();
+        if !plan.save_staged.is_empty() {
+            let staged = plan.save_staged.iter().map(|(path, version)| (path, Some(*version)));
+            let tree = self.objects.edited_tree(base_tree, staged, &mut written)?;
+            let commit = self.objects.write_commit(tree, vec![base], &format!("{} (staged)", save.subject), false)?;
+            written.push(commit);
+            parents.push(commit);
+        }
+        let changes = plan.save.iter().map(|(path, version)| (path, *version));
+        let tree = self.objects.edited_tree(base_tree, changes, &mut written)?;
+        let commit = self.objects.write_commit(tree, parents, &save.subject, false)?;
+        written.push(commit);
+        self.objects.sync(written)?;
+        crash::point("git.changes_written");
+        self.create_saved(&reference, commit)?;
+        Ok(Some(Saved { reference, paths }))
+    }
+
+    /// Keeps a commit reachable that nothing else names, and gives the ref: a commit of `save.subject` with the same
+    /// tree on it, so that the ref's message is one line whatever the commit's own is.
+    pub fn save_commit(&self, save: &SaveAs, commit: &CommitId) -> Result<String> {
+        let reference = next_reference(&save.folder, &self.refs.refs_under(&save.folder)?);
+        let kept =
+            self.objects.write_commit(self.objects.tree_id(commit)?, vec![object_id(commit)?], &save.subject, false)?;
+        self.objects.sync([kept])?;
+        crash::point("git.kept_written");
+        self.create_saved(&reference, kept)?;
+        Ok(reference)
+    }
+
+    fn create_saved(&self, reference: &str, commit: ObjectId) -> Result<()> {
+        let name = full_name(reference)?;
+        self.refs.edit_refs([RefEdit::update(name, commit, PreviousValue::MustNotExist, "")])?;
+        self.refs.sync_ref(reference)?;
+        crash::point("git.saved");
+        Ok(())
+    }
+
+    /// Whether a commit on `expected` has all that is to be saved.
+    fn holds(&self, commit: ObjectId, plan: &Plan, expected: &CommitId) -> Result<bool> {
+        let commit = commit_id(commit);
+        let parents = self.objects.parents(&commit)?;
+        if parents.first() != Some(expected) {
+            return Ok(false);
+        }
+        let tree = self.objects.tree_id(&commit)?;
+        for (path, version) in &plan.save {
+            if self.objects.version_in(tree, path.as_ref())? != *version {
+                return Ok(false);
+            }
+        }
+        if plan.save_staged.is_empty() {
+            return Ok(true);
+        }
+        let Some(staged) = parents.get(1) else { return Ok(false) };
+        let tree = self.objects.tree_id(staged)?;
+        for (path, version) in &plan.save_staged {
+            if self.objects.version_in(tree, path.as_ref())? != Some(*version) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The first number after those that are taken.
+fn next_reference(folder: &str, taken: &[(String, String)]) -> String {
+    let number = |name: &str| name.rsplit('/').next().and_then(|last| last.parse::<u32>().ok());
+    let next = taken.iter().filter_map(|(name, _)| number(name)).max().map_or(0, |last| last.saturating_add(1));
+    format!("{folder}/{next:05}")
+}

@@ -1,0 +1,116 @@
+//! The working tree, and what its other parts share.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use gix::index::State;
+use gix::index::entry::Mode;
+use gix::worktree::stack::state::ignore::Source;
+
+use super::odd::QuietFolders;
+use super::untracked::KeptFiles;
+use super::whole_folders::WholeFolders;
+use crate::fs::OWN_FOLDER;
+use crate::git::error::{During, Result};
+use crate::git::index::{Index, Staged};
+use crate::git::objects::Objects;
+use crate::git::path::to_git;
+use crate::git::programs::Programs;
+use crate::git::refs::Refs;
+
+const WHAT: &str = "looking for ignored files";
+
+/// The files of a working tree: it alone writes them, and only to restore a commit.
+///
+/// Folders are read again when they have changed.
+pub struct WorkingTree {
+    pub(super) gix: Rc<gix::Repository>,
+    pub(super) root: PathBuf,
+    pub(super) objects: Rc<Objects>,
+    pub(super) refs: Rc<Refs>,
+    pub(super) index: Rc<Index>,
+    /// What is known of filters that may be running.
+    pub(super) programs: Arc<Programs>,
+    /// The content of untracked files.
+    pub(super) kept: KeptFiles,
+    /// Folders in which no odd file can be.
+    pub(super) quiet_folders: RefCell<QuietFolders>,
+    /// Folders in which everything is tracked.
+    pub(super) whole_folders: RefCell<WholeFolders>,
+}
+
+impl WorkingTree {
+    /// The working tree at `root`.
+    pub(in crate::git) fn new(
+        gix: Rc<gix::Repository>,
+        root: PathBuf,
+        (objects, refs, index): (Rc<Objects>, Rc<Refs>, Rc<Index>),
+        programs: Arc<Programs>,
+    ) -> WorkingTree {
+        let kept = KeptFiles::new(root.clone(), gix.git_dir().to_owned(), Rc::clone(&objects));
+        let (quiet_folders, whole_folders) = (RefCell::default(), RefCell::default());
+        WorkingTree { gix, root, objects, refs, index, programs, kept, quiet_folders, whole_folders }
+    }
+
+    /// What says of a path whether it is ignored, by the ignore files of the working tree and those that git is set up to read.
+    pub(super) fn ignores(&self, staged: &Staged) -> Result<gix::AttributeStack<'_>> {
+        // Only those that are marked as left out of the working tree are read from the index, which is looked through for them.
+        let none = State::new(staged.object_hash());
+        let index = if staged.has_skipped() { staged } else { &none };
+        let source = Source::WorktreeThenIdMappingIfNotSkipped;
+        self.gix.excludes(index, None, source).during("reading ignore files")
+    }
+
+    /// Whether git ignores a file of the working tree.
+    pub fn is_ignored(&self, path: &Path) -> Result<bool> {
+        let staged = self.index.read()?;
+        let is_tracked = staged.entry_by_path(to_git(path)?.as_ref()).is_some();
+        Ok(!is_tracked && self.ignores(&staged)?.at_path(path, Some(Mode::FILE)).during(WHAT)?.is_excluded())
+    }
+
+    /// The ignored files below the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
+    /// bytecode, which Python writes whenever it likes.
+    pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
+        let staged = self.index.read()?;
+        let mut excludes = self.ignores(&staged)?;
+        let mut files = Vec::new();
+        let mut folders = VecDeque::from([(PathBuf::new(), false)]);
+        while let Some((folder, is_ignored)) = folders.pop_front() {
+            let entries = fs::read_dir(self.root.join(&folder)).into_iter().flatten().flatten();
+            for entry in entries {
+                let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
+                let Ok(kind) = entry.file_type() else { continue };
+                let is_own = folder.as_os_str().is_empty() && name == OWN_FOLDER;
+                if is_own || name == ".git" || name == "__pycache__" {
+                    continue;
+                }
+                let git = to_git(&path)?;
+                if !kind.is_dir() && staged.entry_by_path(git.as_ref()).is_some() {
+                    continue;
+                }
+                let mode = if kind.is_dir() { Mode::DIR } else { Mode::FILE };
+                let is_ignored = is_ignored || excludes.at_path(&path, Some(mode)).during(WHAT)?.is_excluded();
+                if kind.is_dir() {
+                    folders.push_back((path, is_ignored));
+                } else if is_ignored {
+                    files.push(path);
+                    if files.len() == limit {
+                        return Ok(files);
+                    }
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Whether git passes over this program's own folder.
+    pub(super) fn ignores_own(&self) -> Result<bool> {
+        let staged = self.index.read()?;
+        let mut excludes = self.ignores(&staged)?;
+        Ok(excludes.at_path(OWN_FOLDER, Some(Mode::DIR)).during(WHAT)?.is_excluded())
+    }
+}

@@ -1,0 +1,491 @@
+//! One walk over the working tree on all cores: each folder is read once, if it has to be read, and each tracked file looked
+//! at from its folder.
+//!
+//! gix looks at files by their whole paths, from one thread per list of folders; this takes a third of that time. What it
+//! cannot do is left to gix.
+
+use std::cmp::Ordering;
+use std::ffi::CStr;
+use std::fs::File;
+use std::num::NonZero;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use gix::bstr::{BString, ByteSlice};
+use gix::index::State;
+use gix::index::entry::stat::Options;
+use gix::index::entry::{Flags, Mode, Stage, Stat, stat::Time};
+use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+use super::tree::WorkingTree;
+use super::whole_folders::{Tracked, Whole, WholeFolders};
+use crate::fs::{FileStamp, OWN_FOLDER};
+use crate::git::error::{At, During, Result};
+use crate::git::index::Staged;
+use crate::git::path::to_path;
+
+/// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
+const WORTH_A_THREAD: usize = 2000;
+
+/// What the walk is over, and how files are compared.
+struct Walk<'a> {
+    index: &'a State,
+    whole: &'a WholeFolders,
+    compare: Options,
+    executable_bit: bool,
+    symlinks: bool,
+}
+
+/// A folder that is yet to be read, with the tracked files below it.
+struct Folder {
+    above: Arc<File>,
+    /// Its path with a slash behind it; empty for the working tree itself.
+    path: BString,
+    /// The entries of the index that its path begins.
+    entries: Range<usize>,
+}
+
+/// The folders that are left, and how many are being read.
+#[derive(Default)]
+struct Left {
+    folders: Vec<Folder>,
+    at_work: usize,
+    failed: bool,
+}
+
+/// What was found by one thread.
+#[derive(Default)]
+struct Found {
+    suspects: Vec<BString>,
+    /// What is not tracked and nothing tracked is below.
+    unknown: Vec<(BString, FileType)>,
+    whole: Vec<(BString, Whole)>,
+}
+
+/// What a look at one folder gave.
+#[derive(Default)]
+struct Looked {
+    suspects: Vec<BString>,
+    unknown: Vec<(BString, FileType)>,
+    below: Vec<Folder>,
+    /// The tracked files and folders, by their names.
+    tracked: Tracked,
+    /// Whether one of them is not there or was not looked for, or is a submodule.
+    is_missing: bool,
+}
+
+impl Looked {
+    /// Whether everything is tracked in the folder, of which as much is known, or as many names.
+    fn is_whole(&self, known: impl FnOnce(&Tracked) -> bool) -> bool {
+        !self.is_missing && self.unknown.is_empty() && known(&self.tracked)
+    }
+
+    /// Adds it to what was found, and gives the folders that are still to be looked at.
+    fn taken(self, found: &mut Found, folder: &Folder, whole: Option<Whole>) -> Vec<Folder> {
+        found.suspects.extend(self.suspects);
+        found.unknown.extend(self.unknown);
+        found.whole.extend(whole.map(|whole| (folder.path.clone(), whole)));
+        self.below
+    }
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Tracked paths that differ from the index by what the file system says, are in conflict, or are too young to
+    /// tell; sorted. Their content decides.
+    pub(super) suspects: Vec<BString>,
+    /// Files that are neither tracked nor ignored; sorted. Folders are walked into, nested repositories are not.
+    pub(super) untracked: Vec<BString>,
+    /// Folders with a repository of their own that are neither tracked nor ignored; sorted.
+    pub(super) nested: Vec<BString>,
+}
+
+/// A folder that holds a repository of its own, or what looks like one: gix knows which it is.
+struct Nested;
+
+/// Walks over the tracked files, and over all others `with_untracked`; nothing where gix has to do it.
+pub(super) fn walk(tree: &WorkingTree, index: &Staged, with_untracked: bool) -> Result<Option<Scan>> {
+    const WHAT: &str = "looking at the working tree";
+    let capabilities = tree.gix.filesystem_options().during(WHAT)?;
+    if capabilities.ignore_case || capabilities.precompose_unicode || index.is_sparse() {
+        return Ok(None);
+    }
+    let root = &tree.root;
+    let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
+    let opened = File::from(opened.at("reading", root)?);
+    let mut whole = tree.whole_folders.take().again(&opened);
+    let walk = Walk {
+        index,
+        whole: &whole,
+        compare: tree.gix.stat_options().during(WHAT)?,
+        executable_bit: capabilities.executable_bit,
+        symlinks: capabilities.symlink,
+    };
+    let found = walk.all(Arc::new(opened), root)?;
+    whole.take(found.whole);
+    tree.whole_folders.replace(whole);
+    let mut scan = Scan { suspects: found.suspects, ..Scan::default() };
+    if with_untracked {
+        match untracked_of(tree, found.unknown, index)? {
+            Ok(untracked) => scan.untracked = untracked,
+            Err(Nested) => return Ok(None),
+        }
+    }
+    scan.suspects.sort();
+    scan.suspects.dedup();
+    Ok(Some(scan))
+}
+
+/// The files among and below what is not tracked that are not ignored. Those in `ar`'s own folder never are among them.
+fn untracked_of(
+    tree: &WorkingTree,
+    mut unknown: Vec<(BString, FileType)>,
+    index: &Staged,
+) -> Result<Result<Vec<BString>, Nested>> {
+    const WHAT: &str = "looking for ignored files";
+    if unknown.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
+    // Of one folder after the other, so that its ignore file is read once.
+    unknown.retain(|(path, _)| path != OWN_FOLDER);
+    unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
+    unknown.reverse();
+    let mut excludes = tree.ignores(index)?;
+    let mut untracked = Vec::new();
+    while let Some((path, kind)) = unknown.pop() {
+        let mode = if kind == FileType::Directory { Mode::DIR } else { Mode::FILE };
+        if excludes.at_path(to_path(path.as_ref()), Some(mode)).during(WHAT)?.is_excluded() {
+            continue;
+        }
+        match kind {
+            FileType::RegularFile | FileType::Symlink => untracked.push(path),
+            FileType::Directory => {
+                let folder = tree.root.join(to_path(path.as_ref()));
+                let Some(mut inside) = names(&folder)? else { continue };
+                let first = unknown.len();
+                for (name, kind) in inside.sorted() {
+                    if name == b".git" {
+                        return Ok(Err(Nested));
+                    }
+                    let mut below = path.clone();
+                    below.push(b'/');
+                    below.extend_from_slice(name);
+                    unknown.push((below, kind));
+                }
+                unknown[first..].reverse();
+            }
+            _ => {}
+        }
+    }
+    untracked.sort();
+    Ok(Ok(untracked))
+}
+
+/// How folders are opened: not through a link.
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What an untracked folder holds; nothing where it is gone.
+fn names(folder: &Path) -> Result<Option<Names>> {
+    let read = || Names::in_folder(&rustix::fs::open(folder, DIRECTORY, FileMode::empty())?.into());
+    match read() {
+        Err(errno) if is_gone(errno) => Ok(None),
+        read => read.map(Some).map_err(std::io::Error::from).at("reading", folder),
+    }
+}
+
+/// The names in a folder, each with what stands there, and the bytes of all of them.
+#[derive(Default)]
+struct Names {
+    text: Vec<u8>,
+    found: Vec<(Range<usize>, FileType)>,
+}
+
+impl Names {
+    fn in_folder(folder: &File) -> rustix::io::Result<Names> {
+        let mut names = Names::default();
+        let mut add = |name: &CStr, kind: FileType| {
+            let bytes = name.to_bytes();
+            if bytes == b"." || bytes == b".." {
+                return Ok(());
+            }
+            let kind = match kind {
+                // Some file systems do not say it here.
+                FileType::Unknown => match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    Err(errno) if is_gone(errno) => return Ok(()),
+                    Err(errno) => return Err(errno),
+                },
+                kind => kind,
+            };
+            let start = names.text.len();
+            names.text.extend_from_slice(bytes);
+            names.found.push((start..names.text.len(), kind));
+            Ok(())
+        };
+        each_name(folder, &mut add)?;
+        Ok(names)
+    }
+
+    /// All of them, in the order in which an index has what is in one folder.
+    fn sorted(&mut self) -> impl Iterator<Item = (&[u8], FileType)> {
+        let text = &self.text;
+        let key = |(name, kind): &(Range<usize>, FileType)| (name.clone(), *kind == FileType::Directory);
+        self.found.sort_unstable_by(|one, other| {
+            let ((one, is_folder), (other, other_is)) = (key(one), key(other));
+            name_order(&text[one], is_folder, &text[other], other_is)
+        });
+        self.found.iter().map(|(name, kind)| (&text[name.clone()], *kind))
+    }
+}
+
+/// The order of the names in one folder of an index, in which a folder's name ends with a slash.
+fn name_order(one: &[u8], is_folder: bool, other: &[u8], other_is: bool) -> Ordering {
+    let common = one.len().min(other.len());
+    let next = |name: &[u8], is_folder: bool| name.get(common).copied().or(is_folder.then_some(b'/'));
+    one[..common].cmp(&other[..common]).then_with(|| next(one, is_folder).cmp(&next(other, other_is)))
+}
+
+#[cfg(target_os = "linux")]
+fn each_name(folder: &File, add: &mut dyn FnMut(&CStr, FileType) -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+    // The folder is read as it was opened, which takes fewer system calls.
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 16 * 1024];
+    let mut entries = rustix::fs::RawDir::new(folder, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        add(entry.file_name(), entry.file_type())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn each_name(folder: &File, add: &mut dyn FnMut(&CStr, FileType) -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        add(entry.file_name(), entry.file_type())?;
+    }
+    Ok(())
+}
+
+/// What the file system says of a file in a folder; nothing where it is gone.
+fn stat_at(folder: &File, name: &[u8]) -> rustix::io::Result<Option<rustix::fs::Stat>> {
+    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(errno) if is_gone(errno) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+impl Walk<'_> {
+    fn all(&self, root: Arc<File>, worktree: &Path) -> Result<Found> {
+        let count = self.index.entries().len();
+        // How many cores there are is asked only where it matters: the answer is spread over several files.
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = if count < WORTH_A_THREAD { 1 } else { cores().min(count / WORTH_A_THREAD + 1) };
+        let folders = vec![Folder { above: root, path: BString::default(), entries: 0..count }];
+        let left = (Mutex::new(Left { folders, ..Left::default() }), Condvar::new());
+        let take_part = || self.take_part(&left).map_err(|(path, errno)| (worktree.join(path), errno));
+        let found = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| thread::Builder::new().spawn_scoped(scope, take_part)).collect();
+            let mut found = take_part()?;
+            for other in others.into_iter().flatten() {
+                let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                found.suspects.extend(other.suspects);
+                found.unknown.extend(other.unknown);
+                found.whole.extend(other.whole);
+            }
+            Ok(found)
+        });
+        found.or_else(|(path, errno): (PathBuf, Errno)| Err(std::io::Error::from(errno)).at("reading", &path))
+    }
+
+    /// Reads folders until none is left.
+    fn take_part(&self, (left, changed): &(Mutex<Left>, Condvar)) -> Result<Found, (PathBuf, Errno)> {
+        let mut found = Found::default();
+        let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock();
+        loop {
+            if let Some(folder) = now.folders.pop() {
+                now.at_work += 1;
+                drop(now);
+                let below = self.folder(&folder, &mut found);
+                now = lock();
+                now.at_work -= 1;
+                match below {
+                    Ok(below) => now.folders.extend(below),
+                    Err(errno) => {
+                        now.failed = true;
+                        changed.notify_all();
+                        return Err((to_path(folder.path.as_ref()), errno));
+                    }
+                }
+                changed.notify_all();
+            } else if now.at_work == 0 || now.failed {
+                return Ok(found);
+            } else {
+                now = changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Looks at the tracked files of one folder; gives the folders below it that have some.
+    fn folder(&self, folder: &Folder, found: &mut Found) -> rustix::io::Result<Vec<Folder>> {
+        let entries = self.index.entries();
+        let opened = match folder.path.strip_suffix(b"/") {
+            None => folder.above.try_clone().map_err(|error| errno(&error)),
+            Some(path) => {
+                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+                openat(&*folder.above, name, DIRECTORY, FileMode::empty()).map(File::from)
+            }
+        };
+        let opened = match opened {
+            Err(errno) if is_gone(errno) => {
+                let left = folder.entries.clone().filter(|at| !is_skipped(&entries[*at]));
+                found.suspects.extend(left.map(|at| entries[at].path(self.index).into()));
+                return Ok(Vec::new());
+            }
+            opened => Arc::new(opened?),
+        };
+        let now = opened.metadata().map_err(|error| errno(&error))?;
+        if let Some(whole) = self.whole.get(folder.path.as_ref(), &now) {
+            let look = self.look(folder, &opened, None)?;
+            if look.is_whole(|tracked| tracked.is_what(whole)) {
+                return Ok(look.taken(found, folder, Some(whole)));
+            }
+        }
+        self.read(folder, &opened, self.whole.stamp(&now), found)
+    }
+
+    /// Does it by the names in the folder.
+    fn read(
+        &self,
+        folder: &Folder,
+        opened: &Arc<File>,
+        settled: Option<FileStamp>,
+        found: &mut Found,
+    ) -> rustix::io::Result<Vec<Folder>> {
+        let mut names = Names::in_folder(opened)?;
+        let count = names.found.len();
+        let look = self.look(folder, opened, Some(&mut names))?;
+        let whole = settled.filter(|_| look.is_whole(|tracked| tracked.are(count)));
+        let whole = whole.map(|stamp| look.tracked.whole(stamp));
+        Ok(look.taken(found, folder, whole))
+    }
+
+    /// Looks at each tracked file that is named in the folder, or without names at each.
+    fn look(&self, folder: &Folder, opened: &Arc<File>, names: Option<&mut Names>) -> rustix::io::Result<Looked> {
+        let (skip, entries) = (folder.path.len(), self.index.entries());
+        let path_of = |at: usize| -> &[u8] { entries[at].path(self.index) };
+        let is_read = names.is_some();
+        let mut names = names.map(Names::sorted).into_iter().flatten().peekable();
+        let mut submodules: Vec<&[u8]> = Vec::new();
+        let mut unknown: Vec<(&[u8], FileType)> = Vec::new();
+        // Passes over the names before that of an entry, which are not tracked; whether it is there.
+        let mut is_named = |entry: &[u8], is_folder: bool| {
+            while let Some((name, kind)) = names.peek() {
+                match name_order(name, *kind == FileType::Directory, entry, is_folder) {
+                    Ordering::Less => unknown.extend(names.next()),
+                    order => return names.next_if(|_| order == Ordering::Equal).is_some(),
+                }
+            }
+            !is_read
+        };
+        let mut looked = Looked::default();
+        let mut last: &[u8] = b"";
+        let mut at = folder.entries.start;
+        while at < folder.entries.end {
+            let (entry, path) = (&entries[at], path_of(at));
+            let rest = &path[skip..];
+            if let Some(slash) = rest.find_byte(b'/') {
+                let prefix = &path[..=skip + slash];
+                let left = &entries[at..folder.entries.end];
+                let end = at + left.partition_point(|entry| entry.path(self.index).starts_with(prefix));
+                looked.below.push(Folder { above: Arc::clone(opened), path: prefix.into(), entries: at..end });
+                looked.is_missing |= !is_named(&rest[..slash], true);
+                looked.tracked.add(&rest[..slash], true);
+                at = end;
+                continue;
+            }
+            let is_there = if entry.mode == Mode::COMMIT {
+                submodules.push(rest);
+                true
+            } else {
+                is_named(rest, false)
+            };
+            // A file in conflict has several entries.
+            if last != rest {
+                looked.tracked.add(rest, false);
+            }
+            last = rest;
+            looked.is_missing |= !is_there || is_skipped(entry) || entry.mode == Mode::COMMIT;
+            if !is_skipped(entry) {
+                let there = if is_there { stat_at(opened, rest)? } else { None };
+                looked.is_missing |= there.is_none();
+                if there.is_none_or(|there| self.is_suspect(entry, &there)) {
+                    looked.suspects.push(path.into());
+                }
+            }
+            at += 1;
+        }
+        unknown.extend(names);
+        for (name, kind) in unknown {
+            if name != b".git" && !(kind == FileType::Directory && submodules.contains(&name)) {
+                let mut path = folder.path.clone();
+                path.extend_from_slice(name);
+                looked.unknown.push((path, kind));
+            }
+        }
+        Ok(looked)
+    }
+
+    /// Whether a file may differ from its entry, by what the file system says.
+    fn is_suspect(&self, entry: &gix::index::Entry, there: &rustix::fs::Stat) -> bool {
+        let kind = FileType::from_raw_mode(there.st_mode);
+        let is_file = kind == FileType::RegularFile;
+        let changed = entry.mode.change_to_match_fs_with_values(
+            is_file,
+            kind == FileType::Directory,
+            kind == FileType::Symlink,
+            is_file && FileMode::from_raw_mode(there.st_mode).contains(FileMode::XUSR),
+            self.symlinks,
+            self.executable_bit,
+        );
+        if entry.mode == Mode::COMMIT {
+            return changed.is_some();
+        }
+        changed.is_some()
+            || entry.stage() != Stage::Unconflicted
+            || entry.flags.contains(Flags::INTENT_TO_ADD)
+            || !entry.stat.matches(&stat_of(there), self.compare)
+            || entry.stat.is_racy(self.index.timestamp(), self.compare)
+    }
+}
+
+fn is_skipped(entry: &gix::index::Entry) -> bool {
+    entry.flags.contains(Flags::SKIP_WORKTREE)
+}
+
+/// What the index keeps of what the file system says, cut off to 32 bits as git does it.
+fn stat_of(there: &rustix::fs::Stat) -> Stat {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the index holds 32 bits of each")]
+    let time = |secs: i64, nsecs: i64| Time { secs: secs as u32, nsecs: nsecs as u32 };
+    Stat {
+        mtime: time(there.st_mtime as _, there.st_mtime_nsec as _),
+        ctime: time(there.st_ctime as _, there.st_ctime_nsec as _),
+        dev: there.st_dev as _,
+        ino: there.st_ino as _,
+        uid: there.st_uid,
+        gid: there.st_gid,
+        size: there.st_size as _,
+    }
+}
