@@ -50,17 +50,6 @@ pub fn end_by_signals() {
     }
 }
 
-/// Returns large blocks of memory, of 128 KiB and more, to the system as soon as they are freed. By default glibc
-/// takes a freed large block as a sign that such blocks come often, and keeps the next ones: a loop that reads its growing
-/// event logs before each experiment would grow by their size again and again.
-pub(super) fn give_large_blocks_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the call sets a parameter of the allocator and touches no memory of this process.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024);
-    }
-}
-
 /// Closes every descriptor above standard error. Only for a process that has not opened any itself.
 pub(super) fn close_all_but_standard() {
     let Ok(entries) = fs::read_dir("/dev/fd") else { return };

@@ -2,13 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-
-use flate2::Compression;
-use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
 
 use super::StateError;
 use crate::fs::{FileStamp, create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
@@ -21,58 +16,7 @@ struct HeldFile {
     path: PathBuf,
     stamp: Option<FileStamp>,
     /// Absent if there was no file or if it is too large.
-    content: Option<Content>,
-}
-
-/// The content of a file. For a log of similar lines, all but the end is compressed to a tenth.
-#[derive(Debug, Default)]
-struct Content {
-    compressed: Vec<Vec<u8>>,
-    /// The length of the content, in bytes.
-    before: u64,
-    end: Vec<u8>,
-}
-
-/// The size of a compressed block of a log, in bytes.
-const BLOCK: usize = 64 * 1024;
-
-impl Content {
-    fn new(path: &Path, bytes: Vec<u8>) -> Content {
-        let mut content = Content { end: bytes, ..Content::default() };
-        if is_log(path) {
-            content.compress();
-        }
-        content
-    }
-
-    fn size(&self) -> u64 {
-        self.before + self.end.len() as u64
-    }
-
-    fn append(&mut self, added: &[u8]) {
-        self.end.extend_from_slice(added);
-        self.compress();
-    }
-
-    fn compress(&mut self) {
-        while self.end.len() >= BLOCK {
-            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-            // It stays uncompressed if compression fails, which cannot happen in memory.
-            let Ok(block) = encoder.write_all(&self.end[..BLOCK]).and_then(|()| encoder.finish()) else { return };
-            self.compressed.push(block);
-            self.before += BLOCK as u64;
-            self.end = self.end.split_off(BLOCK);
-        }
-    }
-
-    fn bytes(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        for block in &self.compressed {
-            DeflateDecoder::new(&block[..]).read_to_end(&mut bytes)?;
-        }
-        bytes.extend_from_slice(&self.end);
-        Ok(bytes)
-    }
+    content: Option<Vec<u8>>,
 }
 
 /// Whether a file only grows by lines.
@@ -84,8 +28,7 @@ impl HeldFile {
     fn take(path: PathBuf) -> Self {
         let stamp = FileStamp::of(&path);
         let is_small = stamp.is_some_and(|stamp| stamp.size() <= HELD_SIZE);
-        let bytes = if is_small { read_at_most(&path, HELD_SIZE).ok() } else { None };
-        let content = bytes.map(|bytes| Content::new(&path, bytes));
+        let content = if is_small { read_at_most(&path, HELD_SIZE).ok() } else { None };
         HeldFile { path, stamp, content }
     }
 
@@ -102,7 +45,7 @@ impl HeldFile {
             && now.size() <= HELD_SIZE
             && let Some(added) = read_between(&self.path, before.size(), now.size())
         {
-            content.append(&added);
+            content.extend(added);
             self.stamp = stamp;
             return;
         }
@@ -117,9 +60,9 @@ impl HeldFile {
     /// Whether the file's content is unchanged. A file with another size is not read.
     fn is_same(&self) -> bool {
         let Some(content) = &self.content else { return false };
-        let size = content.size();
+        let size = content.len() as u64;
         fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file() && meta.len() == size)
-            && read_at_most(&self.path, size).is_ok_and(|now| content.bytes().is_ok_and(|held| held == now))
+            && read_at_most(&self.path, size).is_ok_and(|now| now == *content)
     }
 
     /// Restores the file, and keeps the one found in its place.
@@ -138,7 +81,7 @@ impl HeldFile {
         }
         if let Some(content) = &self.content {
             create_folder(self.path.parent().unwrap_or(Path::new(".")))?;
-            write_atomic(&self.path, &content.bytes().map_err(failed("put back", &self.path))?)?;
+            write_atomic(&self.path, content)?;
         }
         Ok(is_there.then_some(aside))
     }
@@ -224,6 +167,8 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -289,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_takes_little_memory_and_is_put_back_whole() {
+    fn a_long_log_is_put_back_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.jsonl");
         let lines = |from: u32, to: u32| -> String {
@@ -300,9 +245,6 @@ mod tests {
         let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
         log.write_all(lines(9_000, 20_000).as_bytes()).unwrap();
         held.take_again(&path);
-        let content = held.files[0].content.as_ref().unwrap();
-        let memory = content.compressed.iter().map(Vec::len).sum::<usize>() + content.end.capacity();
-        assert!(memory < lines(0, 20_000).len() / 4, "{memory}");
         assert_eq!(held.put_back(|_| true).unwrap(), []);
         fs::write(&path, lines(0, 20_000).replace("777", "778")).unwrap();
         assert_eq!(held.put_back(|_| true).unwrap().len(), 1);
