@@ -2,17 +2,13 @@
 
 use std::path::Path;
 
-use super::facts::{Facts, REPAIR, known_tags};
+use super::facts::{Facts, REPAIR};
+use super::patients::{LOOK, Patients, finding_of};
 use super::{host, ledger, records, refs, repository, shared, state};
-use crate::domain::{Area, Asked, Finding, Severity, Tag, with_causes};
-use crate::git::{GitError, Repo};
+use crate::domain::{Area, Asked, Finding, Severity, Tag};
+use crate::git::Repo;
 use crate::rules::worst;
-use crate::session::error::{ErrorKind, SessionError};
-use crate::session::reading::{no_session, session_of_head};
-use crate::state::SEE_DOCTOR;
-
-/// What shows damage to the repository that has no name.
-const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
+use crate::session::error::SessionError;
 
 /// What a look at sessions and their repository found.
 #[derive(Debug, Default)]
@@ -94,59 +90,4 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
     }
     let sessions = patients.meant.into_iter().map(|facts| facts.tag).collect();
     Ok(Examination { sessions, findings, repaired: Vec::new() })
-}
-
-/// The sessions that are looked at, and all others.
-#[derive(Debug)]
-pub(super) struct Patients {
-    /// Those that are meant.
-    pub(super) meant: Vec<Facts>,
-    /// The others, whose rows stand in the same results.tsv.
-    pub(super) others: Vec<Facts>,
-}
-
-impl Patients {
-    /// Finds them; what is damaged hides no session.
-    pub(super) fn find(repo: &Repo, tag: Option<&Tag>) -> Result<Patients, SessionError> {
-        let tags = known_tags(repo)?;
-        let meant = match tag {
-            Some(tag) if !tags.contains(tag) => return Err(no_session(repo, tag)),
-            Some(tag) => Some(tag.clone()),
-            // A HEAD that cannot be read names no session, and is found elsewhere.
-            None => repo.refs.head().ok().and_then(|head| session_of_head(&head)).filter(|tag| tags.contains(tag)),
-        };
-        let mut patients = Patients { meant: Vec::new(), others: Vec::new() };
-        for tag in tags {
-            let facts = Facts::read(repo, &tag)?;
-            let is_meant = meant.as_ref().is_none_or(|meant| *meant == tag);
-            if is_meant { &mut patients.meant } else { &mut patients.others }.push(facts);
-        }
-        Ok(patients)
-    }
-
-    /// The same without what is only left of sessions, and those that were imported or fetched: they have no files to be
-    /// mended.
-    pub(super) fn sessions(mut self) -> Patients {
-        self.meant.retain(|facts| !facts.is_remains() && facts.has_files());
-        self.others.retain(|facts| !facts.is_remains() && facts.has_files());
-        self
-    }
-
-    /// All sessions, those that are meant first.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Facts> {
-        self.meant.iter().chain(&self.others)
-    }
-}
-
-/// An error as a finding. Damage to the repository that has no name is for a person to look at.
-pub(super) fn finding_of(area: Area, error: &SessionError) -> Finding {
-    // Whoever reads this has called the doctor.
-    let hint = error.hint().filter(|hint| hint != SEE_DOCTOR);
-    let is_unnamed = hint.is_none() && matches!(error, SessionError::Git(GitError::Git { .. } | GitError::Damaged(_)));
-    let level = match error.kind() {
-        ErrorKind::Damaged => Severity::Damaged,
-        _ if is_unnamed => Severity::Damaged,
-        _ => Severity::Error,
-    };
-    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, with_causes(error)) }
 }

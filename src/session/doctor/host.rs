@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::examine::finding_of;
 use super::facts::Facts;
+use super::patients::finding_of;
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Finding, Severity, bytes_text, shell_word};
 use crate::exec;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::examine::Patients;
 use super::facts::REPAIR;
+use super::patients::Patients;
 use crate::domain::{Area, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::git::Repo;
 use crate::ledger::{Comparison, LedgerError, LedgerFile, Rebuilt};

@@ -8,6 +8,7 @@ mod facts;
 mod host;
 mod ledger;
 mod lost;
+mod patients;
 mod records;
 mod refs;
 mod repair;

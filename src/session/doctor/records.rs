@@ -1,7 +1,7 @@
 //! The terms of a session and its experiments.
 
-use super::examine::finding_of;
 use super::facts::{Facts, REPAIR, RecordRef};
+use super::patients::finding_of;
 use super::{lost, repository};
 use crate::domain::{Area, Drift, Finding, count_of, with_causes};
 use crate::git::Repo;

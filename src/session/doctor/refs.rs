@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::examine::finding_of;
 use super::facts::{Facts, REPAIR, RecordRef};
+use super::patients::finding_of;
 use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, gaps};

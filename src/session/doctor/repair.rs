@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::examine::{Examination, Patients, examine};
+use super::examine::{Examination, examine};
 use super::facts::Facts;
 use super::ledger::Books;
 use super::lost;
+use super::patients::Patients;
 use super::refs::value_of;
 use super::repository::in_the_way;
 use super::shared;

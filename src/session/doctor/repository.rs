@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::examine::finding_of;
 use super::facts::{Facts, REPAIR};
+use super::patients::finding_of;
 use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::fs::move_command;
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::examine::finding_of;
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
+use super::patients::finding_of;
 use crate::domain::{Area, Finding, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::fs::{move_command, read_regular};
