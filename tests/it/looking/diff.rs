@@ -33,7 +33,7 @@ fn two_experiments_stand_side_by_side_with_the_diff_that_git_gives() {
         line.unwrap_or_else(|| panic!("{start}: {shown}")).split_whitespace().collect()
     };
     assert_eq!(words("experiment"), ["experiment", "t/1", "t/2"]);
-    assert_eq!(words("val_bpb"), ["val_bpb", "1.900000", "1.800000", "-0.100000", "(5.3", "%),", "better"]);
+    assert_eq!(words("val_bpb"), ["val_bpb", "1.900000", "1.800000", "-0.100000", "(5.3%),", "better"]);
     assert_eq!(words("memory_gb")[1..], ["14.300", "GiB", "14.300", "GiB", "0"]);
     assert_eq!(words("num_params_M"), ["num_params_M", "50.3", "50.3", "0"]);
     assert!(!shown.contains("settings:") && !shown.contains("environment:"), "{shown}");

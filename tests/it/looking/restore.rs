@@ -38,7 +38,10 @@ fn the_code_of_any_experiment_is_on_a_new_branch_and_nothing_else_changed() {
         assert_eq!(repo.git(["rev-parse", branch]), commit(&repo, id), "{branch}");
     }
     for (args, words) in [
-        (&["2"][..], "error: branch t-2 already exists\nhint: name another one with --branch\n"),
+        (
+            &["2"][..],
+            "error: branch t-2 already exists\nhint: see what it has with `git log t-2`, or name another one with --branch t-2-2\n",
+        ),
         (&["2", "--branch", "main"], "branch main already exists"),
         (
             &["2", "--branch", "mine"],
