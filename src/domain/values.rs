@@ -25,7 +25,7 @@ pub fn non_negative(text: &str) -> Result<(), String> {
     finite(text).and_then(|value| if value >= 0.0 { Ok(()) } else { Err("must be 0 or more".into()) })
 }
 
-/// Parses a whole number from 0.
+/// Parses a whole number.
 pub fn whole<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     whole_from(0, text)
 }
@@ -41,12 +41,14 @@ pub fn not_zero(text: &str) -> Result<(), String> {
 }
 
 fn whole_from<N: TryFrom<u64>>(least: u64, text: &str) -> Result<N, String> {
+    let from = if least > 0 { format!(" from {least}") } else { String::new() };
+    let trouble = || format!("must be a whole number{from}");
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("must be a whole number from {least}"));
+        return Err(trouble());
     }
     let number: u64 = text.parse().map_err(|_| "is too large")?;
     if number < least {
-        return Err(format!("must be a whole number from {least}"));
+        return Err(trouble());
     }
     number.try_into().map_err(|_| "is too large".into())
 }
