@@ -1,6 +1,6 @@
 //! The flags that are settings of a session, as the table of all settings describes them.
 
-use autoresearch::domain::{Asked, Heading, Kind, Setting, settings};
+use autoresearch::domain::{Asked, Heading, Kind, Setting, Tag, settings};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
@@ -52,6 +52,10 @@ fn flag(setting: &'static Setting) -> Arg {
         .value_name(setting.value)
         .action(action)
         .allow_negative_numbers(matches!(setting.kind, Kind::Whole | Kind::Float));
+    if setting.key == "tag" {
+        // The type of its error is what its hint goes by.
+        return flag.value_parser(|text: &str| text.parse::<Tag>().map(|_| text.to_owned()));
+    }
     let choices = (setting.choices)();
     if choices.is_empty() {
         return flag.value_parser(|text: &str| setting.accept(text).map(|()| text.to_owned()));
