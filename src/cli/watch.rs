@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io;
+use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,8 +96,10 @@ fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<
     let mut terminal = ratatui::try_init_with_options(TerminalOptions { viewport: Viewport::Fixed(area()) })?;
     let entered = execute!(io::stdout(), EnterAlternateScreen);
     let watched = entered.and_then(|()| follow(&mut terminal, View::new(repo, tag, clock), ended));
-    // A terminal that was closed needs no restoring.
+    // A terminal that was closed needs no restoring, and a drop would complain to it and panic.
+    let _ = terminal.show_cursor();
     let _ = ratatui::try_restore();
+    mem::forget(terminal);
     watched
 }
 

@@ -201,7 +201,7 @@ fn a_run_has_a_live_line_that_goes_with_it() {
     until("the live line", || screen_has(&repo, &["experiment 1: ", " of 10m00s", "to beat 2.0"]));
     touch(&repo, "go");
     came_to(terminal, "0 as it was");
-    let screen = screen_has(&repo, &["   1  keep", "   2  keep", "stopped: "]).unwrap();
+    let screen = screen_has(&repo, &["   1  keep", "   2  discard", "stopped: "]).unwrap();
     assert!(!screen.contains("experiment 1: ") && !screen.contains("of 10m00s"), "{screen}");
 }
 
