@@ -51,7 +51,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use autoresearch::domain::{Tag, TagError};
+use autoresearch::domain::TagError;
 use autoresearch::session::SessionError;
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -172,16 +172,8 @@ fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<Asked>) -> E
         }
         return ExitCode::SUCCESS;
     }
-    let typed = error.source().and_then(|source| source.downcast_ref::<TagError>()).cloned();
-    // Settings are checked as texts, whose errors are texts, too.
-    let of_setting = || match (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue)) {
-        (Some(ContextValue::String(flag)), Some(ContextValue::String(value))) if flag.starts_with("--tag ") => {
-            value.parse::<Tag>().err()
-        }
-        _ => None,
-    };
-    if let Some(error) = typed.or_else(of_setting)
-        && let Some(hint) = SessionError::from(error).hint()
+    if let Some(error) = error.source().and_then(|source| source.downcast_ref::<TagError>())
+        && let Some(hint) = SessionError::from(error.clone()).hint()
     {
         output::complaint(&format!("hint: {hint}"));
     }
