@@ -18,6 +18,6 @@ pub use directive::{AskedAgain, directive_text};
 pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use launch::{Call, variables};
 pub use memory::Memories;
-pub use preset::{PRESETS, Preset, agent_terms, model_in, reports};
+pub use preset::{PRESETS, Preset, agent_terms, model_in, preset_names, reports};
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};

@@ -13,6 +13,8 @@ pub struct Preset {
     pub install: &'static str,
     /// What it needs: a login or a key.
     pub needs: &'static str,
+    /// What it reports of its calls; of one that has a machine-readable mode, in that.
+    pub reports: Reports,
 }
 
 /// All presets, sorted by name. The options fit aider 0.86, claude 2.1, codex 0.169, gemini 0.61 and opencode 1.18;
@@ -29,12 +31,14 @@ pub const PRESETS: [Preset; 5] = [
                   --chat-history-file \"$AR_RUN_DIR/aider.md\" --input-history-file \"$AR_RUN_DIR/aider.input\"",
         install: "python3 -m pip install aider-chat",
         needs: "a model and its key, such as AIDER_MODEL and OPENAI_API_KEY",
+        reports: Reports::Cost,
     },
     Preset {
         name: "claude",
         command: "claude -p --dangerously-skip-permissions --output-format stream-json --verbose",
         install: "npm install -g @anthropic-ai/claude-code",
         needs: "a login, made by calling `claude` once, or ANTHROPIC_API_KEY; as root also IS_SANDBOX=1",
+        reports: Reports::Cost,
     },
     Preset {
         name: "codex",
@@ -42,18 +46,21 @@ pub const PRESETS: [Preset; 5] = [
         command: "codex exec --json --sandbox workspace-write --add-dir \"$AR_RUN_DIR\" --skip-git-repo-check -",
         install: "npm install -g @openai/codex",
         needs: "a login, made with `codex login`, or CODEX_API_KEY",
+        reports: Reports::Tokens,
     },
     Preset {
         name: "gemini",
         command: "gemini --approval-mode yolo --skip-trust --output-format stream-json",
         install: "npm install -g @google/gemini-cli",
         needs: "a login, made by calling `gemini` once, or GEMINI_API_KEY",
+        reports: Reports::Tokens,
     },
     Preset {
         name: "opencode",
         command: "opencode run --auto --format json",
         install: "npm install -g opencode-ai",
         needs: "a login, made with `opencode auth login`, or the key of a provider, and a model in opencode.json",
+        reports: Reports::Cost,
     },
 ];
 
@@ -72,15 +79,17 @@ pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
     }
 }
 
+/// The names of all presets, as a sentence lists them.
+pub fn preset_names() -> String {
+    let names = PRESETS.map(|preset| preset.name);
+    names.split_last().map(|(last, rest)| format!("{} or {last}", rest.join(", "))).unwrap_or_default()
+}
+
 /// What a command line's program reports of its calls, judging by name and options.
 pub fn reports(command: &str) -> Reports {
-    let is_stream = command.contains("json");
-    match program(command) {
-        "aider" => Reports::Cost,
-        "claude" | "opencode" if is_stream => Reports::Cost,
-        "codex" | "gemini" if is_stream => Reports::Tokens,
-        _ => Reports::Nothing,
-    }
+    let has_mode = |line: &str| line.contains("json");
+    let preset = Preset::named(program(command)).filter(|preset| has_mode(command) || !has_mode(preset.command));
+    preset.map_or(Reports::Nothing, |preset| preset.reports)
 }
 
 /// The name of a command line's program, after variable assignments.

@@ -85,3 +85,35 @@ pub(super) enum Command {
     /// Print the version
     Version,
 }
+
+impl Command {
+    /// The name of a command that acts on a session, under which it is refused inside a call of the loop.
+    pub(super) fn acting(&self) -> Option<&'static str> {
+        match self {
+            Command::Run(_) => Some("run"),
+            Command::Try(_) => Some("try"),
+            Command::Resume(_) => Some("resume"),
+            Command::Stop(_) => Some("stop"),
+            Command::Restore(_) => Some("restore"),
+            Command::Repro(_) => Some("repro"),
+            Command::Finalize(_) => Some("finalize"),
+            Command::Import(_) => Some("import"),
+            Command::Init(_) => Some("init"),
+            Command::Doctor(args) => args.repair.then_some("doctor --repair"),
+            Command::Report(_)
+            | Command::Status(_)
+            | Command::Log(_)
+            | Command::Show(_)
+            | Command::Diff(_)
+            | Command::Note(_)
+            | Command::Export(_)
+            | Command::Brief(_)
+            | Command::Idea(_)
+            | Command::Extract(_)
+            | Command::Demo(_)
+            | Command::Completions(_)
+            | Command::Man(_)
+            | Command::Version => None,
+        }
+    }
+}

@@ -13,7 +13,7 @@ use super::settings;
 /// Refuses a command that would change a session while this process is part of one of its experiments: the agent's call,
 /// the run, or a guard. Commands that read are allowed, and so are commands in another repository.
 pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
-    let Some(name) = acting(command) else { return Ok(()) };
+    let Some(name) = command.acting() else { return Ok(()) };
     let Some(experiment) = variable("AR_EXPERIMENT") else { return Ok(()) };
     let (Some(state), Ok(dir)) = (env::var_os("AR_STATE_DIR"), env::current_dir()) else { return Ok(()) };
     let Ok(repo) = Repo::discover(&dir) else { return Ok(()) };
@@ -25,36 +25,6 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
         false => "take the command out of the run and its guards; `ar status` works there",
     };
     Err(CliError::new(format!("cannot call `ar {name}` inside experiment {experiment} of the loop"), Some(hint.into())))
-}
-
-/// The name of a command that acts.
-fn acting(command: &Command) -> Option<&'static str> {
-    match command {
-        Command::Run(_) => Some("run"),
-        Command::Try(_) => Some("try"),
-        Command::Resume(_) => Some("resume"),
-        Command::Stop(_) => Some("stop"),
-        Command::Restore(_) => Some("restore"),
-        Command::Repro(_) => Some("repro"),
-        Command::Finalize(_) => Some("finalize"),
-        Command::Import(_) => Some("import"),
-        Command::Init(_) => Some("init"),
-        Command::Doctor(args) => args.repair.then_some("doctor --repair"),
-        Command::Report(_)
-        | Command::Status(_)
-        | Command::Log(_)
-        | Command::Show(_)
-        | Command::Diff(_)
-        | Command::Note(_)
-        | Command::Export(_)
-        | Command::Brief(_)
-        | Command::Idea(_)
-        | Command::Extract(_)
-        | Command::Demo(_)
-        | Command::Completions(_)
-        | Command::Man(_)
-        | Command::Version => None,
-    }
 }
 
 fn variable(name: &str) -> Option<String> {

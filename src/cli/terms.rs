@@ -1,5 +1,6 @@
 //! The flags that are settings of a session, as the table of all settings describes them.
 
+use autoresearch::agent::preset_names;
 use autoresearch::domain::{Asked, Heading, Kind, Setting, Tag, settings};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -42,7 +43,10 @@ impl FromArgMatches for SettingsArgs {
 
 /// The flag of a setting.
 fn flag(setting: &'static Setting) -> Arg {
-    let flag = Arg::new(setting.key).long(setting.key).help(setting.help).help_heading(title(setting.heading));
+    let flag = Arg::new(setting.key)
+        .long(setting.key)
+        .help(setting.help.replace("{presets}", &preset_names()))
+        .help_heading(title(setting.heading));
     let flag = setting.excludes.into_iter().fold(flag, Arg::conflicts_with);
     if setting.kind == Kind::Switch {
         return flag.action(ArgAction::SetTrue);

@@ -92,8 +92,7 @@ pub(super) static CORE: &[Setting] = &[
         key: "agent",
         heading: Heading::Agent,
         value: "COMMAND",
-        help: "Command that changes the code once and exits, with the prompt on standard input; or aider, claude, codex, \
-               gemini or opencode",
+        help: "Command that changes the code once and exits, with the prompt on standard input; or {presets}",
         comment: "The command that changes the code once and exits; it reads the prompt from standard input. Or the name \
                   of a preset.",
         example: "\"claude\"",

@@ -46,7 +46,7 @@ pub struct SettingOf<A, C> {
     pub heading: Heading,
     /// What the help calls its value.
     pub value: &'static str,
-    /// The help of its flag.
+    /// The help of its flag; `{presets}` stands for the names of the known agents.
     pub help: &'static str,
     /// The comment above its line in the template of `ar.toml`.
     pub comment: &'static str,
