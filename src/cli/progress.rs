@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, Event, FORMAT_VERSION, Number, Outage, OutageKind, Record, Tag, clock_time, count_of, exact_time,
+    Clock, EVENT_VERSION, Event, Number, Outage, OutageKind, Record, Tag, clock_time, count_of, exact_time,
     experiment_name, moment_text, one_line, shell_word,
 };
 use autoresearch::report::fit;
@@ -85,7 +85,7 @@ impl Progress {
     }
 
     fn show_json(&self, event: &Event) {
-        let mut line = json!({"version": FORMAT_VERSION, "ts": exact_time(self.clock.now())});
+        let mut line = json!({"version": EVENT_VERSION, "ts": exact_time(self.clock.now())});
         if let (Some(line), Ok(serde_json::Value::Object(fields))) = (line.as_object_mut(), serde_json::to_value(event))
         {
             line.extend(fields);

@@ -14,6 +14,9 @@ use super::{
     TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
 };
 
+/// The version of events in NDJSON and of alerts that this program writes.
+pub const EVENT_VERSION: u32 = 1;
+
 /// Why the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]

@@ -52,7 +52,7 @@ pub use dialect::{DialectLayout, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use environment::{Environment, EnvironmentChange};
-pub use event::{Event, Reached, StopReason};
+pub use event::{EVENT_VERSION, Event, Reached, StopReason};
 pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
 pub use gpu::GpuLoad;
@@ -74,11 +74,12 @@ pub use outcome::Outcome;
 pub use phase::Phase;
 pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
-    MetricValue, OFFERED_IDEA, Record, Run,
+    MetricValue, OFFERED_IDEA, RECORD_VERSION, Record, Run,
 };
 pub use setting::{Heading, Kind};
 pub use settings::{
-    Asked, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT, Setting,
+    Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,
+    Setting,
 };
 pub use space::Space;
 pub use stall::{LastCall, Stall};

@@ -13,7 +13,10 @@ use super::{
     Usage, Version,
 };
 
-/// The version of the on-disk formats that this version of `ar` writes.
+/// The version of records that this program writes.
+pub const RECORD_VERSION: u32 = 1;
+
+/// The version of all other formats that have none of their own: of answers as JSON, and of small state files.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// A commit's full object name in hexadecimal, 40 or 64 digits.
@@ -167,8 +170,11 @@ impl AgentCall {
 pub struct Record {
     /// The format's version.
     pub version: u32,
-    /// The experiment's number; 0 is the baseline.
+    /// The experiment's number; 0 is the baseline. It is given when the attempt is opened, and may leave gaps.
     pub id: u32,
+    /// The record's place in the order of recording; see [`Record::sequence`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u32>,
     /// The session.
     pub tag: Tag,
     /// The experiment's commit.
@@ -249,6 +255,12 @@ pub const IGNORED_CHANGED: &str = "ignored_changed";
 pub const IGNORED_INPUTS: &str = "ignored_inputs";
 
 impl Record {
+    /// The record's place in the order of recording, from 0 and without gaps. In a record of an earlier version it is the
+    /// experiment's number.
+    pub fn sequence(&self) -> u32 {
+        self.sequence.unwrap_or(self.id)
+    }
+
     /// The findings in the agent's proposal.
     pub fn findings(&self) -> Vec<String> {
         self.said("findings")

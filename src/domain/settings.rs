@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use super::setting::{Form, Heading, Held, SettingOf, joined, line, stored, texts};
 use super::values::{command_line, non_negative, not_zero};
 use super::{
-    CommitId, Direction, FORMAT_VERSION, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag,
-    count_of, duration_text, money_text, time_of_day_text, tokens_text,
+    CommitId, Direction, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag, count_of,
+    duration_text, money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -32,6 +32,9 @@ pub const DEFAULT_AGENT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// How long an outage of the agent may last unless the user says otherwise: 8 hours, a night, and longer than the windows
 /// of five hours in which subscriptions count their use.
 pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
+
+/// The version of contracts that this program writes.
+pub const CONTRACT_VERSION: u32 = 1;
 
 /// A setting, from which flag, variable, key of `ar.toml`, template and confirmation are made.
 pub type Setting = SettingOf<Asked, Contract>;
@@ -84,7 +87,7 @@ macro_rules! settings {
             /// The contract of a session for which nothing was asked but what it cannot be without.
             pub fn new(tag: Tag, metric: MetricSpec, command: String, start: CommitId, created: Timestamp) -> Self {
                 Contract {
-                    version: FORMAT_VERSION,
+                    version: CONTRACT_VERSION,
                     tag,
                     metric,
                     command,

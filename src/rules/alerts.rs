@@ -2,7 +2,7 @@
 
 use super::History;
 use crate::domain::{
-    Alert, AlertKind, Contract, Directive, Event, FORMAT_VERSION, Outcome, Record, count_of, experiment_name,
+    Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, Outcome, Record, count_of, experiment_name,
     moment_text, one_line,
 };
 
@@ -15,7 +15,7 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
     let best = history.best().map(|(_, best)| best);
     let tag = &contract.tag;
     let alert = |event: AlertKind, id: Option<u32>, reason: &str, text: String| Alert {
-        version: FORMAT_VERSION,
+        version: EVENT_VERSION,
         event,
         tag: tag.to_string(),
         experiment: id,
@@ -70,6 +70,7 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
 /// Whether a record was kept and has a better value than all earlier keeps.
 fn is_best(record: &Record, history: &History) -> bool {
     let Some(value) = record.metric.value.filter(|_| record.outcome == Outcome::Keep) else { return false };
-    let before = history.records().iter().filter(|other| other.id < record.id && other.outcome == Outcome::Keep);
+    let before =
+        history.records().iter().filter(|other| other.sequence() < record.sequence() && other.outcome == Outcome::Keep);
     before.filter_map(|other| other.metric.value).all(|other| record.metric.direction.better(value, other))
 }

@@ -34,7 +34,7 @@ pub enum OpenTrouble {
     Unnamed,
     /// The journal is at a step but names no experiment.
     Missing,
-    /// Its number is not the next one.
+    /// Its number is taken, or was not given.
     Number,
     /// It has no commit, but should.
     NoCommit,
@@ -55,10 +55,12 @@ pub enum OpenTrouble {
 pub struct OpenFound<'a> {
     /// The step.
     pub phase: Phase,
-    /// The experiment's number, commit and base; absent if none is open.
-    pub open: Option<(u32, Option<&'a CommitId>, &'a CommitId)>,
-    /// The number of the next experiment.
-    pub next_id: u32,
+    /// The experiment's commit and base; absent if none is open.
+    pub open: Option<(Option<&'a CommitId>, &'a CommitId)>,
+    /// Whether its number was given, and no record has it.
+    pub is_free: bool,
+    /// Whether its record is the last one.
+    pub is_last: bool,
     /// The commit of its record, if it has one.
     pub recorded: Option<&'a CommitId>,
     /// The base of the next experiment.
@@ -72,14 +74,14 @@ pub fn judge_open(
     is_there: impl Fn(&CommitId) -> bool,
     is_on: impl Fn(&CommitId, &CommitId) -> bool,
 ) -> Option<OpenTrouble> {
-    let Some((id, commit, base)) = found.open else {
+    let Some((commit, base)) = found.open else {
         return (found.phase != Phase::Idle).then_some(OpenTrouble::Missing);
     };
-    let recorded = id + 1 == found.next_id;
+    let recorded = found.is_last;
     if found.phase == Phase::Idle {
         return Some(OpenTrouble::Unnamed);
     }
-    if id != found.next_id && !recorded {
+    if !found.is_free && !recorded {
         return Some(OpenTrouble::Number);
     }
     if !is_there(base) {
@@ -165,7 +167,9 @@ mod tests {
         let stray = commit("c");
         let judge = |phase, open: Option<(u32, _, _)>| {
             let recorded = open.and_then(|(id, ..)| (id == 2).then_some(&change));
-            let found = OpenFound { phase, open, next_id: 3, recorded, tip: &tip };
+            let has = |number| open.is_some_and(|(id, ..)| id == number);
+            let of = open.map(|(_, commit, base)| (commit, base));
+            let found = OpenFound { phase, open: of, is_free: has(3), is_last: has(2), recorded, tip: &tip };
             judge_open(found, |commit| *commit != lost, |commit, _| *commit != stray)
         };
         let change_of_3 = Some((3, Some(&change), &tip));

@@ -1,8 +1,9 @@
 //! A session's experiments so far.
 
+use super::gaps;
 use crate::domain::{CommitId, FailureClass, Number, Outcome, Record, Spent};
 
-/// The records of one session in the order of their numbers.
+/// The records of one session in the order in which they were made; an experiment's number says when it was opened.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     records: Vec<Record>,
@@ -21,7 +22,7 @@ impl History {
 
     /// Creates a history from records in any order.
     pub fn new(mut records: Vec<Record>) -> Self {
-        records.sort_by_key(|record| record.id);
+        records.sort_by_key(|record| (record.sequence(), record.id));
         History { records }
     }
 
@@ -43,7 +44,9 @@ impl History {
 
     /// The record of experiment `id`.
     pub fn get(&self, id: u32) -> Option<&Record> {
-        self.records.binary_search_by_key(&id, |record| record.id).ok().map(|index| &self.records[index])
+        // Without gaps an experiment stands at its number.
+        let expected = self.records.get(id as usize).filter(|record| record.id == id);
+        expected.or_else(|| self.records.iter().find(|record| record.id == id))
     }
 
     /// The baseline, if measured.
@@ -73,10 +76,11 @@ impl History {
         kept.reduce(|best, record| if record.metric.is_better_than(&best.metric) { record } else { best })
     }
 
-    /// The number of crashes in a row at the end, among experiments from number `first` on. Lost runs do not count.
+    /// The number of crashes in a row at the end, among records from place `first` on. Lost runs do not count.
     pub fn crashes_in_a_row(&self, first: u32) -> u32 {
         let is_lost = |record: &&Record| record.failure.as_ref().is_some_and(|it| it.class == FailureClass::Lost);
-        let newest = self.records.iter().rev().take_while(|record| record.id >= first).filter(|it| !is_lost(it));
+        let newest =
+            self.records.iter().rev().take_while(|record| record.sequence() >= first).filter(|it| !is_lost(it));
         newest.take_while(|record| record.outcome == Outcome::Crash).count() as u32
     }
 
@@ -87,7 +91,17 @@ impl History {
 
     /// The number of the next experiment.
     pub fn next_id(&self) -> u32 {
-        self.records.last().map_or(0, |record| record.id + 1)
+        self.records.iter().map(|record| record.id + 1).max().unwrap_or(0)
+    }
+
+    /// The place of the next record.
+    pub fn next_sequence(&self) -> u32 {
+        self.records.last().map_or(0, |record| record.sequence() + 1)
+    }
+
+    /// Whether an open attempt can have a number: no record has it, and it is the next one or one below it.
+    pub fn is_free(&self, id: u32) -> bool {
+        id <= self.next_id() && self.get(id).is_none()
     }
 
     /// The number of experiments since the last keep.
@@ -98,5 +112,54 @@ impl History {
     /// Whether `commit` belongs to an experiment.
     pub fn knows(&self, commit: &CommitId) -> bool {
         self.records.iter().any(|record| record.commit == *commit)
+    }
+}
+
+/// The experiments that were recorded and have no record any more, of the numbers and places of those that have one: numbers
+/// may have gaps, places may not.
+pub fn lost_ids(there: &[(u32, u32)]) -> Vec<u32> {
+    let (ids, places): (Vec<u32>, Vec<u32>) = there.iter().copied().unzip();
+    let lost = gaps(&places);
+    let unused = gaps(&ids);
+    // A number that nobody has can be that of a lost record, or of an attempt that was given up.
+    if lost.is_empty() || unused.is_empty() { lost } else { unused }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn records_go_by_their_places_and_numbers_may_have_gaps() {
+        let made =
+            |id: u32, sequence: u32, outcome| record(json!({"id": id, "sequence": sequence, "outcome": outcome}));
+        // Opened side by side: 3 was recorded before 2, and 1 was given up.
+        let history =
+            History::new(vec![made(0, 0, "keep"), made(2, 2, "keep"), made(3, 1, "keep"), made(5, 3, "crash")]);
+        let ids: Vec<u32> = history.records().iter().map(|record| record.id).collect();
+        assert_eq!(ids, [0, 3, 2, 5]);
+        assert_eq!(history.incumbent().map(|record| record.id), Some(2), "the last one that was recorded as kept");
+        assert_eq!([history.next_id(), history.next_sequence()], [6, 4]);
+        assert_eq!([1, 2, 4, 6, 7].map(|id| history.is_free(id)), [true, false, true, true, false]);
+        assert_eq!(history.get(3).map(|record| record.sequence()), Some(1));
+        assert_eq!([history.crashes_in_a_row(3), history.crashes_in_a_row(4)], [1, 0]);
+        assert!(history.get(4).is_none());
+    }
+
+    #[test]
+    fn a_record_without_a_place_has_its_number() {
+        let history = History::new(vec![record(json!({"id": 1})), record(json!({"id": 0}))]);
+        assert_eq!([history.next_id(), history.next_sequence()], [2, 2]);
+        assert_eq!(history.records()[1].sequence(), 1);
+    }
+
+    #[test]
+    fn a_gap_in_numbers_is_no_loss_and_one_in_places_is() {
+        assert_eq!(lost_ids(&[(0, 0), (3, 1), (2, 2)]), [0u32; 0]);
+        assert_eq!(lost_ids(&[(0, 0), (2, 2), (3, 3)]), [1]);
+        assert_eq!(lost_ids(&[(1, 1), (2, 2)]), [0]);
     }
 }

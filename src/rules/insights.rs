@@ -13,7 +13,11 @@ const NO_DIRECTION: &str = "no direction named";
 
 /// The lesson of a keep: the agent's own, else the reason for the keep.
 pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
-    let before = history.records().iter().rev().find(|known| known.id < record.id && known.outcome == Outcome::Keep);
+    let before = history
+        .records()
+        .iter()
+        .rev()
+        .find(|known| known.sequence() < record.sequence() && known.outcome == Outcome::Keep);
     Lesson {
         id: point(&record.tag, record.id.to_string()),
         strategy: record.direction.clone().unwrap_or_else(|| NO_DIRECTION.into()),
@@ -59,10 +63,10 @@ pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
     })
 }
 
-/// Summarises the experiments after number `after`; `None` if there are none. Quotes the newest lessons of discards and
+/// Summarises the records after place `after`; `None` if there are none. Quotes the newest lessons of discards and
 /// crashes, unless they are among `lessons`.
 pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Option<Lesson> {
-    let new: Vec<&Record> = history.records().iter().filter(|record| record.id > after).collect();
+    let new: Vec<&Record> = history.records().iter().filter(|record| record.sequence() > after).collect();
     let last = new.last()?;
     let kept = new.iter().filter(|record| record.outcome == Outcome::Keep).count();
     let mut insight = format!("{}, {kept} kept", experiments(new.len()));
@@ -89,7 +93,8 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
             insight += &format!("; {what}: {names}");
         }
     }
-    let before = history.records().iter().rev().find(|record| record.id <= after && record.outcome == Outcome::Keep);
+    let before =
+        history.records().iter().rev().find(|record| record.sequence() <= after && record.outcome == Outcome::Keep);
     Some(Lesson {
         id: summary_id(last),
         strategy: "the session as a whole".into(),
@@ -101,13 +106,13 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
     })
 }
 
-/// The last experiment covered by a summary: number `after`, or a later one with a summary among `lessons`. A summary
+/// The place of the last record covered by a summary: `after`, or a later one with a summary among `lessons`. A summary
 /// of an earlier session with the same tag has another time.
 pub fn summed_up(history: &History, lessons: &[Lesson], after: u32) -> u32 {
     let is_last = |record: &&Record| {
         lessons.iter().any(|lesson| lesson.time == record.finished && lesson.id == summary_id(record))
     };
-    history.records().iter().rev().find(is_last).map_or(after, |record| record.id.max(after))
+    history.records().iter().rev().find(is_last).map_or(after, |record| record.sequence().max(after))
 }
 
 fn summary_id(last: &Record) -> LessonId {

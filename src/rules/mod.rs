@@ -74,7 +74,7 @@ pub use environment::{environment_changes, environment_differences};
 pub use evidence::{Evidence, Warning, listed};
 pub use finalize::{kept_message, squashed_message};
 pub use find::{Unfound, find_experiment};
-pub use history::History;
+pub use history::{History, lost_ids};
 pub use ideas::{draw, is_used, same_idea};
 pub use ignored::ignored_changes;
 pub use insights::{keep_lesson, pivot_lesson, summary_lesson, summed_up};

@@ -24,7 +24,7 @@ pub struct StopFacts<'a> {
     pub history: &'a History,
     /// The usage of all agent calls.
     pub spent: &'a Spent,
-    /// The number of the first experiment of this call of the loop: what crashed before is known to whoever made the call.
+    /// The place of the first record of this call of the loop: what crashed before is known to whoever made the call.
     pub first: u32,
     /// How many calls of the agent in a row changed nothing.
     pub idle_calls: u32,

@@ -13,8 +13,8 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use crate::crash;
 use crate::domain::{
-    CHANGED_WHILE_RUNNING, DiffStat, Event, FORMAT_VERSION, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Outcome,
-    Phase, Record, Run, Unparsed, list,
+    CHANGED_WHILE_RUNNING, DiffStat, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Outcome, Phase,
+    RECORD_VERSION, Record, Run, Unparsed, list,
 };
 use crate::git::Look;
 use crate::rules::{Measured, Verdict, again, describe_failure, judge};
@@ -144,8 +144,9 @@ impl Attempt {
         let mut runs = self.open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
         runs.extend(measured.run.map(|run| Run { value: value.map(|number| number.value), ..run }));
         Ok(Record {
-            version: FORMAT_VERSION,
+            version: RECORD_VERSION,
             id: self.open.id,
+            sequence: None,
             tag: session.store.contract.tag.clone(),
             commit: commit.clone(),
             base: self.open.base.clone(),
@@ -231,6 +232,7 @@ impl Attempt {
 
     /// Records the experiment, its ref first, and settles it.
     pub(super) fn record(&self, session: &mut Session<'_>, record: Record) -> Result<Stage, SessionError> {
+        let record = Record { sequence: Some(session.store.history.next_sequence()), ..record };
         let look = session.workspace.look.take();
         session.store.record(self.open.clone(), &record)?;
         settle_tree(session, &record, look.as_ref())?;

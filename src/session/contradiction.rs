@@ -15,10 +15,12 @@ pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, jour
         tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false))
     };
     let replaced = open.filter(|open| is_replaced(open)).map(|open| open.id);
+    let last = history.records().last().map(|record| record.id);
     let found = OpenFound {
         phase: journal.phase,
-        open: open.map(|open| (open.id, open.commit.as_ref(), &open.base)),
-        next_id: replaced.unwrap_or_else(|| history.next_id()),
+        open: open.map(|open| (open.commit.as_ref(), &open.base)),
+        is_free: open.is_some_and(|open| replaced.is_some() || history.is_free(open.id)),
+        is_last: open.is_some_and(|open| replaced.is_none() && Some(open.id) == last),
         recorded: open
             .filter(|_| replaced.is_none())
             .and_then(|open| history.get(open.id))

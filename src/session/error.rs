@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
-    Drift, FORMAT_VERSION, FailureClass, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of, few, list,
+    Drift, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of, few, list,
     nearest, shell_word,
 };
 use crate::exec::ExecError;
@@ -128,7 +128,7 @@ pub enum SessionError {
     NothingToImport(PathBuf),
     #[error("cannot read the record {reference}")]
     BadRecord { reference: String, source: serde_json::Error },
-    #[error("the record {reference} has format version {found}; this program knows version {FORMAT_VERSION}")]
+    #[error("the record {reference} has format version {found}; this program knows version {RECORD_VERSION}")]
     NewerRecord { reference: String, found: u64 },
     #[error("session {tag} has no record of experiment {id}, but has later ones")]
     LostRecord { tag: String, id: u32 },

@@ -12,8 +12,8 @@ use super::own_files::OWN_FILES;
 use super::reading::record_message;
 use super::terms::{free_tag, is_taken};
 use crate::domain::{
-    Clock, CommitId, Contract, FEWEST_DIGITS, FORMAT_VERSION, Failure, Imported, MetricSource, MetricSpec, MetricValue,
-    Outcome, Record, Tag, one_line,
+    Clock, CommitId, Contract, FEWEST_DIGITS, Failure, Imported, MetricSource, MetricSpec, MetricValue, Outcome,
+    RECORD_VERSION, Record, Tag, one_line,
 };
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
@@ -151,8 +151,9 @@ impl Maker<'_> {
         let problem = row.problem.as_deref().map(|problem| format!("; {problem}")).unwrap_or_default();
         let value = row.value.as_ref();
         Ok(Record {
-            version: FORMAT_VERSION,
+            version: RECORD_VERSION,
             id,
+            sequence: Some(id),
             tag: self.tag.clone(),
             base: base.unwrap_or_else(|| commit.clone()),
             commit,

@@ -183,7 +183,7 @@ impl Store {
             self.add_lesson(lesson)?;
             crash::point("stop.lesson_added");
         }
-        self.journal.summed_up = self.history.next_id().saturating_sub(1);
+        self.journal.summed_up = self.history.next_sequence().saturating_sub(1);
         Ok(())
     }
 

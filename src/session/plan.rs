@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::others::has_job;
 use super::own_files::OWN_FILES;
 use super::programs::check_command;
-use super::reading::{refuse_changed, session_of_head, session_tags, stored_contract};
+use super::reading::{lost_records, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
 use super::watchdog::watch_programs;
@@ -227,7 +227,9 @@ fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
     let prefix = format!("{}/", tag.ref_prefix());
     let refs = repo.refs.refs_under(&prefix)?;
     let ids: Vec<u32> = refs.iter().filter_map(|(name, _)| name.strip_prefix(&prefix)?.parse().ok()).collect();
-    match gaps(&ids).first() {
+    // Numbers without gaps need no look into the records.
+    let lost = if gaps(&ids).is_empty() { Vec::new() } else { lost_records(repo, tag)? };
+    match lost.first() {
         Some(id) => Err(SessionError::LostRecord { tag: tag.to_string(), id: *id }),
         None => Ok(()),
     }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::domain::{CommitId, Contract, Drift, FORMAT_VERSION, Record, Rung, Tag};
+use crate::domain::{CommitId, Contract, Drift, RECORD_VERSION, Record, Rung, Tag};
 use crate::git::{Head, Repo};
-use crate::rules::{History, climb_all};
+use crate::rules::{History, climb_all, lost_ids};
 use crate::state::SessionFolder;
 
 use super::error::SessionError;
@@ -116,6 +116,12 @@ pub(super) fn read_records(repo: &Repo, tag: &Tag) -> Result<Vec<Result<Record, 
     Ok(repo.objects.read_tags(&refs, |tag| parse_record(&tag.name, &tag.message))?)
 }
 
+/// The experiments that have lost their records, as far as those that can be read tell.
+pub(super) fn lost_records(repo: &Repo, tag: &Tag) -> Result<Vec<u32>, SessionError> {
+    let records = read_records(repo, tag)?.into_iter().flatten();
+    Ok(lost_ids(&records.map(|record| (record.id, record.sequence())).collect::<Vec<_>>()))
+}
+
 /// The number in the name of a record's ref.
 pub(super) fn record_id(name: &str, tag: &Tag) -> Option<u32> {
     name.strip_prefix(&tag.ref_prefix())?.strip_prefix('/')?.parse().ok()
@@ -132,11 +138,11 @@ pub(super) fn parse_record(reference: &str, message: &str) -> Result<Record, Ses
     let bad = |source| SessionError::BadRecord { reference: reference.to_owned(), source };
     // A signature may follow the JSON document.
     match serde_json::Deserializer::from_str(body).into_iter::<Record>().next() {
-        Some(Ok(record)) if record.version <= FORMAT_VERSION => Ok(record),
+        Some(Ok(record)) if record.version <= RECORD_VERSION => Ok(record),
         Some(Ok(record)) => Err(newer(reference, record.version.into())),
         // Of a newer one other things may be unknown, too.
         Some(Err(source)) => Err(match version_of(body) {
-            Some(found) if found > u64::from(FORMAT_VERSION) => newer(reference, found),
+            Some(found) if found > u64::from(RECORD_VERSION) => newer(reference, found),
             _ => bad(source),
         }),
         None => Err(bad(serde::de::Error::custom("the tag's message has no body"))),

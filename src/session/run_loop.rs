@@ -111,7 +111,7 @@ impl Session<'_> {
 
     async fn turn(&mut self) -> Result<StopReason, SessionError> {
         let mut lost = 0;
-        let first = self.store.history.next_id();
+        let first = self.store.history.next_sequence();
         let mut idle_seconds = None;
         loop {
             match self.asked()? {

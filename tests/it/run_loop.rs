@@ -450,6 +450,31 @@ fn the_file_that_its_own_output_goes_to_is_no_part_of_a_change() {
 }
 
 #[test]
+fn numbers_may_have_gaps_and_the_order_of_recording_may_not() {
+    let repo = training_repo();
+    run_steps(&repo, "better worse", &[]).ok();
+    let places = |repo: &TestRepo| -> Vec<(Value, Value)> {
+        records(repo).into_iter().map(|record| (record["id"].clone(), record["sequence"].clone())).collect()
+    };
+    assert_eq!(places(&repo), [(0.into(), 0.into()), (1.into(), 1.into()), (2.into(), 2.into())]);
+    // Experiments 3 and 4 were opened beside 5, and given up.
+    let git = Repo::discover(&repo.path()).unwrap();
+    let mut record = records(&repo).pop().unwrap();
+    (record["id"], record["sequence"]) = (5.into(), 3.into());
+    let commit = CommitId::new(field(&record, "/commit"));
+    git.refs.write_record("refs/autoresearch/t/00005", &commit, &format!("try 5\n\n{record}\n")).unwrap();
+    let more = ["--agent", "echo \"# $AR_EXPERIMENT\" >> train.sh"];
+    ar(&repo, [&["resume", "--max-experiments", "4"][..], &more].concat()).ok();
+    assert_eq!(places(&repo)[3..], [(5.into(), 3.into()), (6.into(), 4.into())]);
+    assert!(!ar(&repo, ["doctor"]).stdout.contains("has no record"));
+
+    repo.git(["update-ref", "-d", "refs/autoresearch/t/00002"]);
+    let refused = ar(&repo, [&["resume", "--max-experiments", "5"][..], &more].concat()).exits(6);
+    assert!(refused.stderr.contains("no record of experiment 2"), "{refused:?}");
+    assert!(ar(&repo, ["doctor"]).stdout.contains("experiment 2 has no record, but a later one does"));
+}
+
+#[test]
 fn the_refs_of_many_records_are_packed_while_the_session_goes_on() {
     let repo = training_repo();
     run_steps(&repo, "better worse", &[]).ok();

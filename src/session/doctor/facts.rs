@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use crate::domain::{CommitId, Contract, Record, Tag, with_causes};
 use crate::git::{BrokenRef, Repo};
-use crate::rules::{History, Tip, gaps, judge_tip};
+use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
 use crate::session::error::SessionError;
 use crate::session::fetched::is_fetched;
 use crate::session::reading::{expected_tip, parse_record, record_id, recorded_terms};
@@ -142,14 +142,21 @@ impl Facts {
         &self.history
     }
 
+    /// The experiments that have lost their records and refs, as far as the records that can be read tell.
+    pub(super) fn lost_ids(&self) -> Vec<u32> {
+        let there = self.history.records().iter().map(|record| (record.id, record.sequence()));
+        let mut lost = lost_ids(&there.collect::<Vec<_>>());
+        lost.retain(|id| self.refs.iter().all(|found| found.id != *id));
+        lost
+    }
+
     /// Whether all records are there and can be read: only then is it known what comes next.
     pub(super) fn is_complete(&self) -> bool {
-        let ids: Vec<u32> = self.refs.iter().map(|found| found.id).collect();
         let lost = |broken: &BrokenRef| {
             record_id(&broken.name, &self.tag).is_some_and(|id| self.refs.iter().all(|found| found.id != id))
         };
         !self.broken.iter().any(lost)
-            && gaps(&ids).is_empty()
+            && self.lost_ids().is_empty()
             && self.refs.iter().all(|found| self.sound(found).is_some())
     }
 

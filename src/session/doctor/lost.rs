@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, RecordRef};
 use crate::domain::{
-    AgentCall, CommitId, Contract, DiffStat, Environment, FORMAT_VERSION, MetricValue, Metrics, Outcome, Record, Run,
+    AgentCall, CommitId, Contract, DiffStat, Environment, MetricValue, Metrics, Outcome, RECORD_VERSION, Record, Run,
 };
 use crate::exec::{Exit, job_file};
 use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
+use crate::rules::gaps;
 use crate::session::finished_log::read_log;
 use crate::session::jobs::{AGENT, RUN};
 use crate::session::reading::record_message;
@@ -39,6 +40,16 @@ pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
     Some((record, message))
 }
 
+/// The place of a record that cannot be read, of those that the others leave free; the lost ones have them in the order of
+/// their numbers.
+fn place_of(facts: &Facts, id: u32) -> u32 {
+    let history = facts.history();
+    let lost = facts.refs.iter().filter(|found| found.record.is_err() && found.id < id).count();
+    let taken: Vec<u32> = history.records().iter().map(Record::sequence).collect();
+    let next = history.next_sequence();
+    gaps(&taken).into_iter().chain(next..).nth(lost).unwrap_or(next)
+}
+
 fn record_of(
     repo: &Repo,
     terms: &Contract,
@@ -61,8 +72,9 @@ fn record_of(
     let value = number.as_ref().map(|number| number.value).or(said["value"].as_f64());
     // What nothing tells is left out, as in a record of an older version.
     let record = json!({
-        "version": FORMAT_VERSION,
+        "version": RECORD_VERSION,
         "id": id,
+        "sequence": left.place,
         "tag": terms.tag,
         "diff": if id == 0 { DiffStat::default() } else { repo.objects.diff(&base, &commit).ok()?.stat() },
         "commit": commit,
@@ -95,6 +107,8 @@ fn record_of(
 
 /// What the folder of an experiment tells of its last run and its last call of the agent.
 struct LeftOfRun {
+    /// The place that its record had.
+    place: u32,
     exit: Option<Exit>,
     metrics: Metrics,
     agent: Option<AgentCall>,
@@ -123,6 +137,7 @@ fn left_of_run(facts: &Facts, terms: &Contract, id: u32) -> LeftOfRun {
     let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
     let called = terms.agent.clone().zip(exit(AGENT));
     LeftOfRun {
+        place: place_of(facts, id),
         exit: exit(RUN),
         metrics: metrics.map(|(name, number)| (name, number.value)).collect(),
         agent: called.map(|(command, exit)| AgentCall {

@@ -6,7 +6,7 @@ use super::facts::{Facts, REPAIR, RecordRef};
 use super::patients::finding_of;
 use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
-use crate::rules::{Tip, gaps};
+use crate::rules::Tip;
 use crate::session::error::SessionError;
 use crate::session::reading::record_id;
 use crate::session::view::NOTES;
@@ -129,14 +129,13 @@ fn decide(name: &str, objects: &[&str]) -> String {
 
 /// Records that should be there.
 fn missing(facts: &Facts) -> Vec<Finding> {
-    let mut ids: Vec<u32> = facts.refs.iter().map(|found| found.id).collect();
-    ids.extend(facts.broken.iter().filter_map(|broken| record_id(&broken.name, &facts.tag)));
+    let broken: Vec<u32> = facts.broken.iter().filter_map(|broken| record_id(&broken.name, &facts.tag)).collect();
     let finding = |id: u32| {
         let name = facts.tag.record_ref(id);
         let what = format!("experiment {id} has no record, but a later one does");
         Finding::damaged(Area::Refs, what).hint(decide(&name, &facts.tag_objects(&name)))
     };
-    gaps(&ids).into_iter().map(finding).collect()
+    facts.lost_ids().into_iter().filter(|id| !broken.contains(id)).map(finding).collect()
 }
 
 fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, SessionError> {
