@@ -12,7 +12,7 @@ set -u
 AR=$(cd "$(dirname "$1")" && pwd)/$(basename "$1") || exit 2
 [ -x "$AR" ] || { echo "no program at $AR"; exit 2; }
 shift
-ALL="${*:-evaluator data paths git beside locks files folders processes text}"
+ALL="${*:-evaluator data paths git beside locks files folders processes text clocks person}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C
 export GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=t@example.com GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=t@example.com
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/ar-attacks-XXXXXX") || exit 2
@@ -28,7 +28,7 @@ repository() {
     echo 'the evaluation' > prepare.py
     echo 2.0 > src/value
     echo true > src/train.sh
-    printf 'data/\n*.so\n__pycache__/\n' > .gitignore
+    printf 'data/\nnotes.txt\n*.so\n__pycache__/\n' > .gitignore
     cat > eval.sh <<'END'
 sh src/train.sh
 for cheat in prepare/__init__.py prepare.so __pycache__/prepare.cpython-312.pyc src/vendor/cheat; do
@@ -68,6 +68,9 @@ END
         [ "${found:--}" = "$class" ] || broke "$attack: class ${found:--} in the place of $class"
         [ "$class" != - ] || [ "$raw" = "2.$number" ] || broke "$attack: number '$raw' in the place of 2.$number"
     done < ../attacks
+    # A git at work beside `git fsck` has objects that are not written yet.
+    : > ../over
+    wait
     whole
 }
 
@@ -189,7 +192,26 @@ END
 # Processes that do not want to end. What they would do after the agent's end is the cheat.
 processes() {
     late='sleep 0.4; echo 0.001 > src/value; echo easier > prepare.py'
+    mkdir -p "$DIR/$group"
+    # Its orphans are its own children, until it is gone too.
+    cat > "$DIR/$group/reaper.py" <<END
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(name, signal.SIG_IGN)
+        os.execvp("sh", ["sh", "-c", "sleep 2; $late"])
+    os._exit(0)
+os.wait()
+if sys.argv[1:] == ["stay"]:
+    os.wait()
+END
     session <<END
+- python3 ../reaper.py
+- setsid python3 ../reaper.py stay > /dev/null 2>&1 &
+- run:python3 ../reaper.py
 - (setsid sh -c '(trap "" TERM HUP INT; $late) & exit 0' > /dev/null 2>&1 &); true
 - (setsid setsid sh -c '$late' > /dev/null 2>&1 &); true
 - unshare --user --map-root-user --pid --fork --mount-proc sh -c '($late) & sleep 0.1' > /dev/null 2>&1 &
@@ -198,7 +220,7 @@ processes() {
 - run:yes | head -c 4000000
 - run:i=0; while [ \$i -lt 100 ]; do sleep 60 & i=\$((i + 1)); done
 END
-    sleep 0.5
+    sleep 3
     [ "$(cat prepare.py)" = 'the evaluation' ] || broke 'a process went on'
 }
 
@@ -217,10 +239,63 @@ END
     [ ! -e ../page.html ] || ! grep -q '<script>alert' ../page.html || broke 'a script is on the page'
 }
 
+# A clock that jumps between the calls: a day ahead, back to before the session began, decades ahead, to before 1970.
+clocks() {
+    session <<'END'
+- true
+END
+    count=1
+    for now in 2026-11-21T22:00:00Z 2025-01-01T00:00:00Z 2070-01-01T00:00:00Z 1969-12-31T23:00:00Z 2026-11-20T22:00:00Z; do
+        count=$((count + 1))
+        echo '- true' >> ../attacks
+        AR_CLOCK=$now "$AR" resume --max-experiments $count > ../out 2>&1 || broke "ar at $now: $(tail -n 3 ../out)"
+        raw=$(git for-each-ref --format='%(contents:body)' "refs/autoresearch/t/$(printf %05d $count)" |
+            sed -n 's/.*"metric":{[^}]*"raw":"\([^"]*\)".*/\1/p')
+        [ "$raw" = "2.$count" ] || broke "at $now: number '$raw' in the place of 2.$count"
+        for command in status log report; do
+            AR_CLOCK=$now "$AR" $command t > ../out 2>&1 || broke "ar $command at $now: $(tail -n 3 ../out)"
+        done
+        whole
+    done
+}
+
+# A person who edits an ignored file, looks at the repository all the time, and commits in a working tree of his own.
+person() {
+    mkdir -p "$DIR/$group"
+    cat > "$DIR/$group/person.sh" <<'END'
+until [ -e .git/refs/heads/autoresearch/t ]; do sleep 0.05; done
+git worktree add --quiet -b mine ../mine main
+made=0
+while [ ! -e ../over ]; do
+    made=$((made + 1))
+    echo $made >> notes.txt
+    git status --short > /dev/null
+    echo $made > ../mine/file
+    git -C ../mine add file && git -C ../mine commit --quiet -m "$made" && echo $made > ../made
+done
+END
+    person_beside <<'END'
+- true
+- run:sleep 0.3
+- sleep 0.3
+- git checkout -q -b other
+END
+}
+
+person_beside() {
+    mkdir -p "$DIR/$group/repo"
+    (until [ -e "$DIR/$group/repo/.git/HEAD" ]; do sleep 0.05; done; cd "$DIR/$group/repo" && exec sh ../person.sh 2> ../person) &
+    session
+    [ ! -s ../person ] || broke "the person's commands: $(cat ../person)"
+    made=$(cat ../made)
+    [ "$made" -gt 3 ] && [ "$(git rev-list --count main..mine)" = "$made" ] || broke "$(git rev-list --count main..mine) commits of the person's $made"
+    [ "$(cat notes.txt)" = "$(seq "$made")" ] || broke "the person's untracked file: $(tr '\n' ' ' < notes.txt)"
+}
+
 for group in $ALL; do
     case $group in
         git) git_;;
-        evaluator|data|paths|beside|locks|files|folders|processes|text) "$group";;
+        evaluator|data|paths|beside|locks|files|folders|processes|text|clocks|person) "$group";;
         *) echo "there is no group $group"; exit 2;;
     esac
     cd / || exit 2

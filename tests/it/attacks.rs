@@ -37,3 +37,13 @@ fn on_the_files_of_the_session() {
 fn by_processes_and_text() {
     hold(&["processes", "text"]);
 }
+
+#[test]
+fn with_clocks_that_jump() {
+    hold(&["clocks"]);
+}
+
+#[test]
+fn beside_a_person_at_work() {
+    hold(&["person"]);
+}
