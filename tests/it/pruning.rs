@@ -1,7 +1,7 @@
 //! `git gc --prune=now` beside a loop.
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar_command};
+use crate::support::{Called, TestRepo, ar_command, until};
 
 const ARGS: [&str; 10] =
     ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "3"];
@@ -47,6 +47,7 @@ fn try_beside(command: &str) {
     let mut ar = ar_command(&repo, &repo.path(), TRY);
     ar.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_RUN", command);
     let called = Called::from(ar.output().unwrap()).ok();
+    until("the gc to be over", || (!repo.exists(".git/gc.pid")).then_some(()));
     is_whole(&repo, &called, 2);
 }
 
