@@ -29,10 +29,6 @@ impl IgnoredFiles {
     }
 
     fn of(root: &Path, found: Vec<PathBuf>, most: usize) -> IgnoredFiles {
-        let is_own = |path: &PathBuf| {
-            OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')))
-                || path.to_str().is_some_and(|name| name.starts_with("results.tsv") || name.starts_with("run.log"))
-        };
         let is_cut = found.len() >= most;
         let files = found.into_iter().filter(|path| !is_own(path));
         IgnoredFiles { stamps: files.map(|path| (path.clone(), FileStamp::of(&root.join(path)))).collect(), is_cut }
@@ -41,15 +37,22 @@ impl IgnoredFiles {
     /// Those that are new, gone or changed since.
     pub(super) fn changed(&self, repo: &Repo) -> Result<Vec<String>, SessionError> {
         // Which files a look leaves out that is cut is chance: whether one is new it does not tell.
-        let now = if self.is_cut { Vec::new() } else { IgnoredFiles::look(repo)?.stamps.into_keys().collect() };
+        let mut now = if self.is_cut { Vec::new() } else { repo.working_tree.ignored_files(MOST)? };
+        now.sort();
         Ok(self.differing(repo.worktree(), &now))
     }
 
     fn differing(&self, root: &Path, now: &[PathBuf]) -> Vec<String> {
         let changed = self.stamps.iter().filter(|(path, stamp)| FileStamp::of(&root.join(path)) != **stamp);
-        let new = now.iter().filter(|path| !self.is_cut && !self.stamps.contains_key(*path));
+        let new = now.iter().filter(|path| !self.is_cut && !is_own(path) && !self.stamps.contains_key(*path));
         changed.map(|(path, _)| path).chain(new).map(|path| path.display().to_string()).collect()
     }
+}
+
+/// Whether `ar` itself writes an ignored file.
+fn is_own(path: &Path) -> bool {
+    OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')))
+        || path.to_str().is_some_and(|name| name.starts_with("results.tsv") || name.starts_with("run.log"))
 }
 
 /// The ignored files of the working tree that a command line names, with their stamps.
