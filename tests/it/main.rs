@@ -7,6 +7,7 @@ mod answers;
 mod archiver;
 mod attacks;
 mod bad_input;
+mod beside;
 mod budgets;
 mod charts;
 mod check;

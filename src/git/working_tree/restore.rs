@@ -18,6 +18,9 @@ use crate::git::index::Edits;
 use crate::git::path::{commit_id, object_id, parse_id, to_path};
 use crate::git::refs::full_name;
 
+/// How often changes are saved again that go on while they are saved.
+const SAVES: u32 = 5;
+
 /// How uncommitted changes are saved.
 #[derive(Debug, Clone)]
 pub struct SaveAs {
@@ -80,7 +83,20 @@ impl WorkingTree {
         self.index.sweep(&lock)?;
         let mut staged = self.index.own()?;
         let mut plan = Plan::new(self, &staged, (expected_tree, target_tree), known, look)?;
-        let saved = self.save_plan(&plan, save)?;
+        let mut saved = self.save_plan(&plan, save)?;
+        for _ in 0..SAVES {
+            if saved.is_none() {
+                break;
+            }
+            // A person who edits a file beside the loop may have gone on while it was saved.
+            let now = Plan::new(self, &staged, (expected_tree, target_tree), known, look)?;
+            let is_saved = (&now.save, &now.save_staged) == (&plan.save, &plan.save_staged);
+            plan = now;
+            if is_saved {
+                break;
+            }
+            saved = self.save_plan(&plan, save)?.or(saved);
+        }
         crash::point("git.restore_planned");
 
         for path in plan.remove.iter().rev() {
