@@ -191,7 +191,7 @@ END
 
 # Processes that do not want to end. What they would do after the agent's end is the cheat.
 processes() {
-    late='sleep 0.4; echo 0.001 > src/value; echo easier > prepare.py'
+    late='sleep 2.5; echo 0.001 > src/value; echo easier > prepare.py'
     mkdir -p "$DIR/$group"
     # Its orphans are its own children, until it is gone too.
     cat > "$DIR/$group/reaper.py" <<END
@@ -202,7 +202,7 @@ if os.fork() == 0:
         os.setsid()
         for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(name, signal.SIG_IGN)
-        os.execvp("sh", ["sh", "-c", "sleep 2; $late"])
+        os.execvp("sh", ["sh", "-c", "$late"])
     os._exit(0)
 os.wait()
 if sys.argv[1:] == ["stay"]:
