@@ -369,3 +369,19 @@ pub(super) fn line<T>(set: Option<T>, text: impl FnOnce(T) -> String) -> Vec<Str
 pub(super) fn joined(values: &[String]) -> Option<String> {
     (!values.is_empty()).then(|| values.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_file_has_a_path_and_a_pointer() {
+        let read = |text| <MetricSource as Value>::parse(text).map(|source| source.to_string());
+        assert_eq!(read("out/m.json:/a/b"), Ok("out/m.json:/a/b".into()));
+        let file = <MetricSource as Value>::parse("out/m.json:/a/b");
+        assert_eq!(file, Ok(MetricSource::File { path: "out/m.json".into(), pointer: "/a/b".into() }));
+        let whole = <MetricSource as Value>::parse("m.json");
+        assert_eq!(whole, Ok(MetricSource::File { path: "m.json".into(), pointer: String::new() }));
+        assert!(read(":/a").is_err());
+    }
+}
