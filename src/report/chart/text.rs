@@ -64,7 +64,7 @@ impl Glyphs {
     }
 }
 
-/// The [drawing](draw_chart) of a chart as text, each line ended.
+/// Draws a chart as text, each line ended.
 pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> String {
     ansi_text(&draw_chart(series, width, height, glyphs))
 }
