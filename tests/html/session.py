@@ -56,7 +56,7 @@ def main():
         commit, raw = marks[f":{n + 100000}"], f"{value:.6f}"
         number = {"value": None, "raw": None} if kind == "crash" else {"value": float(raw), "raw": raw}
         failure = {"class": "oom", "excerpt": text} if kind == "crash" else None
-        record = {**model, "id": n, "commit": commit, "base": base, "description": f"experiment {n}: {text}", "outcome": kind,
+        record = {**model, "id": n, "sequence": n, "commit": commit, "base": base, "description": f"experiment {n}: {text}", "outcome": kind,
                   "metric": {**model["metric"], **number}, "failure": failure, "reason": f"because of {text}",
                   "fingerprint": {"tree": commit, "patch": commit}}
         base = commit if kind == "keep" else base
