@@ -99,9 +99,10 @@ impl History {
         self.records.last().map_or(0, |record| record.sequence() + 1)
     }
 
-    /// Whether an open attempt can have a number: no record has it, and it is the next one or one below it.
-    pub fn is_free(&self, id: u32) -> bool {
-        id <= self.next_id() && self.get(id).is_none()
+    /// Whether an open attempt can have a number: no record has it, and it is the next one, one below it, or one of those up
+    /// to `given`, which were given while several attempts were open.
+    pub fn is_free(&self, id: u32, given: u32) -> bool {
+        id <= self.next_id().max(given) && self.get(id).is_none()
     }
 
     /// The number of experiments since the last keep.
@@ -143,7 +144,8 @@ mod tests {
         assert_eq!(ids, [0, 3, 2, 5]);
         assert_eq!(history.incumbent().map(|record| record.id), Some(2), "the last one that was recorded as kept");
         assert_eq!([history.next_id(), history.next_sequence()], [6, 4]);
-        assert_eq!([1, 2, 4, 6, 7].map(|id| history.is_free(id)), [true, false, true, true, false]);
+        assert_eq!([1, 2, 4, 6, 7].map(|id| history.is_free(id, 0)), [true, false, true, true, false]);
+        assert!(history.is_free(7, 7));
         assert_eq!(history.get(3).map(|record| record.sequence()), Some(1));
         assert_eq!([history.crashes_in_a_row(3), history.crashes_in_a_row(4)], [1, 0]);
         assert!(history.get(4).is_none());

@@ -95,13 +95,30 @@ enum Act {
     PutBackToBase,
     MoveBranchToBase,
     PutBackToCommit,
+    SaveCommit,
     Close,
+}
+
+/// An attempt that is open beside the first one, elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Beside {
+    phase: Phase,
+    open: Open,
+    run: Run,
 }
 
 /// The disk and the active process.
 pub(super) struct World {
     pub(super) phase: Phase,
     pub(super) open: Option<Open>,
+    /// The attempts that are open beside it.
+    beside: Vec<Beside>,
+    /// Those whose base was not the best one any more when their turn came.
+    given_up: BTreeSet<u32>,
+    /// Those that were closed without a record.
+    closed: BTreeSet<u32>,
+    /// Whether the open attempt was beside another one.
+    was_beside: bool,
     records: Vec<Recorded>,
     rows: Vec<u32>,
     rows_from: usize,
@@ -141,6 +158,10 @@ impl World {
         World {
             phase: Phase::Idle,
             open: None,
+            beside: Vec::new(),
+            given_up: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            was_beside: false,
             records: vec![Recorded { open, draft, kept: true }],
             rows: vec![0],
             rows_from: 0,
@@ -167,13 +188,40 @@ impl World {
         self.records.iter().find(|record| record.open.id == id)
     }
 
+    fn next_id(&self) -> u32 {
+        let beside = self.beside.iter().map(|beside| beside.open.id);
+        let recorded = self.records.iter().map(|record| record.open.id);
+        recorded.chain(beside).chain(self.open.map(|open| open.id)).max().map_or(0, |last| last + 1)
+    }
+
+    /// A second attempt is open beside the first one: its run goes on, is over, is lost or was not started.
+    pub(super) fn open_beside(&mut self, kind: u8) {
+        let left = EXPERIMENTS as usize + 1 - self.records.len();
+        let Some(first) = self.open.filter(|_| self.process.is_none() && self.beside.is_empty() && left > 1) else {
+            return;
+        };
+        let open = Open { id: self.next_id(), base: first.base, committed: true, runs: 1, version: 0, draft: None };
+        if first.base != self.tip() {
+            return;
+        }
+        let tree = Tree::Of(open.commit());
+        let run = match kind {
+            0 => Run::Going(tree),
+            1 => Run::Over(tree),
+            2 => Run::Gone,
+            _ => Run::Unstarted,
+        };
+        self.commits.insert(open.commit());
+        self.beside.push(Beside { phase: Phase::Running, open, run });
+    }
+
     fn tip(&self) -> u32 {
         self.records.iter().rev().find(|record| record.kept).map_or(0, |record| record.draft.commit)
     }
 
     /// Whether the guard accepts a version.
     fn accepts(&self, open: Open) -> bool {
-        open.version >= self.refused[open.id as usize]
+        open.version >= self.refused[open.id as usize % self.refused.len()]
     }
 
     /// The process and its agent die; a run continues.
@@ -244,6 +292,8 @@ impl World {
             recorded: self.recorded(open.id).is_some(),
             run,
             runs: open.runs,
+            is_stale: open.base != self.tip(),
+            is_elsewhere: self.was_beside && open.committed && self.branch != open.commit(),
         };
         recover(found).into_iter().flat_map(|step| self.acts(step)).collect()
     }
@@ -264,6 +314,7 @@ impl World {
             Step::RecordLost => [&[NoteLost][..], &RECORD].concat(),
             Step::Record => RECORD.to_vec(),
             Step::Settle => SETTLE.to_vec(),
+            Step::GiveUp => vec![SaveCommit, MoveBranchToOutcome, SaveChange, PutBackToOutcome, Close],
             Step::Close => vec![Close],
         }
     }
@@ -286,7 +337,7 @@ impl World {
 
     fn act(&mut self, act: Act, process: &mut VecDeque<Act>) {
         if act == Propose {
-            let id = self.records.len() as u32;
+            let id = self.next_id();
             let open = Open { id, base: self.tip(), committed: false, runs: 0, version: 0, draft: None };
             (self.phase, self.open) = (Phase::Proposing, Some(open));
             (self.starts, self.was_over, self.run, self.guard) = (0, false, Run::Unstarted, Run::Unstarted);
@@ -328,7 +379,7 @@ impl World {
             Await => match self.run {
                 Run::Over(tree) => {
                     open.draft = Some(Draft { commit: open.commit(), measured: Some(tree), passed: None });
-                    let guarded = self.keeps[open.id as usize];
+                    let guarded = self.keeps[open.id as usize % self.keeps.len()];
                     process.extend(if guarded { vec![EnterGuarding, StartGuard, AwaitGuard] } else { RECORD.to_vec() });
                 }
                 Run::Gone | Run::Stopped if open.runs <= LOST_RETRIES => process.extend(RETRY),
@@ -384,7 +435,9 @@ impl World {
             Record => {
                 assert!(self.recorded(open.id).is_none(), "recorded twice");
                 let Some(draft) = open.draft else { panic!("there is nothing to record") };
-                let kept = draft.measured.is_some() && self.keeps[open.id as usize] && draft.passed == Some(true);
+                let kept = draft.measured.is_some()
+                    && self.keeps[open.id as usize % self.keeps.len()]
+                    && draft.passed == Some(true);
                 self.records.push(Recorded { open, draft, kept });
             }
             EnterSettling => {
@@ -402,13 +455,30 @@ impl World {
             SaveChange => {
                 self.saved.insert(self.tree);
             }
+            SaveCommit => {
+                if open.committed {
+                    self.saved.insert(Tree::Of(open.commit()));
+                }
+                self.given_up.insert(open.id);
+            }
             PutBackToBase => self.put_back(open.base),
             MoveBranchToBase => self.branch = open.base,
             PutBackToCommit => self.put_back(open.commit()),
             Close => {
                 let is_recorded = self.recorded(open.id).is_some();
-                assert!(open.version == 0 || is_recorded, "what earlier versions measured is lost");
-                (self.phase, self.open) = (Phase::Idle, None);
+                let is_given_up = self.given_up.contains(&open.id);
+                assert!(open.version == 0 || is_recorded || is_given_up, "what earlier versions measured is lost");
+                if !is_recorded {
+                    self.closed.insert(open.id);
+                }
+                (self.phase, self.open, self.was_beside) = (Phase::Idle, None, false);
+                if !self.beside.is_empty() {
+                    let Beside { phase, open, run } = self.beside.remove(0);
+                    (self.phase, self.open, self.run, self.guard) = (phase, Some(open), run, Run::Unstarted);
+                    (self.starts, self.was_over) = (u32::from(run != Run::Unstarted), matches!(run, Run::Over(_)));
+                    self.was_beside = true;
+                    process.extend(self.plan());
+                }
                 return;
             }
         }
@@ -425,16 +495,21 @@ impl World {
     }
 
     pub(super) fn check(&self) {
-        let ids: Vec<u32> = (0..=EXPERIMENTS).collect();
-        assert_eq!(self.records.iter().map(|record| record.open.id).collect::<Vec<_>>(), ids);
+        // The order is that of recording, and only an attempt that was given up leaves a gap in the numbers.
+        let ids: Vec<u32> = self.records.iter().map(|record| record.open.id).collect();
+        let once: BTreeSet<u32> = ids.iter().copied().collect();
+        assert_eq!((ids.len(), once.len()), (EXPERIMENTS as usize + 1, EXPERIMENTS as usize + 1), "{ids:?}");
         assert_eq!(self.rows, ids);
+        for id in 0..self.next_id() {
+            assert!(once.contains(&id) || self.closed.contains(&id), "{id} is lost");
+        }
         let mut tip = 0;
         for Recorded { open, draft, kept } in &self.records[1..] {
             let Draft { commit, measured, passed } = *draft;
             assert_eq!(open.base, tip, "experiment {} is not on the last one kept", open.id);
             assert!(measured.is_none_or(|tree| tree == Tree::Of(commit)), "another change was measured: {measured:?}");
             assert!(measured.is_some() || open.runs > LOST_RETRIES, "given up after {} starts", open.runs);
-            let is_better = measured.is_some() && self.keeps[open.id as usize];
+            let is_better = measured.is_some() && self.keeps[open.id as usize % self.keeps.len()];
             if is_better && !self.stopped.contains(&open.id) {
                 assert_eq!(passed, Some(self.accepts(*open)), "not guarded");
                 assert!(passed == Some(true) || open.version == REWORKS, "given up after {} reworks", open.version);

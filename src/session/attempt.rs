@@ -13,7 +13,7 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use crate::crash;
 use crate::domain::{
-    CHANGED_WHILE_RUNNING, DiffStat, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Outcome, Phase,
+    CHANGED_WHILE_RUNNING, DiffStat, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Notice, Outcome, Phase,
     RECORD_VERSION, Record, Run, Unparsed, list,
 };
 use crate::git::Look;
@@ -213,6 +213,19 @@ impl Attempt {
         session.workspace.take_back_commit(&mut session.store, &self.open, &commit_of(&self.open)?, &what)?;
         // The agent is called again for it.
         session.store.journal.iteration = session.store.journal.iteration.saturating_sub(1);
+        session.enter_idle()
+    }
+
+    /// Closes an attempt whose base is not the best one any more; its commit is kept under a saved ref.
+    pub(super) fn give_up(&self, session: &mut Session<'_>) -> Result<(), SessionError> {
+        if let Some(commit) = &self.open.commit {
+            let save_as = session.store.save_as(&self.open.base);
+            let saved = session.store.repo.working_tree.save_commit(&save_as, commit)?;
+            let what = format!("experiment {} was not made on the best one any more; its change", self.open.id);
+            session.store.say(Notice::ChangeIsIn { what, saved });
+        }
+        let tip = session.store.tip();
+        session.workspace.reset_to(&mut session.store, &tip, self.open.id)?;
         session.enter_idle()
     }
 

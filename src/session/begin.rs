@@ -57,11 +57,28 @@ impl Session<'_> {
         self.attempt_aside(None).await
     }
 
-    /// Finishes the open experiment, if there is one. A baseline that is not recorded yet is left to
+    /// Finishes each attempt that is open, the oldest first. A baseline that is not recorded yet is left to
     /// [`Session::measure_baseline`].
     pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
         self.end_unseen().await?;
-        let Some(mut open) = self.store.journal.open.clone() else { return Ok(None) };
+        let mut last = None;
+        while let Some(open) = self.store.journal.open.clone() {
+            let id = open.id;
+            last = self.recover_attempt(open, deadline).await?.or(last);
+            let is_left = self.store.journal.open.as_ref().is_some_and(|open| open.id == id);
+            if is_left || last.as_ref().is_some_and(|attempted| *attempted != Attempted::Recorded) {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Finishes an attempt that was left open.
+    async fn recover_attempt(
+        &mut self,
+        mut open: OpenExperiment,
+        deadline: Deadline,
+    ) -> Result<Option<Attempted>, SessionError> {
         self.await_files(&open).await;
         let found = self.found(&open)?;
         if open.id == 0 && !found.recorded {
@@ -107,6 +124,7 @@ impl Session<'_> {
                     attempt.settle(self, &record)?;
                     attempted = Some(Attempted::Recorded);
                 }
+                Step::GiveUp => attempt.give_up(self)?,
                 Step::Close => self.enter_idle()?,
             }
             crash::point("recover.step_done");
@@ -149,10 +167,14 @@ impl Session<'_> {
     /// What the journal says of the open experiment, and what is really there.
     fn found(&self, open: &OpenExperiment) -> Result<Found, SessionError> {
         let job = self.open_job(open);
+        let recorded = self.store.history.get(open.id).is_some();
+        let tip = self.store.repo.refs.branch(&self.store.contract.tag.branch_ref())?;
         Ok(Found {
             phase: self.store.journal.phase,
             has_draft: open.draft.is_some(),
-            recorded: self.store.history.get(open.id).is_some(),
+            recorded,
+            is_stale: !recorded && open.base != self.store.tip(),
+            is_elsewhere: self.store.journal.given > 0 && open.commit.is_some() && tip != open.commit,
             run: self.executor.found(&self.store.folder.run(open.id), &job),
             runs: open.runs,
         })

@@ -19,13 +19,14 @@ pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, jour
     let found = OpenFound {
         phase: journal.phase,
         open: open.map(|open| (open.commit.as_ref(), &open.base)),
-        is_free: open.is_some_and(|open| replaced.is_some() || history.is_free(open.id)),
+        is_free: open.is_some_and(|open| replaced.is_some() || history.is_free(open.id, journal.given)),
         is_last: open.is_some_and(|open| replaced.is_none() && Some(open.id) == last),
         recorded: open
             .filter(|_| replaced.is_none())
             .and_then(|open| history.get(open.id))
             .map(|record| &record.commit),
-        tip,
+        // Of several attempts the first one may have been kept since.
+        tip: open.map(|open| &open.base).filter(|base| journal.given > 0 && history.knows(base)).unwrap_or(tip),
     };
     let is_on = |commit: &CommitId, base: &CommitId| {
         commit == base || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])

@@ -25,7 +25,7 @@ use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, Notice, Phase, StopReason};
+use crate::domain::{Contract, Directive, Event, Notice, StopReason};
 use crate::exec::Executor;
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget, Look};
@@ -340,8 +340,7 @@ impl<'a> Session<'a> {
     pub(super) fn enter_idle_after(&mut self, look: Option<Look>) -> Result<(), SessionError> {
         self.workspace.remember_untracked_of(&mut self.store, look)?;
         crash::point("idle.untracked_remembered");
-        self.store.journal.phase = Phase::Idle;
-        self.store.journal.open = None;
+        self.store.journal.close();
         match self.goes_on {
             // The next step says the same at once; until then the record's ref says that the experiment is over.
             true => self.store.written.journal = self.store.journal.clone(),

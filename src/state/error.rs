@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::domain::{FORMAT_VERSION, shell_word};
+use crate::domain::shell_word;
 use crate::fs::{FileError, is_disk_full};
 
 /// The hint for damage.
@@ -24,12 +24,14 @@ pub enum StateError {
         source: serde_json::Error,
     },
     /// A newer version of `ar` wrote the file.
-    #[error("{} has format version {found}; this program knows version {FORMAT_VERSION} and does not overwrite it", path.display())]
+    #[error("{} has format version {found}; this program knows version {known} and does not overwrite it", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u64,
+        /// The newest version that this program knows.
+        known: u32,
     },
     /// Another process holds the session or the working tree.
     #[error("another ar holds the lock: {holder}")]

@@ -90,7 +90,9 @@ impl Backlog {
 fn understand(path: &Path, line: &[u8]) -> Result<Option<Line>, StateError> {
     let Ok(value) = serde_json::from_slice::<Value>(line) else { return Ok(None) };
     match value.get("version").and_then(Value::as_u64) {
-        Some(found) if found > u64::from(FORMAT_VERSION) => Err(StateError::Newer { path: path.to_owned(), found }),
+        Some(found) if found > u64::from(FORMAT_VERSION) => {
+            Err(StateError::Newer { path: path.to_owned(), found, known: FORMAT_VERSION })
+        }
         _ => Ok(serde_json::from_value(value).ok()),
     }
 }

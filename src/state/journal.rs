@@ -7,15 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::StateError;
-use super::json::{read_json, write_json_after};
+use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after};
 use crate::domain::{
-    AgentCall, CommitId, FORMAT_VERSION, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep,
-    Version,
+    AgentCall, CommitId, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep, Version,
 };
 use crate::fs::Unsynced;
 
-/// The journal's file.
-pub const PROGRESS: &str = "progress.json";
+/// The version of a journal with at most one.
+const OF_ONE: u32 = 1;
 
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +109,16 @@ impl OpenExperiment {
             more: Map::new(),
         }
     }
+}
+
+/// An attempt that is open beside another one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenAttempt {
+    /// The step that it is in.
+    pub phase: Phase,
+    /// The experiment.
+    #[serde(flatten)]
+    pub open: OpenExperiment,
 }
 
 /// A change that was taken out of the working tree.
@@ -215,6 +224,12 @@ pub struct Journal {
     pub phase: Phase,
     /// The open experiment.
     pub open: Option<OpenExperiment>,
+    /// The attempts that are open beside it, in the order in which they were opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<OpenAttempt>,
+    /// The highest number that was given to an attempt while several were open; 0 where none were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub given: u32,
     /// A change that was taken out of the working tree until the baseline is measured.
     #[serde(default)]
     pub aside: Option<Aside>,
@@ -230,7 +245,7 @@ impl Journal {
     /// The journal of a session that was just opened in a working tree.
     pub fn new(worktree: &Path, now: Timestamp) -> Self {
         Journal {
-            version: FORMAT_VERSION,
+            version: OF_ONE,
             iteration: 0,
             total_findings: 0,
             status: Status::Running,
@@ -251,6 +266,8 @@ impl Journal {
             worktree: worktree.to_owned(),
             phase: Phase::Idle,
             open: None,
+            attempts: Vec::new(),
+            given: 0,
             aside: None,
             last_seen: now,
             more: Map::new(),
@@ -259,7 +276,29 @@ impl Journal {
 
     /// Reads the journal of a state folder; `None` when there is none.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
-        read_json(&state.join(PROGRESS))
+        let mut journal: Option<Journal> = read_json(&state.join(PROGRESS))?;
+        if let Some(journal) = &mut journal {
+            journal.take_next();
+        }
+        Ok(journal)
+    }
+
+    /// Closes the open experiment; the oldest of the further attempts takes its place.
+    pub fn close(&mut self) {
+        (self.phase, self.open) = (Phase::Idle, None);
+        self.take_next();
+        if self.open.is_none() {
+            self.given = 0;
+        }
+    }
+
+    fn take_next(&mut self) {
+        if self.open.is_some() || self.attempts.is_empty() {
+            return;
+        }
+        self.given = self.attempts.iter().map(|attempt| attempt.open.id).max().unwrap_or(0).max(self.given);
+        let OpenAttempt { phase, open } = self.attempts.remove(0);
+        (self.phase, self.open) = (phase, Some(open));
     }
 
     /// Writes it durably.
@@ -270,6 +309,41 @@ impl Journal {
     /// Does the same with all that is in `unsynced` on the disk before it says so.
     pub fn write_after(&mut self, unsynced: Unsynced, state: &Path, now: Timestamp) -> Result<(), StateError> {
         self.last_seen = now;
+        self.version = if self.attempts.is_empty() { OF_ONE } else { JOURNAL_VERSION };
         write_json_after(unsynced, &state.join(PROGRESS), self)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_of_several_attempts_has_a_version_that_earlier_programs_refuse() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
+        let open = |id| OpenExperiment::new(id, CommitId::new("a".repeat(40)), now);
+        let mut journal = Journal { open: Some(open(3)), phase: Phase::Running, ..Journal::new(state, now) };
+        journal.write(state, now).unwrap();
+        let value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
+        assert_eq!((&value["version"], value.get("attempts"), value.get("given")), (&1.into(), None, None));
+
+        journal.attempts = vec![OpenAttempt { phase: Phase::Proposing, open: open(4) }];
+        journal.write(state, now).unwrap();
+        assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&journal));
+        assert_eq!(journal.version, 2);
+
+        journal.close();
+        assert_eq!(
+            (journal.open.as_ref().map(|open| open.id), journal.phase, journal.given),
+            (Some(4), Phase::Proposing, 4)
+        );
+        journal.write(state, now).unwrap();
+        assert_eq!(journal.version, 1);
     }
 }

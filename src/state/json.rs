@@ -11,6 +11,12 @@ use super::StateError;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{FileError, Unsynced, failed, read_at_most, write_after, write_unsynced};
 
+/// The journal's file.
+pub const PROGRESS: &str = "progress.json";
+
+/// The version of a journal with more than one open attempt; programs that know only one attempt refuse it.
+pub(super) const JOURNAL_VERSION: u32 = 2;
+
 /// The largest JSON file, in bytes: room for a million untracked files.
 const LARGEST: u64 = 256 << 20;
 
@@ -61,8 +67,10 @@ fn refuse_newer(path: &Path) -> Result<(), StateError> {
 }
 
 fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
+    let is_journal = path.file_name().is_some_and(|name| name == PROGRESS);
+    let known = if is_journal { JOURNAL_VERSION } else { FORMAT_VERSION };
     match value.get("version").and_then(Value::as_u64) {
-        Some(found) if found > u64::from(FORMAT_VERSION) => Err(StateError::Newer { path: path.to_owned(), found }),
+        Some(found) if found > u64::from(known) => Err(StateError::Newer { path: path.to_owned(), found, known }),
         _ => Ok(()),
     }
 }
