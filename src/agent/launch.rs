@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::domain::{Contract, Number};
+use crate::domain::{Contract, ExperimentId, Number};
 
 /// One call of the agent, by its files.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl Call {
 /// The variables for an agent.
 pub fn variables(
     contract: &Contract,
-    experiment: u32,
+    experiment: ExperimentId,
     base: &str,
     state: &Path,
     call: &Call,

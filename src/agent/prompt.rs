@@ -7,7 +7,8 @@ use super::failure::{Reworked, last_failure, rework_text};
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::stall::last_call_text;
 use crate::domain::{
-    Contract, Direction, Directive, LastCall, MetricSource, Outcome, Record, count_of, cut, duration_text, one_line,
+    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, count_of, cut,
+    duration_text, one_line,
 };
 use crate::rules::{History, directions_tried, why_not_kept};
 
@@ -38,7 +39,7 @@ pub struct Briefing<'a> {
     /// The experiments so far.
     pub history: &'a History,
     /// The number of the next experiment.
-    pub experiment: u32,
+    pub experiment: ExperimentId,
     /// Calls in a row that changed nothing.
     pub idle_calls: u32,
     /// More about the last call.

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::output;
+use autoresearch::domain::ExperimentId;
 
 /// How often the lines are drawn at most, per second.
 const RATE: u8 = 4;
@@ -16,7 +17,7 @@ const TEMPLATE: &str = "{wide_msg}{prefix}";
 /// Owns the live lines.
 pub(super) struct Live {
     all: MultiProgress,
-    lines: BTreeMap<u32, ProgressBar>,
+    lines: BTreeMap<ExperimentId, ProgressBar>,
 }
 
 impl Live {
@@ -28,7 +29,7 @@ impl Live {
     }
 
     /// Shows what an experiment does now; its figures start anew.
-    pub(super) fn begin(&mut self, id: u32, doing: String) {
+    pub(super) fn begin(&mut self, id: ExperimentId, doing: String) {
         output::begin_drawing();
         let line = self.lines.entry(id).or_insert_with(|| {
             let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -38,7 +39,7 @@ impl Live {
     }
 
     /// Shows the figures of an experiment.
-    pub(super) fn show(&self, id: u32, figures: String) {
+    pub(super) fn show(&self, id: ExperimentId, figures: String) {
         let Some(line) = self.lines.get(&id) else { return };
         output::begin_drawing();
         line.set_prefix(figures);
@@ -46,7 +47,7 @@ impl Live {
     }
 
     /// Removes the line of an experiment.
-    pub(super) fn end(&mut self, id: u32) {
+    pub(super) fn end(&mut self, id: ExperimentId) {
         if let Some(line) = self.lines.remove(&id) {
             output::begin_drawing();
             line.finish_and_clear();

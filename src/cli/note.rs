@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use autoresearch::domain::{Note, Record, with_causes};
+use autoresearch::domain::{ExperimentId, Note, Record, with_causes};
 use autoresearch::session::SessionView;
 
 use super::args::NoteArgs;
@@ -23,7 +23,7 @@ pub(super) fn run(args: NoteArgs) -> Result<ExitCode, CliError> {
 pub(super) fn on<'a>(
     view: &SessionView,
     records: impl IntoIterator<Item = &'a Record> + Clone,
-) -> BTreeMap<u32, Vec<Note>> {
+) -> BTreeMap<ExperimentId, Vec<Note>> {
     view.notes(records).unwrap_or_else(|error| {
         output::note(&format!(
             "note: cannot read notes on experiments, run `ar doctor` for details: {}",

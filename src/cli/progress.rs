@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, EVENT_VERSION, Event, Number, Outage, OutageKind, Record, Tag, clock_time, count_of, exact_time,
-    experiment_name, moment_text, one_line, shell_word,
+    Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, Record, Tag, clock_time, count_of,
+    exact_time, experiment_name, moment_text, one_line, shell_word,
 };
 use autoresearch::report::fit;
 use autoresearch::rules::Ended;
@@ -25,7 +25,7 @@ pub(super) struct Progress {
     clock: Clock,
     live: Option<Live>,
     /// The time limits of the active runs, by experiment.
-    limits: BTreeMap<u32, f64>,
+    limits: BTreeMap<ExperimentId, f64>,
     incumbent: Option<Number>,
     /// Whether standard output is reserved for a command's answer.
     aside: bool,
@@ -159,7 +159,7 @@ impl Progress {
                 if let Some(live) = &mut self.live {
                     live.end(record.id);
                 }
-                if !self.aside || record.id == 0 {
+                if !self.aside || record.id.is_baseline() {
                     self.print_fitting(&experiment_line(record));
                 }
             }
@@ -183,7 +183,7 @@ impl Progress {
     }
 
     /// Prints a call that changed nothing; once for consecutive calls with the same outcome.
-    fn show_idle(&mut self, id: u32, timed_out: bool, said: &str) {
+    fn show_idle(&mut self, id: ExperimentId, timed_out: bool, said: &str) {
         let why = if timed_out { "reached its time limit and " } else { "" };
         let what = format!("the agent {why}changed nothing");
         let line = format!("{id:>4}  {:<8} {what}{}", "-", prefixed(": ", said));
@@ -200,7 +200,7 @@ impl Progress {
     }
 
     /// Prints an outage, once as long as it is the same. The live line says until when it lasts.
-    fn show_outage(&mut self, id: u32, outage: &Outage, again: Timestamp) {
+    fn show_outage(&mut self, id: ExperimentId, outage: &Outage, again: Timestamp) {
         self.end_idle();
         let line = format!("{:>4}  {:<8} {}{}", id, "-", outage.kind, prefixed(": ", &outage.said));
         if self.outage.as_ref() != Some(&line) {
@@ -215,7 +215,7 @@ impl Progress {
     }
 
     /// Prints the path of an agent's log.
-    fn print_agent_log(&self, id: u32) {
+    fn print_agent_log(&self, id: ExperimentId) {
         let Some(tag) = &self.tag else { return };
         let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
         self.print(&format!("      | {}", shell_word(self.as_seen_here(&log))));
@@ -267,7 +267,7 @@ impl Progress {
     }
 
     /// Shows on the live line of an experiment what it does now.
-    fn begin(&mut self, id: u32, doing: String) {
+    fn begin(&mut self, id: ExperimentId, doing: String) {
         self.limits.remove(&id);
         if let Some(live) = &mut self.live {
             live.begin(id, format!("experiment {id}: {doing}"));
@@ -276,7 +276,7 @@ impl Progress {
     }
 
     /// Shows on the live line of an experiment the duration of its run, its newest value, and the one to beat.
-    fn draw(&self, id: u32, elapsed: Option<f64>, last: Option<&Number>) {
+    fn draw(&self, id: ExperimentId, elapsed: Option<f64>, last: Option<&Number>) {
         let Some(live) = &self.live else { return };
         let mut figures = String::new();
         if let Some((elapsed, limit)) = elapsed.zip(self.limits.get(&id)) {

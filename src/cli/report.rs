@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use autoresearch::domain::{Note, with_causes};
+use autoresearch::domain::{ExperimentId, Note, with_causes};
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
 use autoresearch::session::{SessionError, SessionView, no_session};
 use autoresearch::{fs, state};
@@ -15,7 +15,7 @@ use super::values::ChartFile;
 use super::{chosen, exit, foreign, note, output, settings};
 
 /// What people noted on experiments, by number.
-type Notes = BTreeMap<u32, Vec<Note>>;
+type Notes = BTreeMap<ExperimentId, Vec<Note>>;
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, Clock, StopWhen, Tag, experiment_name};
+use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name};
 use autoresearch::git::Repo;
 use autoresearch::session::{Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only};
 
@@ -52,7 +52,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Takes over the session, and ends and closes the experiment that is open in it, as the second Ctrl-C does.
-fn end_open(repo: Repo, tag: &Tag, id: u32, was_left: bool, clock: Clock) -> Result<String, CliError> {
+fn end_open(repo: Repo, tag: &Tag, id: ExperimentId, was_left: bool, clock: Clock) -> Result<String, CliError> {
     let main_worktree = repo.main_worktree();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;

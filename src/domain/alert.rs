@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::ExperimentId;
+
 /// The kind of news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,7 +49,7 @@ pub struct Alert {
     /// The session.
     pub tag: String,
     /// The experiment that it concerns or follows.
-    pub experiment: Option<u32>,
+    pub experiment: Option<ExperimentId>,
     /// The metric's name.
     pub metric: String,
     /// The value of that experiment, if it has one.

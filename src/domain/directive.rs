@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Number;
+use super::{ExperimentId, Number};
 
 /// The steps that a session takes without recent keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -116,14 +116,14 @@ pub struct TriedDirection {
     /// Their best value, kept or not, without those that broke a limit or failed a guard.
     pub best: Option<Number>,
     /// The newest of them.
-    pub last: u32,
+    pub last: ExperimentId,
 }
 
 /// A step of the ladder, with the experiment before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldStep {
     /// The experiment before it.
-    pub after: u32,
+    pub after: ExperimentId,
     /// The instruction.
     pub directive: Directive,
 }

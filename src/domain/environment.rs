@@ -8,6 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::ExperimentId;
+
 /// Where an experiment ran. Omits what `ar` could not detect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
@@ -94,7 +96,7 @@ impl Environment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EnvironmentChange {
     /// The first experiment in the changed environment, which may not have run yet.
-    pub experiment: u32,
+    pub experiment: ExperimentId,
     /// The name of the changed field of [`Environment`], or of the tool.
     pub field: String,
     /// The last known value before.

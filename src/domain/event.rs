@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    CommitId, Directive, EnvironmentChange, GuardRun, Notice, Number, Outage, OutageKind, Record, Tag, ToldStep,
-    TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
+    CommitId, Directive, EnvironmentChange, ExperimentId, GuardRun, Notice, Number, Outage, OutageKind, Record, Tag,
+    ToldStep, TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
 };
 
 /// The version of events in NDJSON and of alerts that this program writes.
@@ -52,7 +52,7 @@ pub enum StopReason {
     /// The session is flagged for review and set to stop then.
     Flagged {
         /// The experiment after which it was flagged.
-        after: u32,
+        after: ExperimentId,
         /// The directions tried, newest first, without experiments that named none.
         tried: Vec<TriedDirection>,
         /// The instructions at each step of the ladder since the last keep.
@@ -221,7 +221,7 @@ pub enum Event {
     /// The session continues in another environment than its incumbent's; values are not comparable.
     EnvironmentChanged {
         /// The incumbent.
-        incumbent: u32,
+        incumbent: ExperimentId,
         /// The differences.
         changes: Vec<EnvironmentChange>,
     },
@@ -235,12 +235,12 @@ pub enum Event {
     /// The agent was called.
     AgentStarted {
         /// The experiment that it should propose.
-        id: u32,
+        id: ExperimentId,
     },
     /// The agent finished.
     AgentFinished {
         /// The experiment that it should propose.
-        id: u32,
+        id: ExperimentId,
         /// Its duration, in seconds.
         seconds: f64,
         /// Whether it changed anything.
@@ -255,7 +255,7 @@ pub enum Event {
     /// The agent is unavailable; `ar` will retry.
     Outage {
         /// The experiment that it should propose.
-        id: u32,
+        id: ExperimentId,
         /// The cause, the agent's message, and the end if it names one.
         #[serde(flatten)]
         outage: Outage,
@@ -270,14 +270,14 @@ pub enum Event {
     /// The agent is available again after an outage.
     OutageOver {
         /// The experiment that it should propose.
-        id: u32,
+        id: ExperimentId,
         /// The duration of the outage, in seconds.
         seconds: f64,
     },
     /// `ar` started an experiment's run.
     RunStarted {
         /// The experiment.
-        id: u32,
+        id: ExperimentId,
         /// Its commit.
         commit: CommitId,
         /// What it tries.
@@ -292,7 +292,7 @@ pub enum Event {
     /// A run is still active. No file contains this event.
     RunProgress {
         /// The experiment.
-        id: u32,
+        id: ExperimentId,
         /// Its duration so far, in seconds.
         elapsed: f64,
         /// The last metric value in its log.
@@ -301,7 +301,7 @@ pub enum Event {
     /// `ar` started a guard of an experiment whose value would be kept.
     GuardStarted {
         /// The experiment.
-        id: u32,
+        id: ExperimentId,
         /// The guard's command line.
         command: String,
         /// Its deadline, in seconds from now.
@@ -310,14 +310,14 @@ pub enum Event {
     /// A guard finished.
     GuardFinished {
         /// The experiment.
-        id: u32,
+        id: ExperimentId,
         /// Its result.
         guard: GuardRun,
     },
     /// `ar` is about to call the agent again for the same experiment.
     CalledAgain {
         /// The experiment.
-        id: u32,
+        id: ExperimentId,
         /// The problem with its change.
         reason: String,
         /// Retry number, from 1.
@@ -330,19 +330,19 @@ pub enum Event {
         /// Its record.
         record: Box<Record>,
         /// The best value afterwards, with its experiment.
-        incumbent: Option<(u32, Number)>,
+        incumbent: Option<(ExperimentId, Number)>,
     },
     /// The session has had no keep for so long that it is flagged for review.
     Flagged {
         /// The experiment after which it was flagged.
-        after: u32,
+        after: ExperimentId,
         /// How often it has been flagged.
         times: u32,
     },
     /// The agent gets a new instruction.
     Directed {
         /// The experiment before it.
-        after: u32,
+        after: ExperimentId,
         /// The instruction.
         directive: Directive,
     },

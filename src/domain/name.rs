@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Tag, nearest};
+use super::{ExperimentId, Tag, nearest};
 
 /// The fewest digits that name a commit, as in git.
 pub const FEWEST_DIGITS: usize = 4;
@@ -63,7 +63,8 @@ impl FromStr for ExperimentName {
             "baseline" => Which::Baseline,
             "last" => Which::Last,
             digits => {
-                let is_number = digits.parse::<u32>().is_ok() && digits.bytes().all(|byte| byte.is_ascii_digit());
+                let is_number =
+                    digits.parse::<ExperimentId>().is_ok() && digits.bytes().all(|byte| byte.is_ascii_digit());
                 let is_hash = digits.len() >= FEWEST_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
                 if !is_number && !is_hash {
                     return Err(wrong());

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Tag, exact_time, one_line};
+use super::{ExperimentId, Tag, exact_time, one_line};
 
 /// A note on an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub struct Note {
 
 impl Note {
     /// Formats its line among the notes on a commit: `2026-11-21T07:12:00.000Z nov20/7 Ada: a spike at step 300`.
-    pub fn line(at: Timestamp, tag: &Tag, id: u32, by: &str, text: &str) -> String {
+    pub fn line(at: Timestamp, tag: &Tag, id: ExperimentId, by: &str, text: &str) -> String {
         // The first `: ` ends the name.
         let by = one_line(by).replace(": ", " ");
         format!("{} {tag}/{id} {by}: {}", exact_time(at), one_line(text))
@@ -27,7 +27,7 @@ impl Note {
 
     /// Parses git's notes on a commit and returns those on experiment `id`. A line that names no experiment was written
     /// with git alone and counts. Lines that name another experiment of the same commit, a baseline, do not.
-    pub fn read_all(text: &str, tag: &Tag, id: u32) -> Vec<Note> {
+    pub fn read_all(text: &str, tag: &Tag, id: ExperimentId) -> Vec<Note> {
         let own = format!("{tag}/{id}");
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         lines
@@ -46,7 +46,7 @@ fn parts(line: &str) -> Option<(Timestamp, &str, &str, &str)> {
     let (of, rest) = rest.split_once(' ')?;
     let (by, text) = rest.split_once(": ")?;
     let (tag, id) = of.split_once('/')?;
-    (tag.parse::<Tag>().is_ok() && id.parse::<u32>().is_ok()).then_some((at.parse().ok()?, of, by, text))
+    (tag.parse::<Tag>().is_ok() && id.parse::<ExperimentId>().is_ok()).then_some((at.parse().ok()?, of, by, text))
 }
 
 #[cfg(test)]
@@ -58,13 +58,13 @@ mod tests {
         let at: Timestamp = "2026-11-21T07:12:00Z".parse().unwrap();
         let tag: Tag = "nov20".parse().unwrap();
         let lines = [
-            Note::line(at, &tag, 7, "A: Lovelace", "a spike:\nlook"),
-            Note::line(at, &"other".parse().unwrap(), 7, "B", "not this one"),
+            Note::line(at, &tag, 7.into(), "A: Lovelace", "a spike:\nlook"),
+            Note::line(at, &"other".parse().unwrap(), 7.into(), "B", "not this one"),
             String::new(),
             "made with git".to_owned(),
         ];
         assert_eq!(lines[0], "2026-11-21T07:12:00.000Z nov20/7 A Lovelace: a spike: look");
-        let notes = Note::read_all(&lines.join("\n"), &tag, 7);
+        let notes = Note::read_all(&lines.join("\n"), &tag, 7.into());
         let own = Note { at: Some(at), by: Some("A Lovelace".into()), text: "a spike: look".into() };
         assert_eq!(notes, [own, Note { at: None, by: None, text: "made with git".into() }]);
     }

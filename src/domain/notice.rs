@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{CommitId, Tag, count_of, cut, moment_text};
+use super::{CommitId, ExperimentId, Tag, count_of, cut, moment_text};
 
 /// How many rows that are taken out of results.tsv are named, and how many characters of each.
 const ROWS: usize = 3;
@@ -74,7 +74,7 @@ pub enum Notice {
     #[error("{what} is in {saved}")]
     ChangeIsIn { what: String, saved: String },
     #[error("saved the unfinished change of experiment {id} as {saved}")]
-    UnfinishedSaved { id: u32, saved: String },
+    UnfinishedSaved { id: ExperimentId, saved: String },
     #[error("saved {} that the agent made and reset, below {prefix}/saved", counted(*count, "commit"))]
     ResetCommitsSaved { count: usize, prefix: String },
     #[error("restored commit {}, which the agent had reset, to measure it", .0.short(8))]
@@ -154,13 +154,13 @@ pub enum Notice {
     RowsPutRight { who: Actor, what: RowChanges, kept: Option<PathBuf> },
     // Of an experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
-    RunRestarted(u32),
+    RunRestarted(ExperimentId),
     #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
     LimitsBroken(Vec<String>),
     #[error("{0}; asking the agent once more")]
     AskedAgain(String),
     #[error("the journal has experiment {id} as one that may run; {why}")]
-    NotToRun { id: u32, why: String },
+    NotToRun { id: ExperimentId, why: String },
     #[error("ignored {}: {error}", path.display())]
     Ignored { path: PathBuf, error: String },
     #[error("left {} out of the prompt: {error}", path.display())]

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Direction, Environment, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag, Tokens, Unparsed,
-    Usage, Version,
+    Direction, Environment, ExperimentId, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag, Tokens,
+    Unparsed, Usage, Version,
 };
 
 /// The version of records that this program writes.
@@ -171,7 +171,7 @@ pub struct Record {
     /// The format's version.
     pub version: u32,
     /// The experiment's number; 0 is the baseline. It is given when the attempt is opened, and may leave gaps.
-    pub id: u32,
+    pub id: ExperimentId,
     /// The record's place in the order of recording; see [`Record::sequence`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u32>,
@@ -258,7 +258,7 @@ impl Record {
     /// The record's place in the order of recording, from 0 and without gaps. In a record of an earlier version it is the
     /// experiment's number.
     pub fn sequence(&self) -> u32 {
-        self.sequence.unwrap_or(self.id)
+        self.sequence.unwrap_or(self.id.number())
     }
 
     /// The findings in the agent's proposal.

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use super::ExperimentId;
+
 /// A session's tag: what follows `autoresearch/` in its branch; matches `[a-z0-9][a-z0-9._-]*`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -70,7 +72,7 @@ impl Tag {
     }
 
     /// The record ref of experiment `id`.
-    pub fn record_ref(&self, id: u32) -> String {
+    pub fn record_ref(&self, id: ExperimentId) -> String {
         format!("{}/{id:05}", self.ref_prefix())
     }
 }

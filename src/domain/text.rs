@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use jiff::civil::Time;
 
+use super::ExperimentId;
+
 /// Folds `text` to one line: each run of tabs, line breaks, control and bidirectional characters becomes one space.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -157,8 +159,8 @@ pub fn with_causes(error: &dyn Error) -> String {
 }
 
 /// The name of an experiment in a sentence.
-pub fn experiment_name(id: u32) -> String {
-    if id == 0 { "the baseline".into() } else { format!("experiment {id}") }
+pub fn experiment_name(id: ExperimentId) -> String {
+    if id.is_baseline() { "the baseline".into() } else { format!("experiment {id}") }
 }
 
 /// Formats a time of day as people write it: `07:00`, with seconds unless they are 0.

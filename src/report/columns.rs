@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::grid::Align::{self, Below, Left, Right, Text};
 use super::point::signed_gain;
-use crate::domain::{Clock, Note, Number, Outcome, Record, exact_time, nearest};
+use crate::domain::{Clock, ExperimentId, Note, Number, Outcome, Record, exact_time, nearest};
 use crate::rules::{Ended, History};
 
 /// A column of the table of experiments.
@@ -168,7 +168,7 @@ impl Shown<'_> {
 }
 
 /// The numbers that the experiments had to beat, by experiment; those without one are left out.
-pub(super) fn incumbents(history: &History) -> BTreeMap<u32, Number> {
+pub(super) fn incumbents(history: &History) -> BTreeMap<ExperimentId, Number> {
     let mut incumbent: Option<Number> = None;
     let mut all = BTreeMap::new();
     for record in history.records() {

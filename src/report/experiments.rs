@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::columns::{Column, SPARE, Shown, incumbents, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
-use crate::domain::{Clock, GuardRun, Note, Record, Run, money_text, one_line};
+use crate::domain::{Clock, ExperimentId, GuardRun, Note, Record, Run, money_text, one_line};
 use crate::rules::{Ended, History};
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
@@ -13,7 +13,7 @@ use crate::rules::{Ended, History};
 pub fn experiments_grid(
     history: &History,
     selected: &[&Record],
-    notes: &BTreeMap<u32, Vec<Note>>,
+    notes: &BTreeMap<ExperimentId, Vec<Note>>,
     columns: &[Column],
     screen: Option<Clock>,
 ) -> Grid {

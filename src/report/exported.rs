@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::grid::{Align, Grid};
-use crate::domain::{CommitId, Note, Record, exact_time};
+use crate::domain::{CommitId, ExperimentId, Note, Record, exact_time};
 
 /// A record with the notes on it, as JSON has it; without notes the field is absent.
 #[derive(Serialize)]
@@ -58,7 +58,7 @@ const COLUMNS: [(&str, Cell); 28] = [
 ];
 
 /// A row for each record; what has no column of its own is in the JSON lines alone.
-pub fn exported_grid(records: &[Record], notes: &BTreeMap<u32, Vec<Note>>) -> Grid {
+pub fn exported_grid(records: &[Record], notes: &BTreeMap<ExperimentId, Vec<Note>>) -> Grid {
     let names = COLUMNS.iter().map(|(name, _)| *name).chain(["notes"]);
     let mut grid = Grid::new(names.map(|name| (name, Align::Left)));
     for record in records {

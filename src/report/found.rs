@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::chart::Series;
 use super::cost::Cost;
 use crate::domain::{
-    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, Note, Outcome, Record, Spent,
-    Tokens,
+    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome,
+    Record, Spent, Tokens,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
@@ -94,7 +94,7 @@ pub struct Report {
     pub(super) summary: Summary,
     pub(super) times: Option<Times>,
     /// The experiments after which the session was flagged for review.
-    pub(super) flagged: Vec<u32>,
+    pub(super) flagged: Vec<ExperimentId>,
     /// Why the last loop ended.
     pub(super) ended: Option<String>,
     /// What the time of a session went into.
@@ -137,7 +137,7 @@ impl Report {
                 excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
             })
             .collect();
-        let baseline = points.iter().position(|point| point.id == 0);
+        let baseline = points.iter().position(|point| point.id.is_baseline());
         let has_verdict = points.is_empty() || points.iter().any(|point| point.outcome.is_some());
         let summary = summarize(&points, direction, baseline, has_verdict);
         Report {
@@ -167,7 +167,7 @@ impl Report {
         let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
         self.time_split = time_split(records, course.waits, seconds);
         let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
-        let changed: Vec<u32> =
+        let changed: Vec<ExperimentId> =
             kept.filter(|record| record.more.contains_key(CHANGED_WHILE_RUNNING)).map(|record| record.id).collect();
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
@@ -190,7 +190,7 @@ impl Report {
 
     /// What the agent's calls cost.
     pub(super) fn cost(&self) -> Option<Cost> {
-        let after_baseline = |point: &&Point| point.id != 0;
+        let after_baseline = |point: &&Point| !point.id.is_baseline();
         let experiments = self.points.iter().filter(after_baseline).count();
         let keeps =
             self.points.iter().filter(after_baseline).filter(|point| point.outcome == Some(Outcome::Keep)).count();
@@ -202,7 +202,7 @@ impl Report {
     fn judge(
         &mut self,
         ledger: Option<&Path>,
-        (changed, ignored_changed): (&[u32], &[(u32, Vec<String>)]),
+        (changed, ignored_changed): (&[ExperimentId], &[(ExperimentId, Vec<String>)]),
         tip: Option<&str>,
         saved: usize,
     ) {
@@ -229,7 +229,7 @@ impl Report {
 
     /// The same with the notes on the experiments, which the JSON document has.
     #[must_use]
-    pub fn with_notes(mut self, notes: &BTreeMap<u32, Vec<Note>>) -> Report {
+    pub fn with_notes(mut self, notes: &BTreeMap<ExperimentId, Vec<Note>>) -> Report {
         for (point, details) in self.points.iter().zip(&mut self.details) {
             if let Some(notes) = notes.get(&point.id) {
                 details.notes = Some(notes.clone());
@@ -250,13 +250,13 @@ impl Report {
             first => first.map(|_| 0),
         };
         let (mut counts, total) = (Counts::default(), ledger.rows.len() as u32);
-        let points = ledger.rows.into_iter().filter(is_read).enumerate();
+        let points = (0..).map(ExperimentId::from).zip(ledger.rows.into_iter().filter(is_read));
         let points: Vec<Point> = points
-            .map(|(place, row)| {
+            .map(|(id, row)| {
                 let outcome = row.status.outcome();
                 counts.add(Ended::of(outcome, row.failure));
                 Point {
-                    id: place as u32,
+                    id,
                     commit: row.commit,
                     value: row.value,
                     outcome,
@@ -314,7 +314,7 @@ fn times(records: &[Record]) -> Option<Times> {
     let started = records.iter().map(|record| record.started).min()?;
     let finished = records.iter().map(|record| record.finished).max()?;
     let hours = (finished.as_second() - started.as_second()).max(0) as f64 / 3600.0;
-    let experiments = records.iter().filter(|record| record.id != 0).count();
+    let experiments = records.iter().filter(|record| !record.id.is_baseline()).count();
     let on_gpus: Vec<f64> = records
         .iter()
         .filter(|record| record.environment.gpus > 0)

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::each::Each;
 use super::found::{Details, Report};
 use super::sections;
-use crate::domain::{FORMAT_VERSION, FailureClass, Outcome};
+use crate::domain::{ExperimentId, FORMAT_VERSION, FailureClass, Outcome};
 use crate::rules::Point;
 
 /// Written field by field, so that a document of a million experiments is never in memory.
@@ -59,7 +59,7 @@ impl Report {
 /// One experiment of a report or of a session's status.
 #[derive(Serialize)]
 pub(super) struct PointFields<'a> {
-    id: u32,
+    id: ExperimentId,
     commit: Option<&'a str>,
     value: Option<f64>,
     raw: Option<&'a str>,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::exported::record_json;
 use super::safe::safe_line;
-use crate::domain::{Note, Outcome, Record, cut};
+use crate::domain::{ExperimentId, Note, Outcome, Record, cut};
 
 /// How long a name of a metric may be, in bytes: MLflow's limit of 250 characters, which is also below that of file names.
 const LONGEST_NAME: usize = 250;
@@ -67,7 +67,7 @@ pub fn mlflow_experiment(baseline: &Record, root: &str) -> MlflowExperiment {
 
 impl MlflowExperiment {
     /// The name of the folder of an experiment's run, which is the same at any time.
-    pub fn run_id(&self, experiment: u32) -> String {
+    pub fn run_id(&self, experiment: ExperimentId) -> String {
         hash(&format!("{}\n{experiment}", self.id))[..32].to_owned()
     }
 

@@ -66,7 +66,7 @@ fn rich() -> (History, Course) {
     };
     let course = Course {
         repository: None,
-        flagged: vec![8],
+        flagged: vec![8.into()],
         ended: Some("the session reached its limit of 11 experiments".into()),
         waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0, limit_met: None },
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],

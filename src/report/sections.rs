@@ -13,7 +13,7 @@ use super::found::Report;
 use super::grid::{Align, Grid, escape_markdown};
 use super::point::{commit, signed_gain, value};
 use super::width::wrap;
-use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
+use crate::domain::{ExperimentId, FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
 use crate::rules::{Margin, MarginBy, Miss, Point, Repeated, listed};
 
 /// How many kept steps are shown; of more the smaller ones are summed up.
@@ -161,7 +161,7 @@ fn kept(report: &Report) -> Option<Section> {
 fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
     #[derive(Serialize)]
     struct Kept<'a> {
-        id: u32,
+        id: ExperimentId,
         commit: Option<&'a str>,
         value: Option<f64>,
         gain: Option<f64>,

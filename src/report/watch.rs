@@ -10,7 +10,7 @@ use super::grid::{Align, Grid};
 use super::render::counts_sentence;
 use super::safe::{safe_code, safe_line};
 use super::width::{columns, fit};
-use crate::domain::{GpuLoad, Number, Record, clock_time, experiment_name};
+use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
 use crate::rules::{Ended, History, SessionStatus, format_gain};
 
 /// The fewest lines of a chart: title, picture, the lane of experiments without a value, axis, legend.
@@ -67,7 +67,7 @@ pub struct Scene<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scroll {
     /// The experiment at the top, which stays there when newer ones arrive; the newest when absent.
-    top: Option<u32>,
+    top: Option<ExperimentId>,
 }
 
 impl Scroll {
@@ -174,7 +174,7 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<Line<'static>> {
 /// The number to beat, what it gained, and the baseline.
 fn best(history: &History) -> String {
     let Some((id, best)) = history.best() else { return "none yet".into() };
-    let Some(first) = history.baseline().and_then(|record| record.metric.number()).filter(|_| id != 0) else {
+    let Some(first) = history.baseline().and_then(|record| record.metric.number()).filter(|_| !id.is_baseline()) else {
         return format!("{best}, {}", experiment_name(id));
     };
     format!("{best}, {}; {} from the baseline's {first}", experiment_name(id), format_gain(&best, &first))

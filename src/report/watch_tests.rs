@@ -35,7 +35,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         ended: None,
         outage: None,
         open: Some(OpenStatus {
-            id: records.len() as u32,
+            id: (records.len() as u32).into(),
             description: "warm up longer".into(),
             is_again: false,
             elapsed: Some(61.0),
@@ -99,7 +99,7 @@ fn a_screen_has_the_size_that_it_is_given_whatever_there_is_to_show() {
             (0..130).step_by(13).flat_map(|width| (0..60).step_by(4).map(move |height| (width, height)))
         {
             for glyphs in [Glyphs::Unicode, Glyphs::Ascii] {
-                let screen = screen(status, Scroll { top: Some(1) }, (width, height), glyphs);
+                let screen = screen(status, Scroll { top: Some(1.into()) }, (width, height), glyphs);
                 assert_eq!(screen.lines.len(), usize::from(height));
                 assert!(screen.lines.iter().all(|line| line.width() <= usize::from(width.max(1))), "{screen:#?}");
             }
@@ -181,5 +181,5 @@ fn a_screen_that_grows_moves_the_view_to_what_it_has_room_for() {
     let up = draw(tall.scroll.by(-1, &status.history, tall.page), 30);
     assert!(text(&up).contains(&format!("; {} newer above", above - 1)), "{up:#?}");
     assert_eq!(draw(end.scroll, 90).scroll, Scroll::default(), "all of them");
-    assert_eq!(Scroll::default().by(isize::MAX, &status.history, 0), Scroll { top: Some(0) });
+    assert_eq!(Scroll::default().by(isize::MAX, &status.history, 0), Scroll { top: Some(ExperimentId::BASELINE) });
 }

@@ -2,8 +2,8 @@
 
 use super::History;
 use crate::domain::{
-    Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, Outcome, Record, count_of, experiment_name,
-    moment_text, one_line,
+    Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, ExperimentId, Outcome, Record, count_of,
+    experiment_name, moment_text, one_line,
 };
 
 /// The crashes in a row that raise an alert: one may be the idea and a second its repair, but a third is a pattern, as
@@ -14,7 +14,7 @@ const STREAK: u32 = 3;
 pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Alert> {
     let best = history.best().map(|(_, best)| best);
     let tag = &contract.tag;
-    let alert = |event: AlertKind, id: Option<u32>, reason: &str, text: String| Alert {
+    let alert = |event: AlertKind, id: Option<ExperimentId>, reason: &str, text: String| Alert {
         version: EVENT_VERSION,
         event,
         tag: tag.to_string(),
@@ -29,10 +29,10 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
         Event::ExperimentFinished { record, .. } => {
             let (id, what, why) = (record.id, &record.description, &record.reason);
             let mut alerts = Vec::new();
-            if id != 0 && record.outcome == Outcome::Keep {
+            if !id.is_baseline() && record.outcome == Outcome::Keep {
                 alerts.push(alert(AlertKind::Keep, Some(id), why, format!("experiment {id} is kept: {what}: {why}")));
             }
-            if id != 0 && is_best(record, history) {
+            if !id.is_baseline() && is_best(record, history) {
                 let number = record.metric.number().map(|number| number.to_string()).unwrap_or_default();
                 let text = format!("new best {} {number}: experiment {id}: {what}", record.metric.name);
                 alerts.push(alert(AlertKind::Best, Some(id), why, text));

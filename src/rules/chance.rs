@@ -3,7 +3,7 @@
 use super::evidence::{listed, next_tag};
 use super::median::RunningMedian;
 use super::{Evidence, KeptStep, Warning};
-use crate::domain::{count_of, two_digits};
+use crate::domain::{ExperimentId, count_of, two_digits};
 
 /// The total run time, in seconds, from which a missing repeat is worth a warning: an hour. In a shorter session it is
 /// obvious, and short runs are often exact.
@@ -20,7 +20,7 @@ const USUAL: usize = 4;
 pub(super) fn within_spread(evidence: Evidence<'_>) -> Option<Warning> {
     let limit = evidence.spread?.limit;
     let gains = gains(evidence);
-    let small: Vec<u32> = gains.iter().filter(|(_, gain)| *gain <= limit).map(|(id, _)| *id).collect();
+    let small: Vec<ExperimentId> = gains.iter().filter(|(_, gain)| *gain <= limit).map(|(id, _)| *id).collect();
     if small.is_empty() || limit == 0.0 {
         return None;
     }
@@ -58,7 +58,7 @@ pub(super) fn never_repeated(evidence: Evidence<'_>) -> Option<Warning> {
 }
 
 /// The commands that measure an experiment again: at once, and to learn the spread of session `tag`.
-pub fn how_to_repeat(tag: &str, id: u32) -> String {
+pub fn how_to_repeat(tag: &str, id: ExperimentId) -> String {
     format!(
         "rerun it with `ar repro {id} --tag {tag}` to see how far apart the numbers are; to tell the report, \
          measure the newest keep again with `ar run --tag {} --max-experiments 0` and the session's other settings",
@@ -91,7 +91,7 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
 }
 
 /// The gain of each keep over the one before, with its experiment number.
-fn gains(evidence: Evidence<'_>) -> Vec<(u32, f64)> {
+fn gains(evidence: Evidence<'_>) -> Vec<(ExperimentId, f64)> {
     let steps = evidence.summary.kept.iter();
     steps.filter_map(|KeptStep { index, gain, .. }| Some((evidence.points[*index].id, (*gain)?))).collect()
 }

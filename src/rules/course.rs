@@ -2,7 +2,7 @@
 
 use super::spread::Elsewhere;
 use super::time_split::Waits;
-use crate::domain::{CommitId, Spent};
+use crate::domain::{CommitId, ExperimentId, Spent};
 
 /// What is known of a session beside its records.
 #[derive(Debug, Clone, Default)]
@@ -10,7 +10,7 @@ pub struct Course {
     /// The name of the repository's folder.
     pub repository: Option<String>,
     /// The experiments after which it was flagged for review.
-    pub flagged: Vec<u32>,
+    pub flagged: Vec<ExperimentId>,
     /// Why its last loop ended.
     pub ended: Option<String>,
     /// The times from its event logs.

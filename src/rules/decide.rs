@@ -1,6 +1,6 @@
 //! Keep or discard.
 
-use crate::domain::{Direction, Failure, MetricSpec, Number, Outcome, percent_text};
+use crate::domain::{Direction, ExperimentId, Failure, MetricSpec, Number, Outcome, percent_text};
 
 /// An outcome with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,12 @@ pub struct Verdict {
 ///
 /// A value is kept if it is better than the incumbent's by more than `min_delta` (0 or more, in the metric's unit); an
 /// equal one is discarded. Without an incumbent (the baseline) it is kept.
-pub fn decide(metric: &MetricSpec, measured: &Number, incumbent: Option<(u32, &Number)>, min_delta: f64) -> Verdict {
+pub fn decide(
+    metric: &MetricSpec,
+    measured: &Number,
+    incumbent: Option<(ExperimentId, &Number)>,
+    min_delta: f64,
+) -> Verdict {
     let name = &metric.name;
     let Some((id, best)) = incumbent else {
         return Verdict { outcome: Outcome::Keep, reason: format!("{name} is {measured}, the number to beat") };
@@ -106,7 +111,7 @@ mod tests {
     }
 
     fn judge(direction: Direction, new: &str, old: &str, min_delta: f64) -> (Outcome, String) {
-        let verdict = decide(&spec(direction), &number(new), Some((3, &number(old))), min_delta);
+        let verdict = decide(&spec(direction), &number(new), Some((3.into(), &number(old))), min_delta);
         (verdict.outcome, verdict.reason)
     }
 

@@ -8,7 +8,7 @@ pub const UNNAMED_LIMIT: u32 = 10;
 
 /// How many of the newest experiments in a row omit a direction.
 pub fn unnamed_in_a_row(records: &[Record]) -> u32 {
-    let unnamed = records.iter().rev().take_while(|record| record.id != 0 && record.direction.is_none());
+    let unnamed = records.iter().rev().take_while(|record| !record.id.is_baseline() && record.direction.is_none());
     u32::try_from(unnamed.count()).unwrap_or(u32::MAX)
 }
 

@@ -22,9 +22,9 @@ pub fn judge_space(space: Space) -> Severity {
 }
 
 /// The missing numbers below the last one.
-pub fn gaps(ids: &[u32]) -> Vec<u32> {
-    let there: BTreeSet<u32> = ids.iter().copied().collect();
-    (0..there.last().map_or(0, |last| last + 1)).filter(|id| !there.contains(id)).collect()
+pub fn gaps(numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let there: BTreeSet<u32> = numbers.into_iter().collect();
+    (0..there.last().map_or(0, |last| last + 1)).filter(|number| !there.contains(number)).collect()
 }
 
 /// A problem of an open experiment that its recovery does not solve.
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn gaps_are_numbers_below_the_last_one() {
-        assert_eq!(gaps(&[]), [0u32; 0]);
-        assert_eq!(gaps(&[0, 1, 2]), [0u32; 0]);
-        assert_eq!(gaps(&[4, 1, 2]), [0, 3]);
+        assert_eq!(gaps([]), [0u32; 0]);
+        assert_eq!(gaps([0, 1, 2]), [0u32; 0]);
+        assert_eq!(gaps([4, 1, 2]), [0, 3]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::evidence::{listed, next_tag};
 use super::{Evidence, Point, Warning};
-use crate::domain::{Direction, count_of, cut, experiment_name, shell_word};
+use crate::domain::{Direction, ExperimentId, count_of, cut, experiment_name, shell_word};
 
 /// The most changes of the environment named.
 const CHANGES: usize = 3;
@@ -41,7 +41,7 @@ pub(super) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
 /// Values that files outside the commits may have changed.
 pub(super) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
     let (last, files) = evidence.ignored_changed.last()?;
-    let ids: Vec<u32> = evidence.ignored_changed.iter().map(|(id, _)| *id).collect();
+    let ids: Vec<ExperimentId> = evidence.ignored_changed.iter().map(|(id, _)| *id).collect();
     Some(Warning {
         kind: "ignored_files_changed",
         what: format!(
@@ -158,13 +158,17 @@ mod tests {
 
     #[test]
     fn what_stands_beside_the_numbers_is_said_once_each() {
-        let changes =
-            [EnvironmentChange { experiment: 2, field: "gpu".into(), before: "A100".into(), after: "H100".into() }];
+        let changes = [EnvironmentChange {
+            experiment: 2.into(),
+            field: "gpu".into(),
+            before: "A100".into(),
+            after: "H100".into(),
+        }];
         let evidence = |evidence: Evidence<'_>| {
             warnings(Evidence {
                 changes: &changes,
-                changed_while_running: &[1],
-                flagged: &[5, 9],
+                changed_while_running: &[1.into()],
+                flagged: &[5, 9].map(ExperimentId::from),
                 saved: 2,
                 malformed: 1,
                 without_number: 2,

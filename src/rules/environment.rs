@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Environment, EnvironmentChange, Record};
+use crate::domain::{Environment, EnvironmentChange, ExperimentId, Record};
 
 /// All changes between experiments, in the order of `records`. Unknown facts are not changes. Experiments that never
 /// ran are skipped.
@@ -13,14 +13,14 @@ pub fn environment_changes<'a>(records: impl IntoIterator<Item = &'a Record>) ->
 }
 
 /// The changes from the environment of `before` to `now`, in which experiment `next` will run.
-pub fn environment_differences(before: &Record, next: u32, now: &Environment) -> Vec<EnvironmentChange> {
+pub fn environment_differences(before: &Record, next: ExperimentId, now: &Environment) -> Vec<EnvironmentChange> {
     changes(&mut before.environment.known().into_iter().collect(), next, now)
 }
 
 /// The changes of an experiment's environment from the `last` known one.
 fn changes<'a>(
     last: &mut BTreeMap<&'a str, &'a str>,
-    experiment: u32,
+    experiment: ExperimentId,
     environment: &'a Environment,
 ) -> Vec<EnvironmentChange> {
     let change = |(field, after): (&'a str, &'a str)| {
@@ -73,7 +73,7 @@ mod tests {
         let pair = environment_changes([&records[4], &records[0]]);
         assert_eq!(words(&pair), ["0 driver 560 550", "0 torch 2.5 2.4"]);
         let here = &records[1].environment;
-        assert_eq!(words(&environment_differences(&records[2], 3, here)), ["3 host b a", "3 torch 2.5 2.4"]);
+        assert_eq!(words(&environment_differences(&records[2], 3.into(), here)), ["3 host b a", "3 torch 2.5 2.4"]);
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn an_update_of_the_system_leaves_numbers_comparable_and_a_hash_is_cut_short() {
         let change = |field: &str| EnvironmentChange {
-            experiment: 1,
+            experiment: 1.into(),
             field: field.into(),
             before: "0123456789".into(),
             after: "abcdefghij".into(),

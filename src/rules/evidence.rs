@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Point, Spread, Summary, TimeSplit};
-use crate::domain::{Direction, EnvironmentChange};
+use crate::domain::{Direction, EnvironmentChange, ExperimentId};
 
 /// A warning about a session or a ledger on which the user can act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,11 +38,11 @@ pub struct Evidence<'a> {
     /// The changes of the environment.
     pub changes: &'a [EnvironmentChange],
     /// The keeps during whose runs committed files changed.
-    pub changed_while_running: &'a [u32],
+    pub changed_while_running: &'a [ExperimentId],
     /// The experiments before whose runs ignored files changed, with those files.
-    pub ignored_changed: &'a [(u32, Vec<String>)],
+    pub ignored_changed: &'a [(ExperimentId, Vec<String>)],
     /// The experiments after which the session was flagged for review.
-    pub flagged: &'a [u32],
+    pub flagged: &'a [ExperimentId],
     /// The commit at the tip of the branch; absent while an experiment is open.
     pub tip: Option<&'a str>,
     /// How often `ar` saved uncommitted work.
@@ -54,9 +54,9 @@ pub struct Evidence<'a> {
 }
 
 /// Lists experiments in a sentence: `3, 5 and 8`, at most five of them.
-pub fn listed(ids: &[u32]) -> String {
+pub fn listed(ids: &[ExperimentId]) -> String {
     const MOST: usize = 5;
-    let mut names: Vec<String> = ids.iter().take(MOST).map(u32::to_string).collect();
+    let mut names: Vec<String> = ids.iter().take(MOST).map(ToString::to_string).collect();
     if let Some(more) = ids.len().checked_sub(MOST).filter(|more| *more > 0) {
         names.push(format!("{more} more"));
     }
@@ -112,6 +112,7 @@ pub(super) mod tests {
 
     #[test]
     fn many_experiments_are_counted_and_not_listed() {
+        let listed = |ids: &[u32]| listed(&ids.iter().copied().map(ExperimentId::from).collect::<Vec<_>>());
         assert_eq!(listed(&[3]), "3");
         assert_eq!(listed(&[3, 5]), "3 and 5");
         assert_eq!(listed(&[1, 2, 3, 4, 5, 6, 7]), "1, 2, 3, 4, 5 and 2 more");

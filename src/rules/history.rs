@@ -1,7 +1,7 @@
 //! A session's experiments so far.
 
 use super::gaps;
-use crate::domain::{CommitId, FailureClass, Number, Outcome, Record, Spent};
+use crate::domain::{CommitId, ExperimentId, FailureClass, Number, Outcome, Record, Spent};
 
 /// The records of one session in the order in which they were made; an experiment's number says when it was opened.
 #[derive(Debug, Clone, Default)]
@@ -38,20 +38,20 @@ impl History {
     }
 
     /// Removes an experiment that is being measured again, until it is recorded again.
-    pub fn forget(&mut self, id: u32) {
+    pub fn forget(&mut self, id: ExperimentId) {
         self.records.retain(|known| known.id != id);
     }
 
     /// The record of experiment `id`.
-    pub fn get(&self, id: u32) -> Option<&Record> {
+    pub fn get(&self, id: ExperimentId) -> Option<&Record> {
         // Without gaps an experiment stands at its number.
-        let expected = self.records.get(id as usize).filter(|record| record.id == id);
+        let expected = self.records.get(id.number() as usize).filter(|record| record.id == id);
         expected.or_else(|| self.records.iter().find(|record| record.id == id))
     }
 
     /// The baseline, if measured.
     pub fn baseline(&self) -> Option<&Record> {
-        self.get(0)
+        self.get(ExperimentId::BASELINE)
     }
 
     /// The experiment to beat: the last keep.
@@ -60,7 +60,7 @@ impl History {
     }
 
     /// The incumbent's value, with its experiment number.
-    pub fn best(&self) -> Option<(u32, Number)> {
+    pub fn best(&self) -> Option<(ExperimentId, Number)> {
         let record = self.incumbent()?;
         Some((record.id, record.metric.number()?))
     }
@@ -86,12 +86,12 @@ impl History {
 
     /// The number of experiments without the baseline.
     pub fn experiments(&self) -> u32 {
-        self.records.iter().filter(|record| record.id != 0).count() as u32
+        self.records.iter().filter(|record| !record.id.is_baseline()).count() as u32
     }
 
     /// The number of the next experiment.
-    pub fn next_id(&self) -> u32 {
-        self.records.iter().map(|record| record.id + 1).max().unwrap_or(0)
+    pub fn next_id(&self) -> ExperimentId {
+        self.records.iter().map(|record| record.id.next()).max().unwrap_or(ExperimentId::BASELINE)
     }
 
     /// The place of the next record.
@@ -101,8 +101,8 @@ impl History {
 
     /// Whether an open attempt can have a number: no record has it, and it is the next one, one below it, or one of those up
     /// to `given`, which were given while several attempts were open.
-    pub fn is_free(&self, id: u32, given: u32) -> bool {
-        id <= self.next_id().max(given) && self.get(id).is_none()
+    pub fn is_free(&self, id: ExperimentId, given: Option<ExperimentId>) -> bool {
+        Some(id) <= given.max(Some(self.next_id())) && self.get(id).is_none()
     }
 
     /// The number of experiments since the last keep.
@@ -118,12 +118,13 @@ impl History {
 
 /// The experiments that were recorded and have no record any more, of the numbers and places of those that have one: numbers
 /// may have gaps, places may not.
-pub fn lost_ids(there: &[(u32, u32)]) -> Vec<u32> {
-    let (ids, places): (Vec<u32>, Vec<u32>) = there.iter().copied().unzip();
-    let lost = gaps(&places);
-    let unused = gaps(&ids);
+pub fn lost_ids(there: impl IntoIterator<Item = (ExperimentId, u32)>) -> Vec<ExperimentId> {
+    let (ids, places): (Vec<u32>, Vec<u32>) = there.into_iter().map(|(id, place)| (id.number(), place)).unzip();
+    let lost = gaps(places);
+    let unused = gaps(ids);
     // A number that nobody has can be that of a lost record, or of an attempt that was given up.
-    if lost.is_empty() || unused.is_empty() { lost } else { unused }
+    let lost = if lost.is_empty() || unused.is_empty() { lost } else { unused };
+    lost.into_iter().map(ExperimentId::from).collect()
 }
 
 #[cfg(test)]
@@ -140,28 +141,37 @@ mod tests {
         // Opened side by side: 3 was recorded before 2, and 1 was given up.
         let history =
             History::new(vec![made(0, 0, "keep"), made(2, 2, "keep"), made(3, 1, "keep"), made(5, 3, "crash")]);
-        let ids: Vec<u32> = history.records().iter().map(|record| record.id).collect();
+        let ids: Vec<u32> = history.records().iter().map(|record| record.id.number()).collect();
         assert_eq!(ids, [0, 3, 2, 5]);
-        assert_eq!(history.incumbent().map(|record| record.id), Some(2), "the last one that was recorded as kept");
-        assert_eq!([history.next_id(), history.next_sequence()], [6, 4]);
-        assert_eq!([1, 2, 4, 6, 7].map(|id| history.is_free(id, 0)), [true, false, true, true, false]);
-        assert!(history.is_free(7, 7));
-        assert_eq!(history.get(3).map(|record| record.sequence()), Some(1));
+        assert_eq!(
+            history.incumbent().map(|record| record.id),
+            Some(2.into()),
+            "the last one that was recorded as kept"
+        );
+        assert_eq!([history.next_id().number(), history.next_sequence()], [6, 4]);
+        let is_free = |id: u32, given: Option<u32>| history.is_free(id.into(), given.map(ExperimentId::from));
+        assert_eq!([1, 2, 4, 6, 7].map(|id| is_free(id, None)), [true, false, true, true, false]);
+        assert!(is_free(7, Some(7)));
+        assert_eq!(history.get(3.into()).map(|record| record.sequence()), Some(1));
         assert_eq!([history.crashes_in_a_row(3), history.crashes_in_a_row(4)], [1, 0]);
-        assert!(history.get(4).is_none());
+        assert!(history.get(4.into()).is_none());
     }
 
     #[test]
     fn a_record_without_a_place_has_its_number() {
         let history = History::new(vec![record(json!({"id": 1})), record(json!({"id": 0}))]);
-        assert_eq!([history.next_id(), history.next_sequence()], [2, 2]);
+        assert_eq!([history.next_id().number(), history.next_sequence()], [2, 2]);
         assert_eq!(history.records()[1].sequence(), 1);
     }
 
     #[test]
     fn a_gap_in_numbers_is_no_loss_and_one_in_places_is() {
-        assert_eq!(lost_ids(&[(0, 0), (3, 1), (2, 2)]), [0u32; 0]);
-        assert_eq!(lost_ids(&[(0, 0), (2, 2), (3, 3)]), [1]);
-        assert_eq!(lost_ids(&[(1, 1), (2, 2)]), [0]);
+        let lost = |there: &[(u32, u32)]| -> Vec<u32> {
+            let there = there.iter().map(|(id, place)| (ExperimentId::from(*id), *place));
+            lost_ids(there).into_iter().map(ExperimentId::number).collect()
+        };
+        assert_eq!(lost(&[(0, 0), (3, 1), (2, 2)]), [0u32; 0]);
+        assert_eq!(lost(&[(0, 0), (2, 2), (3, 3)]), [1]);
+        assert_eq!(lost(&[(1, 1), (2, 2)]), [0]);
     }
 }

@@ -114,7 +114,8 @@ mod tests {
         let first = draw(&ideas, "t/7", &[]).unwrap().id;
         ideas.retain(|idea| idea.id == first || idea.id % 2 == 0);
         assert_eq!(draw(&ideas, "t/7", &[]).unwrap().id, first);
-        let tried = |direction: String| TriedDirection { direction, experiments: 1, kept: 0, best: None, last: 1 };
+        let tried =
+            |direction: String| TriedDirection { direction, experiments: 1, kept: 0, best: None, last: 1.into() };
         let all: Vec<_> = ideas.iter().map(|idea| tried(format!("D {}", idea.id))).collect();
         assert_eq!(draw(&ideas, "t/7", &all), None);
     }

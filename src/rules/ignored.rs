@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::{IGNORED_CHANGED, IGNORED_INPUTS, Record};
+use crate::domain::{ExperimentId, IGNORED_CHANGED, IGNORED_INPUTS, Record};
 
 /// The experiments before whose runs ignored files changed, with those files: files that the command names, by their
 /// stamps, and files that changed during the agent call.
-pub fn ignored_changes(records: &[Record]) -> Vec<(u32, Vec<String>)> {
+pub fn ignored_changes(records: &[Record]) -> Vec<(ExperimentId, Vec<String>)> {
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let mut found = Vec::new();
     for record in records {
@@ -39,6 +39,6 @@ mod tests {
         let mut touched = run(3, "b");
         touched.more.insert(IGNORED_CHANGED.into(), json!([".venv/x.py"]));
         let found = ignored_changes(&[run(0, "a"), run(1, "a"), run(2, "b"), touched, record(json!({"id": 4}))]);
-        assert_eq!(found, [(2, vec!["data/x.bin".to_owned()]), (3, vec![".venv/x.py".to_owned()])]);
+        assert_eq!(found, [(2.into(), vec!["data/x.bin".to_owned()]), (3.into(), vec![".venv/x.py".to_owned()])]);
     }
 }

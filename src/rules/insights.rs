@@ -34,12 +34,12 @@ pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
 
 /// The lesson of the strategy abandoned at pivot `turn`; `None` in a session without experiments.
 pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
-    let last = history.records().iter().rev().find(|record| record.id != 0)?;
+    let last = history.records().iter().rev().find(|record| !record.id.is_baseline())?;
     let named = history.records().iter().rev().find_map(|record| record.direction.as_deref());
     let is_member = |record: &&Record| match (named, &record.direction) {
         (Some(named), Some(direction)) => same_direction(named, direction),
         (Some(_), None) => false,
-        (None, _) => record.id != 0,
+        (None, _) => !record.id.is_baseline(),
     };
     let members: Vec<&Record> = history.records().iter().filter(is_member).collect();
     let kept = members.iter().filter(|record| record.outcome == Outcome::Keep).count();

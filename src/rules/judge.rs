@@ -6,7 +6,7 @@ use super::decide::{Verdict, decide, describe_failure};
 use super::history::History;
 use super::limits::unmet;
 use super::simplicity::{Rivals, decide_by_simplicity};
-use crate::domain::{Contract, DiffStat, Failure, FailureClass, Metrics, Number, Outcome, Run};
+use crate::domain::{Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Run};
 
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +59,7 @@ impl Measured {
 pub fn judge(
     contract: &Contract,
     history: &History,
-    id: u32,
+    id: ExperimentId,
     diff: DiffStat,
     measured: &Measured,
 ) -> (Verdict, Vec<String>) {
@@ -71,7 +71,7 @@ pub fn judge(
         (Some(value), None) => verdict_on(contract, history, diff, value),
         (None, None) => unreachable!("a run has a number or a failure"),
     };
-    let counts = id != 0 && measured.failure.is_none();
+    let counts = !id.is_baseline() && measured.failure.is_none();
     let unmet = if counts { measured.unmet_limits(contract) } else { Vec::new() };
     if verdict.outcome == Outcome::Keep && !unmet.is_empty() {
         verdict.outcome = Outcome::Discard;
@@ -116,7 +116,7 @@ mod tests {
 
     fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {
         let history = History::new(if id == 0 { Vec::new() } else { vec![record(json!({"value": "2.0"}))] });
-        let (verdict, unmet) = judge(contract, &history, id, DiffStat::default(), measured);
+        let (verdict, unmet) = judge(contract, &history, id.into(), DiffStat::default(), measured);
         (verdict.outcome, verdict.reason, unmet.len())
     }
 

@@ -5,7 +5,7 @@
 //! after 2 iterations without a finding and flags after 4.
 
 use super::History;
-use crate::domain::{Directive, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
+use crate::domain::{Directive, ExperimentId, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
 
 /// Iterations without a keep before the agent is asked to refine.
 const REFINE_AFTER: u32 = 3;
@@ -53,7 +53,7 @@ pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
 /// The iteration of an experiment; `None` for the baseline and lost runs. `incumbent` is the value to beat.
 pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     let is_lost = record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Lost);
-    if record.id == 0 || is_lost {
+    if record.id.is_baseline() || is_lost {
         return None;
     }
     if record.outcome == Outcome::Keep {
@@ -68,7 +68,7 @@ pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
 
 /// The rung that a session's experiments lead to, and the experiments after which it was flagged. Agent calls without
 /// changes have no record and do not count.
-pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Vec<u32>) {
+pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Vec<ExperimentId>) {
     let mut rung = Rung::default();
     let mut flagged = Vec::new();
     let mut incumbent = None;

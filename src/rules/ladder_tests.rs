@@ -43,10 +43,10 @@ fn the_records_of_a_session_bring_it_where_its_experiments_did() {
     records.insert(9, record(17, "crash", None, "lost", None));
     let history = History::new(records);
     let (rung, flagged) = climb_all(Ladder::Refine, &history, true);
-    assert_eq!((rung.flags, flagged), (1, vec![16]));
+    assert_eq!((rung.flags, flagged), (1, vec![16.into()]));
     assert_eq!(rung.directive, Directive::FreshStart { perturbation: Perturbation::Removal });
     let (rung, flagged) = climb_all(Ladder::Structural, &history, false);
-    assert_eq!((rung.flags, rung.stale, flagged), (3, 3, vec![5, 9, 13]));
+    assert_eq!((rung.flags, rung.stale, flagged), (3, 3, [5, 9, 13].map(ExperimentId::from).to_vec()));
 }
 
 #[test]
@@ -66,6 +66,6 @@ fn directions_are_the_same_whatever_their_spelling_and_have_their_best_number() 
         .collect();
     let expected = [("warm-up", 2, 0, Some(1.25)), ("depth", 1, 0, None), ("batch", 1, 1, Some(1.0))];
     assert_eq!(tried, expected.map(|(name, count, kept, best)| (name.to_owned(), count, kept, best)));
-    let missed: Vec<_> = near_misses(&history, 2).iter().map(|record| record.id).collect();
+    let missed: Vec<_> = near_misses(&history, 2).iter().map(|record| record.id.number()).collect();
     assert_eq!(missed, [4, 5]);
 }

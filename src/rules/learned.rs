@@ -1,6 +1,6 @@
 //! The findings of earlier agent calls, most valuable first.
 
-use crate::domain::{Outcome, Record};
+use crate::domain::{ExperimentId, Outcome, Record};
 
 /// The weight of a lesson relative to a finding; a lesson is a conclusion.
 const LESSON: f64 = 2.0;
@@ -12,7 +12,7 @@ const FADES_AFTER: u32 = 10;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
     /// The experiment of its call.
-    pub experiment: u32,
+    pub experiment: ExperimentId,
     /// The outcome of that experiment; absent if the call made none.
     pub outcome: Option<Outcome>,
     /// The finding.
@@ -23,9 +23,9 @@ pub struct Learned {
 
 /// The findings and lessons of a session, heaviest first, then newest, each text once. `noted` are findings with the
 /// experiment of their call, also of calls without an experiment.
-pub fn learned(records: &[Record], noted: &[(u32, String)]) -> Vec<Learned> {
-    let last = records.iter().map(|record| record.id).max().unwrap_or(0);
-    let outcome = |id: u32| records.iter().find(|record| record.id == id).map(|record| record.outcome);
+pub fn learned(records: &[Record], noted: &[(ExperimentId, String)]) -> Vec<Learned> {
+    let last = records.iter().map(|record| record.id).max().unwrap_or(ExperimentId::BASELINE);
+    let outcome = |id: ExperimentId| records.iter().find(|record| record.id == id).map(|record| record.outcome);
     let finding = |experiment, text| Learned { experiment, outcome: outcome(experiment), text, is_lesson: false };
     let mut all: Vec<Learned> = Vec::new();
     for record in records.iter().filter(|record| record.proposal.is_some()) {
@@ -35,7 +35,7 @@ pub fn learned(records: &[Record], noted: &[(u32, String)]) -> Vec<Learned> {
     }
     all.extend(noted.iter().map(|(id, text)| finding(*id, text.clone())));
     let weight = |note: &Learned| {
-        let age = f64::from(last.saturating_sub(note.experiment)) / f64::from(FADES_AFTER);
+        let age = f64::from(last.number().saturating_sub(note.experiment.number())) / f64::from(FADES_AFTER);
         if note.is_lesson { LESSON * 0.5_f64.powf(age) } else { 0.5_f64.powf(age) }
     };
     all.sort_by(|one, other| weight(other).total_cmp(&weight(one)).then(other.experiment.cmp(&one.experiment)));
@@ -63,7 +63,7 @@ mod tests {
             record(json!({"id": 9, "outcome": "discard", "proposal": {"findings": ["twice"], "lesson": "lesson"}})),
             record(json!({"id": 11})),
         ];
-        let noted = [(9, "twice".to_owned()), (12, "of an idle call".to_owned())];
+        let noted = [(9.into(), "twice".to_owned()), (12.into(), "of an idle call".to_owned())];
         let texts: Vec<_> = learned(&records, &noted)
             .into_iter()
             .map(|note| format!("{} {:?} {}", note.experiment, note.outcome.map(Outcome::name), note.text))

@@ -1,6 +1,6 @@
 //! Which logs to delete when a session exceeds its space.
 
-use crate::domain::{KeepLogs, Outcome};
+use crate::domain::{ExperimentId, KeepLogs, Outcome};
 
 /// How many of the newest experiments always keep their logs: the user reads them in the morning, and the agent while
 /// it works.
@@ -10,7 +10,7 @@ pub const NEWEST_KEPT: usize = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExperimentLogs {
     /// The experiment.
-    pub id: u32,
+    pub id: ExperimentId,
     /// The size of its logs on disk, in bytes.
     pub bytes: u64,
     /// Its outcome.
@@ -21,7 +21,7 @@ pub struct ExperimentLogs {
 
 /// Returns the experiments whose logs to delete so that the rest fits, in order: discards and crashes first, then
 /// keeps, each from the oldest. The best one and the [`NEWEST_KEPT`] newest always stay, even if they do not fit.
-pub fn logs_to_drop(logs: &[ExperimentLogs], quota: KeepLogs) -> Vec<u32> {
+pub fn logs_to_drop(logs: &[ExperimentLogs], quota: KeepLogs) -> Vec<ExperimentId> {
     let KeepLogs::Bytes(quota) = quota else { return Vec::new() };
     let mut by_age = logs.to_vec();
     by_age.sort_by_key(|log| log.id);
@@ -45,7 +45,12 @@ mod tests {
     fn logs(sizes: &[(u64, Outcome)], best: u32) -> Vec<ExperimentLogs> {
         (0..)
             .zip(sizes)
-            .map(|(id, (bytes, outcome))| ExperimentLogs { id, bytes: *bytes, outcome: *outcome, is_best: id == best })
+            .map(|(id, (bytes, outcome))| ExperimentLogs {
+                id: id.into(),
+                bytes: *bytes,
+                outcome: *outcome,
+                is_best: id == best,
+            })
             .collect()
     }
 
@@ -63,6 +68,7 @@ mod tests {
             (110, vec![1, 4, 0, 2]),
             (0, vec![1, 4, 0, 2]),
         ] {
+            let dropped: Vec<_> = dropped.into_iter().map(ExperimentId::from).collect();
             assert_eq!(logs_to_drop(&logs(&sizes, 5), KeepLogs::Bytes(quota)), dropped, "{quota}");
         }
         assert!(logs_to_drop(&logs(&sizes, 5), KeepLogs::All).is_empty());
@@ -80,16 +86,17 @@ mod tests {
             quota in 0u64..20_000,
         ) {
             let all = logs(&sizes, best);
+            let of = |id: &ExperimentId| &all[id.number() as usize];
             let dropped = logs_to_drop(&all, KeepLogs::Bytes(quota));
             let stays: Vec<_> = all.iter().filter(|log| !dropped.contains(&log.id)).collect();
             let left: u64 = stays.iter().map(|log| log.bytes).sum();
-            let always = |log: &ExperimentLogs| log.is_best || log.id as usize + NEWEST_KEPT >= all.len();
-            prop_assert!(dropped.iter().all(|id| !always(&all[*id as usize])));
+            let always = |log: &ExperimentLogs| log.is_best || log.id.number() as usize + NEWEST_KEPT >= all.len();
+            prop_assert!(dropped.iter().all(|id| !always(of(id))));
             prop_assert!(left <= quota || stays.iter().all(|log| always(log) || log.bytes == 0));
             if let Some(last) = dropped.last() {
                 // It deletes no more than necessary, and keeps only when nothing else is left.
-                prop_assert!(left + all[*last as usize].bytes > quota);
-                if all[*last as usize].outcome == Outcome::Keep {
+                prop_assert!(left + of(last).bytes > quota);
+                if of(last).outcome == Outcome::Keep {
                     prop_assert!(stays.iter().all(|log| log.outcome == Outcome::Keep || always(log) || log.bytes == 0));
                 }
             }

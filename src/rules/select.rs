@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use regex::Regex;
 
 use super::Ended;
-use crate::domain::{Direction, Note, Record};
+use crate::domain::{Direction, ExperimentId, Note, Record};
 
 /// The order of experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,7 +65,11 @@ impl<'a> Candidate<'a> {
 }
 
 /// The selected experiments, in order.
-pub fn select<'a>(records: &'a [Record], notes: &BTreeMap<u32, Vec<Note>>, selection: &Selection) -> Vec<&'a Record> {
+pub fn select<'a>(
+    records: &'a [Record],
+    notes: &BTreeMap<ExperimentId, Vec<Note>>,
+    selection: &Selection,
+) -> Vec<&'a Record> {
     let noted = |record: &Record| notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
     let candidates: Vec<_> = records.iter().map(|record| Candidate::of_record(record, noted(record))).collect();
     select_places(&candidates, selection).into_iter().map(|place| &records[place]).collect()
@@ -123,9 +127,9 @@ mod tests {
             measured(3, "keep", Some("0.6"), "decay"),
         ];
         let note = Note { at: None, by: None, text: "look at WARMUP again".into() };
-        let notes = BTreeMap::from([(3, vec![note])]);
+        let notes = BTreeMap::from([(3.into(), vec![note])]);
         let ids = |selection: Selection| -> Vec<u32> {
-            select(&records, &notes, &selection).iter().map(|record| record.id).collect()
+            select(&records, &notes, &selection).iter().map(|record| record.id.number()).collect()
         };
         assert_eq!(ids(Selection::default()), [0, 1, 2, 3]);
         assert_eq!(ids(Selection { sort: SortBy::Best, ..Selection::default() }), [3, 0, 2, 1]);

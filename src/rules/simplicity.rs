@@ -1,14 +1,14 @@
 //! Simpler programs with about the same value.
 
 use super::decide::{Verdict, exceeds, format_distance};
-use crate::domain::{DiffStat, Direction, MetricSpec, Number, Outcome};
+use crate::domain::{DiffStat, Direction, ExperimentId, MetricSpec, Number, Outcome};
 
 /// What a value must beat: the incumbent and the best value ever kept. They differ after a simplification that cost
 /// something.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rivals<'a> {
     /// The incumbent's experiment.
-    pub(super) id: u32,
+    pub(super) id: ExperimentId,
     /// Its value.
     pub(super) incumbent: &'a Number,
     /// The best value ever kept.
@@ -62,7 +62,7 @@ mod tests {
         let metric = MetricSpec { name: "val_bpb".into(), direction: Direction::Lower, source: MetricSource::Log };
         let number = |text: &str| text.parse::<Number>().unwrap();
         let (incumbent, best) = (number(incumbent), number(best));
-        let rivals = Rivals { id: 3, incumbent: &incumbent, best: &best };
+        let rivals = Rivals { id: 3.into(), incumbent: &incumbent, best: &best };
         let diff = DiffStat { files: 1, added, deleted };
         let verdict = decide_by_simplicity(&metric, &number(measured), rivals, 0.01, diff)?;
         Some((verdict.outcome, verdict.reason))

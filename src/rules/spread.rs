@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::domain::{CommitId, Environment, Number, Record};
+use crate::domain::{CommitId, Environment, ExperimentId, Number, Record};
 
 /// The largest difference of two measurements of the same code in 19 of 20 cases, in standard deviations: the
 /// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
@@ -28,7 +28,7 @@ pub struct Elsewhere {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Repeated {
     /// The experiments that measured it.
-    pub experiments: Vec<u32>,
+    pub experiments: Vec<ExperimentId>,
     /// The other sessions that have it as their baseline.
     pub sessions: Vec<String>,
     /// The number of values; 2 or more.
@@ -106,7 +106,7 @@ fn numbers(record: &Record) -> Vec<Number> {
 
 #[derive(Default)]
 struct Group {
-    experiments: Vec<u32>,
+    experiments: Vec<ExperimentId>,
     sessions: Vec<String>,
     numbers: Vec<Number>,
 }
@@ -157,7 +157,7 @@ mod tests {
             .collect();
         assert_eq!(
             groups,
-            [(vec![0], "2.0", "2.5"), (vec![1, 3], "1.0", "2.0")],
+            [(vec![ExperimentId::BASELINE], "2.0", "2.5"), (vec![1.into(), 3.into()], "1.0", "2.0")],
             "not of a crash, not of another host"
         );
         // For two values it is their distance divided by the square root of two; for both groups, the mean square.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::activity::Activity;
 use super::history::History;
-use crate::domain::{Contract, Number, Outage, Spent, StopWhen, Tag};
+use crate::domain::{Contract, ExperimentId, Number, Outage, Spent, StopWhen, Tag};
 
 /// The observed state of a session at one moment.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub struct OutageStatus {
 #[derive(Debug, Clone)]
 pub struct OpenStatus {
     /// Its value.
-    pub id: u32,
+    pub id: ExperimentId,
     /// Its description; empty while the agent works.
     pub description: String,
     /// Whether an earlier version of it was measured.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Direction, FailureClass, Number, Outcome};
+use crate::domain::{Direction, ExperimentId, FailureClass, Number, Outcome};
 
 use super::{Ended, relative_gain};
 
@@ -10,7 +10,7 @@ use super::{Ended, relative_gain};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Point {
     /// Its number, or its index in the ledger.
-    pub id: u32,
+    pub id: ExperimentId,
     /// Its commit as written in the source.
     pub commit: Option<Box<str>>,
     /// Its metric value.
@@ -149,7 +149,7 @@ pub(super) mod tests {
 
     pub(in crate::rules) fn point(id: u32, value: Option<&str>, outcome: Outcome) -> Point {
         Point {
-            id,
+            id: id.into(),
             value: value.map(|text| text.parse().unwrap()),
             outcome: Some(outcome),
             failure: (outcome == Outcome::Crash).then_some(FailureClass::Oom),

@@ -1,7 +1,7 @@
 //! Warnings about wasted time.
 
 use super::{Ended, Evidence, Point, Warning};
-use crate::domain::{FailureClass, duration_text, percent_text, span_text};
+use crate::domain::{ExperimentId, FailureClass, duration_text, percent_text, span_text};
 
 /// The share of waiting time that is worth a warning: a tenth, an hour of a night. Own judgement.
 const WAITING: f64 = 0.1;
@@ -74,14 +74,15 @@ fn many(
         failures.filter(|(class, _)| class.is_refusal() == (wanted == Ended::Refused)).max_by_key(|(_, count)| **count);
     let class = main.map(|(class, count)| format!(", {count} of them with {class}")).unwrap_or_default();
     let hint = main.zip(evidence.tag).map(|((class, _), tag)| {
-        let example = evidence.summary.examples.get(class).map_or(0, |index| evidence.points[*index].id);
+        let example =
+            evidence.summary.examples.get(class).map_or(ExperimentId::BASELINE, |index| evidence.points[*index].id);
         hint(*class, tag, example)
     });
     Some(Warning { kind, what: format!("{found} of {judged} {words}{class}"), hint })
 }
 
 /// The command that helps with most failures of a class; `example` is the newest of them.
-fn hint(class: FailureClass, tag: &str, example: u32) -> String {
+fn hint(class: FailureClass, tag: &str, example: ExperimentId) -> String {
     match class {
         FailureClass::Timeout => format!("give each run more time with `ar resume {tag} --timeout 1h`"),
         FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge => {

@@ -20,7 +20,7 @@ use super::reading::no_experiment;
 use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{FailureClass, Notice, Outcome, Phase};
+use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase};
 use crate::exec;
 use crate::rules::{Forbidden, Found, Measured, RunFound, Step, recover};
 use crate::state::{Aside, OpenExperiment};
@@ -81,7 +81,7 @@ impl Session<'_> {
     ) -> Result<Option<Attempted>, SessionError> {
         self.await_files(&open).await;
         let found = self.found(&open)?;
-        if open.id == 0 && !found.recorded {
+        if open.id.is_baseline() && !found.recorded {
             return Ok(None);
         }
         if !found.recorded && self.workspace.check_again(&mut self.store, &mut open)? {
@@ -174,14 +174,14 @@ impl Session<'_> {
             has_draft: open.draft.is_some(),
             recorded,
             is_stale: !recorded && open.base != self.store.tip(),
-            is_elsewhere: self.store.journal.given > 0 && open.commit.is_some() && tip != open.commit,
+            is_elsewhere: self.store.journal.given.is_some() && open.commit.is_some() && tip != open.commit,
             run: self.executor.found(&self.store.folder.run(open.id), &job),
             runs: open.runs,
         })
     }
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
-    pub(super) async fn end_jobs(&mut self, id: u32) -> Result<(), SessionError> {
+    pub(super) async fn end_jobs(&mut self, id: ExperimentId) -> Result<(), SessionError> {
         let folder = self.store.folder.run(id);
         for name in self.store.jobs() {
             self.executor.stop(&folder, &name).await?;
@@ -193,11 +193,12 @@ impl Session<'_> {
     /// is misspelt must not become part of an approved contract.
     pub(super) async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let start = self.store.contract.start.clone();
+        let folder = self.store.folder.run(ExperimentId::BASELINE);
         let open = match self.store.journal.open.clone() {
             Some(open) => {
                 self.await_files(&open).await;
-                if !matches!(self.executor.found(&self.store.folder.run(0), RUN), RunFound::Going | RunFound::Over) {
-                    self.end_jobs(0).await?;
+                if !matches!(self.executor.found(&folder, RUN), RunFound::Going | RunFound::Over) {
+                    self.end_jobs(ExperimentId::BASELINE).await?;
                     self.workspace.check_out(&mut self.store, &open)?;
                 }
                 open
@@ -207,7 +208,7 @@ impl Session<'_> {
                 OpenExperiment {
                     commit: Some(start.clone()),
                     description: "baseline".into(),
-                    ..OpenExperiment::new(0, start.clone(), self.store.now())
+                    ..OpenExperiment::new(ExperimentId::BASELINE, start.clone(), self.store.now())
                 }
             }
         };
@@ -238,7 +239,7 @@ impl Session<'_> {
                     None => record.reason.as_str().into(),
                 },
                 printed: Vec::new(),
-                log: self.store.folder.run(0).join(format!("{}.log", guard_name(record.guards.len().max(1)))),
+                log: folder.join(format!("{}.log", guard_name(record.guards.len().max(1)))),
                 excerpt: failure.excerpt.as_str().into(),
             });
         }
@@ -255,8 +256,9 @@ impl Session<'_> {
         attempt: &mut Attempt,
         deadline: Deadline,
     ) -> Result<Option<Attempted>, SessionError> {
+        let folder = self.store.folder.run(ExperimentId::BASELINE);
         let is_entered = attempt.open.runs > 0 && self.store.journal.phase != Phase::Committing;
-        if !is_entered || self.executor.found(&self.store.folder.run(0), RUN) == RunFound::Gone {
+        if !is_entered || self.executor.found(&folder, RUN) == RunFound::Gone {
             attempt.prepare_run(self)?;
         }
         let measured = match attempt.measured(self, deadline).await? {
@@ -281,7 +283,7 @@ impl Session<'_> {
                 metric: self.store.contract.metric.name.as_str().into(),
                 reason: record.reason.into(),
                 printed,
-                log: self.store.folder.run(0).join("run.log"),
+                log: folder.join("run.log"),
                 excerpt: record.failure.map(|failure| failure.excerpt.into()).unwrap_or_default(),
             });
         }
@@ -332,7 +334,7 @@ impl Session<'_> {
     /// # Errors
     ///
     /// One is still there when the patience is over.
-    pub(super) async fn remove_left_locks(&mut self, id: u32, job: &str) -> Result<(), SessionError> {
+    pub(super) async fn remove_left_locks(&mut self, id: ExperimentId, job: &str) -> Result<(), SessionError> {
         let folder = self.store.folder.run(id);
         let written = |kind| fs::metadata(exec::job_file(&folder, job, kind)).and_then(|meta| meta.modified()).ok();
         let Some(started) = written("job") else { return Ok(()) };

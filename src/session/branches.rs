@@ -109,7 +109,8 @@ impl SessionView {
 
     /// The baseline and the kept experiments, each made on the one before.
     fn kept_chain(&self) -> Result<Vec<&Record>, SessionError> {
-        let kept = self.history.records().iter().filter(|record| record.id == 0 || record.outcome == Outcome::Keep);
+        let kept =
+            self.history.records().iter().filter(|record| record.id.is_baseline() || record.outcome == Outcome::Keep);
         let chain: Vec<&Record> = kept.collect();
         chain.iter().try_for_each(|record| SessionView::require_commit(record))?;
         match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {

@@ -87,7 +87,7 @@ impl Workspace {
     /// Looks again whether the open experiment may run that another process has checked: who can write into the journal
     /// can take away that it was refused.
     pub(super) fn check_again(&mut self, store: &mut Store, open: &mut OpenExperiment) -> Result<bool, SessionError> {
-        let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && open.id != 0) else {
+        let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && !open.id.is_baseline()) else {
             return Ok(false);
         };
         // The other terms may have changed since.

@@ -9,7 +9,7 @@ use super::own_files::remove_file;
 use super::protected::{Shadows, bytecode, name_of};
 use super::store::Store;
 use super::workspace::Workspace;
-use crate::domain::{Actor, CommitId, Failure, FailureClass, Notice, Phase, list};
+use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
 use crate::fs::{FileStamp, free_name, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
@@ -18,7 +18,12 @@ use crate::state::{OpenExperiment, PROTECTED, files_below};
 impl Workspace {
     /// Puts those protected files back that git does not have and that somebody changed, and removes their bytecode
     /// that the commit `at` does not have; gives the files that were changed.
-    fn restore_copies(&mut self, store: &mut Store, id: u32, at: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+    fn restore_copies(
+        &mut self,
+        store: &mut Store,
+        id: ExperimentId,
+        at: &CommitId,
+    ) -> Result<Vec<PathBuf>, SessionError> {
         let root = store.repo.worktree().to_owned();
         for path in bytecode(&root, &self.protected.modules()) {
             if !store.repo.objects.is_in(at, &path)? {
@@ -55,7 +60,12 @@ impl Workspace {
 
     /// Moves what stands at a protected path, or in the place of a folder on the way, into the session's folder. A file that
     /// cannot be put back stays.
-    fn move_out_of_the_way(&self, store: &Store, id: u32, path: &Path) -> Result<Option<PathBuf>, SessionError> {
+    fn move_out_of_the_way(
+        &self,
+        store: &Store,
+        id: ExperimentId,
+        path: &Path,
+    ) -> Result<Option<PathBuf>, SessionError> {
         if self.protected.stored.copies.has_stamps_alone() {
             return Ok(None);
         }
@@ -72,7 +82,7 @@ impl Workspace {
     }
 
     /// Moves something out of the working tree into the session's folder, and gives where it is now.
-    pub(super) fn move_aside(&self, store: &Store, id: u32, path: &Path) -> Result<PathBuf, SessionError> {
+    pub(super) fn move_aside(&self, store: &Store, id: ExperimentId, path: &Path) -> Result<PathBuf, SessionError> {
         let from = store.repo.worktree().join(path);
         let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
         let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
@@ -178,7 +188,7 @@ impl Workspace {
     fn clear_shadows(
         &self,
         store: &Store,
-        id: u32,
+        id: ExperimentId,
         at: &CommitId,
         meant: impl Fn(&Path) -> bool,
     ) -> Result<(Shadows, Vec<PathBuf>), SessionError> {
@@ -206,7 +216,7 @@ impl Workspace {
     pub(super) fn put_protected_back(
         &mut self,
         store: &mut Store,
-        id: u32,
+        id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
         let changed = store.repo.working_tree.differing(commit, &self.protected.tracked)?;
@@ -215,7 +225,7 @@ impl Workspace {
             self.put_back(store, commit, commit)?;
         }
         self.restore_copies(store, id, commit)?;
-        if id != 0 {
+        if !id.is_baseline() {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
             say_moved(store, moved, "Python would import it instead of a protected file");
         }
@@ -228,7 +238,7 @@ impl Workspace {
     pub(super) fn protected_changed(
         &mut self,
         store: &mut Store,
-        id: u32,
+        id: ExperimentId,
         commit: &CommitId,
         who: Actor,
     ) -> Result<Option<Failure>, SessionError> {
@@ -238,7 +248,7 @@ impl Workspace {
         if !changed.is_empty() {
             lines.push(format!("{who} changed {}", list(&changed)));
         }
-        if id == 0 {
+        if id.is_baseline() {
             let new = self.protected.new_shadows(store.repo.worktree());
             if !new.is_empty() {
                 self.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));

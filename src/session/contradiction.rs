@@ -26,7 +26,7 @@ pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, jour
             .and_then(|open| history.get(open.id))
             .map(|record| &record.commit),
         // Of several attempts the first one may have been kept since.
-        tip: open.map(|open| &open.base).filter(|base| journal.given > 0 && history.knows(base)).unwrap_or(tip),
+        tip: open.map(|open| &open.base).filter(|base| journal.given.is_some() && history.knows(base)).unwrap_or(tip),
     };
     let is_on = |commit: &CommitId, base: &CommitId| {
         commit == base || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
-    Drift, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of, few, list,
-    nearest, shell_word,
+    Drift, ExperimentId, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text,
+    count_of, few, list, nearest, shell_word,
 };
 use crate::exec::ExecError;
 use crate::fs::{FileError, is_disk_full, move_command};
@@ -88,7 +88,7 @@ pub enum SessionError {
     #[error("no session{} found", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
     NoSession { tag: Option<Tag>, there: Vec<Tag> },
     #[error("session {tag} has no experiment {name}")]
-    NoExperiment { tag: String, name: String, last: Option<u32> },
+    NoExperiment { tag: String, name: String, last: Option<ExperimentId> },
     #[error("`{name}` matches several commits of session {tag}: {}", candidates.join(", "))]
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
     #[error("branch {0} already exists")]
@@ -100,7 +100,7 @@ pub enum SessionError {
     #[error("{name} is not in session {tag}")]
     OtherSession { tag: String, name: String },
     #[error("experiment {id} of session {tag} was kept but is not based on experiment {before}, the keep before it")]
-    BrokenChain { tag: String, id: u32, before: u32 },
+    BrokenChain { tag: String, id: ExperimentId, before: ExperimentId },
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
     #[error("cannot link {}: it does not exist", .0.display())]
@@ -115,13 +115,13 @@ pub enum SessionError {
         "the kept experiments of session {tag} do not form a chain: experiment {id} is not based on experiment \
         {before}"
     )]
-    NoChain { tag: String, id: u32, before: u32 },
+    NoChain { tag: String, id: ExperimentId, before: ExperimentId },
     #[error("session {0} was imported: it has no command and cannot continue")]
     ImportedSession(String),
     #[error("the commit of experiment {id} of session {tag} is unknown: {why}")]
-    UnknownCommit { tag: String, id: u32, why: String },
+    UnknownCommit { tag: String, id: ExperimentId, why: String },
     #[error("experiment {id} was refused and never ran: {why}")]
-    NeverRan { id: u32, why: String },
+    NeverRan { id: ExperimentId, why: String },
     #[error("session {0} already exists, or parts of it remain")]
     TagTaken(Tag),
     #[error("no row of {} can be imported", .0.display())]
@@ -131,7 +131,7 @@ pub enum SessionError {
     #[error("the record {reference} has format version {found}; this program knows version {RECORD_VERSION}")]
     NewerRecord { reference: String, found: u64 },
     #[error("session {tag} has no record of experiment {id}, but has later ones")]
-    LostRecord { tag: String, id: u32 },
+    LostRecord { tag: String, id: ExperimentId },
     #[error("the baseline failed: {reason}")]
     BaselineFailed {
         class: Option<FailureClass>,
@@ -148,17 +148,17 @@ pub enum SessionError {
     #[error("no change to bring back: the last experiment did not fail a guard")]
     NothingToRework,
     #[error("experiment {id} was already reworked {limit} times")]
-    ReworkedOften { id: u32, limit: u32 },
+    ReworkedOften { id: ExperimentId, limit: u32 },
     #[error("cannot bring a change back: the working tree has changes: {}", list(.0))]
     DirtyBeforeRework(Vec<PathBuf>),
     #[error("nothing to try: the working tree is the same as an earlier version of experiment {0}")]
-    SameVersion(u32),
+    SameVersion(ExperimentId),
     #[error("a new direction is required, but this change names none")]
     UnnamedDirection,
     #[error("experiment {0} of this session is still open")]
-    StillOpen(u32),
+    StillOpen(ExperimentId),
     #[error("experiment {id} of session {tag} is still open in this working tree")]
-    OtherOpen { tag: String, id: u32 },
+    OtherOpen { tag: String, id: ExperimentId },
     #[error("{} is too large to commit: {} MiB", path.display(), size / (1024 * 1024))]
     TooLarge { path: PathBuf, size: u64 },
     #[error("{}", StopReason::MaxExperiments { limit: *limit, experiments: *experiments })]
@@ -168,9 +168,9 @@ pub enum SessionError {
     #[error("{0}")]
     Contradiction(&'static str),
     #[error("the journal names no commit for experiment {0}")]
-    NoCommit(u32),
+    NoCommit(ExperimentId),
     #[error("the journal does not say what experiment {0} measured")]
-    NoDraft(u32),
+    NoDraft(ExperimentId),
     #[error("session {tag} has not stopped yet: {holder} is still active")]
     NotStopped { tag: String, holder: String },
     #[error("cannot write the request to stop: the disk is full")]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::ignored::IgnoredFiles;
 use super::others::HeldSessions;
 use super::own_folder::OwnFolder;
-use crate::domain::Actor;
+use crate::domain::{Actor, ExperimentId};
 use crate::fs::{FileStamp, read_regular};
 use crate::ledger::HeldRows;
 use crate::state::Held;
@@ -45,7 +45,7 @@ pub(super) struct Watch {
     /// Who is at work.
     pub(super) who: Actor,
     /// The experiment that is open.
-    pub(super) id: u32,
+    pub(super) id: ExperimentId,
     pub(super) files: Held,
     /// Git's own files, which are put back only where they are no files any more.
     pub(super) git: Held,

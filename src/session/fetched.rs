@@ -1,6 +1,6 @@
 //! Sessions of which only the refs are here, as a clone that fetched them has them.
 
-use crate::domain::Tag;
+use crate::domain::{ExperimentId, Tag};
 use crate::git::Repo;
 use crate::state::SessionFolder;
 
@@ -10,7 +10,8 @@ use super::own_files::OWN_FILES;
 /// Whether a session was only fetched: its folder is missing, and nothing tells that it was ever opened in this repository.
 /// Where its branch exists, an `ar` that made the folder would have excluded its files from git.
 pub(super) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
-    if SessionFolder::new(&repo.main_worktree(), tag).root().exists() || repo.refs.record(&tag.record_ref(0))?.is_none()
+    if SessionFolder::new(&repo.main_worktree(), tag).root().exists()
+        || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_none()
     {
         return Ok(false);
     }

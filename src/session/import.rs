@@ -12,8 +12,8 @@ use super::own_files::OWN_FILES;
 use super::reading::record_message;
 use super::terms::{free_tag, is_taken};
 use crate::domain::{
-    Clock, CommitId, Contract, FEWEST_DIGITS, Failure, Imported, MetricSource, MetricSpec, MetricValue, Outcome,
-    RECORD_VERSION, Record, Tag, one_line,
+    Clock, CommitId, Contract, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource, MetricSpec, MetricValue,
+    Outcome, RECORD_VERSION, Record, Tag, one_line,
 };
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
@@ -61,7 +61,10 @@ impl Import {
         let mut maker =
             Maker { repo: &repo, tag: &tag, metric: &metric, file, now: clock.now(), known: BTreeMap::new() };
         let start = maker.commit(first).unwrap_or(head);
-        let made = (0..).zip(&rows).map(|(id, (row, outcome))| maker.record(id, row, *outcome, &start));
+        let made = (0..)
+            .map(ExperimentId::from)
+            .zip(&rows)
+            .map(|(id, (row, outcome))| maker.record(id, row, *outcome, &start));
         let mut records = made.collect::<Result<Vec<_>, _>>()?;
         let terms = Contract::new(tag.clone(), metric, String::new(), start.clone(), clock.now());
         if let Some(baseline) = records.first_mut() {
@@ -126,11 +129,17 @@ impl Maker<'_> {
         self.known.entry(digits).or_insert_with_key(|digits| repo.objects.commit_starting(digits)).clone()
     }
 
-    fn record(&mut self, id: u32, row: &Row, outcome: Outcome, start: &CommitId) -> Result<Record, SessionError> {
+    fn record(
+        &mut self,
+        id: ExperimentId,
+        row: &Row,
+        outcome: Outcome,
+        start: &CommitId,
+    ) -> Result<Record, SessionError> {
         let found = self.commit(row);
         let commit_known = found.is_some();
         let commit = found.unwrap_or_else(|| CommitId::unknown(start));
-        let base = match commit_known && id != 0 {
+        let base = match commit_known && !id.is_baseline() {
             // The parent may be beyond what a shallow clone has.
             true => self
                 .repo
@@ -153,7 +162,7 @@ impl Maker<'_> {
         Ok(Record {
             version: RECORD_VERSION,
             id,
-            sequence: Some(id),
+            sequence: Some(id.number()),
             tag: self.tag.clone(),
             base: base.unwrap_or_else(|| commit.clone()),
             commit,

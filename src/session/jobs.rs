@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::domain::Tag;
+use crate::domain::{ExperimentId, Tag};
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
@@ -20,7 +20,7 @@ pub(super) fn guard_name(number: usize) -> String {
 }
 
 /// The variables that the measuring command and the guards get.
-pub(super) fn run_variables(tag: &Tag, id: u32, state: &Path, folder: &Path) -> Vec<(String, String)> {
+pub(super) fn run_variables(tag: &Tag, id: ExperimentId, state: &Path, folder: &Path) -> Vec<(String, String)> {
     vec![
         ("AR_TAG".into(), tag.to_string()),
         ("AR_EXPERIMENT".into(), id.to_string()),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::error::SessionError;
 use super::store::Store;
-use crate::domain::{KeepLogs, bytes_text, with_causes};
+use crate::domain::{ExperimentId, KeepLogs, bytes_text, with_causes};
 use crate::rules::{ExperimentLogs, History, logs_to_drop};
 use crate::state::{EventLog, Level, SessionFolder, StateError};
 
@@ -15,7 +15,7 @@ use crate::state::{EventLog, Level, SessionFolder, StateError};
 pub(super) type Keeper = Option<JoinHandle<Kept>>;
 
 /// How much the logs of experiments take, in bytes, by their numbers.
-type LogSizes = BTreeMap<u32, u64>;
+type LogSizes = BTreeMap<ExperimentId, u64>;
 
 /// After how many experiments, each a process of its own, all logs are looked after.
 const ALL_EACH: u32 = 16;
@@ -30,7 +30,7 @@ pub(super) struct Kept {
     /// What the logs take that need no further look, since their experiments are over and they were compressed.
     sizes: LogSizes,
     /// The experiments whose logs were dropped.
-    dropped: Vec<u32>,
+    dropped: Vec<ExperimentId>,
     /// How much room that made, in bytes.
     freed: u64,
     /// What could not be done; it is tried again the next time.
@@ -59,10 +59,10 @@ impl LogKeeper {
             KeepLogs::Bytes(quota) => store.folder.log_bytes(newest) > quota / LARGE,
             KeepLogs::All => false,
         };
-        if is_large || newest % ALL_EACH == 0 {
+        if is_large || newest.number().is_multiple_of(ALL_EACH) {
             return self.keep(store, log);
         }
-        let compressed = store.folder.compress_logs(newest.saturating_sub(1));
+        let compressed = store.folder.compress_logs(newest.previous());
         self.note(Kept { trouble: compressed.err(), ..Kept::default() }, store, log)
     }
 
@@ -122,8 +122,8 @@ fn logs_of(history: &History) -> Vec<ExperimentLogs> {
 fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: KeepLogs, sizes: LogSizes) -> Kept {
     let mut kept = Kept { sizes, ..Kept::default() };
     // The link in the root leads to the newest log; it is that of an experiment to come where a run was taken back.
-    let newest = logs.iter().map(|log| log.id + 1).max().unwrap_or(0);
-    let newest = (0..=newest).rev().find(|id| folder.run(*id).join("run.log").exists());
+    let next = logs.iter().map(|log| log.id.next()).max().unwrap_or(ExperimentId::BASELINE);
+    let newest = (0..=next.number()).rev().map(ExperimentId::from).find(|id| folder.run(*id).join("run.log").exists());
     for log in &mut logs {
         if let Some(bytes) = kept.sizes.get(&log.id) {
             log.bytes = *bytes;

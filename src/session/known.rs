@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::error::SessionError;
 use super::reading::{parse_record, refuse_changed};
-use crate::domain::{Contract, Tag, with_causes};
+use crate::domain::{Contract, ExperimentId, Tag, with_causes};
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::plain_text;
@@ -63,7 +63,8 @@ impl Records {
     }
 
     fn take(&mut self, repo: &Repo, refs: Vec<(String, String)>) -> Result<bool, SessionError> {
-        let is_record = |name: &str| name.strip_prefix(&self.prefix).is_some_and(|id| id.parse::<u32>().is_ok());
+        let is_record =
+            |name: &str| name.strip_prefix(&self.prefix).is_some_and(|id| id.parse::<ExperimentId>().is_ok());
         let refs: BTreeMap<String, String> = refs.into_iter().filter(|(name, _)| is_record(name)).collect();
         let is_known = |(name, object): (&String, &String)| self.read.get(name) == Some(object);
         let is_longer = self.damage.is_empty() && self.read.iter().all(|(name, object)| refs.get(name) == Some(object));

@@ -12,7 +12,8 @@ use super::store::Store;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
-    Actor, Idea, Lesson, NewIdea, Notice, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes,
+    Actor, ExperimentId, Idea, Lesson, NewIdea, Notice, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name,
+    with_causes,
 };
 use crate::git::Repo;
 use crate::rules::{
@@ -33,7 +34,7 @@ pub(super) struct Files<'a> {
     pub(super) lessons: Vec<Lesson>,
     pub(super) ideas: &'a [Idea],
     /// The findings of the session, with the experiments of their calls.
-    pub(super) noted: &'a [(u32, String)],
+    pub(super) noted: &'a [(ExperimentId, String)],
 }
 
 /// What is told of the lessons, the findings and the ideas that there are. The idea is the same one when the agent of an experiment is
@@ -118,7 +119,7 @@ impl Store {
 
     /// Keeps what an experiment that is over taught, and its ideas. `before` is the rung that the session was on.
     pub(super) fn learn_from(&mut self, record: &Record, before: Rung) -> Result<(), SessionError> {
-        if record.id == 0 {
+        if record.id.is_baseline() {
             return Ok(());
         }
         if record.outcome == Outcome::Keep {
@@ -169,7 +170,8 @@ impl Store {
         if LessonFile::new(&self.repo.main_worktree()).path().exists() {
             return Ok(());
         }
-        let kept = self.history.records().iter().filter(|record| record.id != 0 && record.outcome == Outcome::Keep);
+        let kept =
+            self.history.records().iter().filter(|record| !record.id.is_baseline() && record.outcome == Outcome::Keep);
         let lessons: Vec<Lesson> = kept.map(|record| keep_lesson(&self.history, record)).collect();
         lessons.into_iter().try_for_each(|lesson| self.add_lesson(lesson))
     }
@@ -188,7 +190,7 @@ impl Store {
     }
 
     /// Adds the ideas of a proposal to the backlog.
-    pub(super) fn add_ideas(&mut self, experiment: u32, ideas: &[NewIdea]) -> Result<(), SessionError> {
+    pub(super) fn add_ideas(&mut self, experiment: ExperimentId, ideas: &[NewIdea]) -> Result<(), SessionError> {
         let file = IdeaFile::new(&self.repo.main_worktree());
         let by = agent_name(self.contract.tag.as_str(), &experiment.to_string());
         for idea in ideas {

@@ -25,7 +25,7 @@ use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::{Memories, task_spec};
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, Notice, StopReason};
+use crate::domain::{Contract, Directive, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget, Look};
@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
     /// Makes HEAD the session's branch, and the branch if it is not there. With an experiment open that is a matter of
     /// its recovery.
     fn take_branch(&mut self, drive: Drive) -> Result<(), SessionError> {
-        if self.store.journal.open.as_ref().is_some_and(|open| open.id != 0) {
+        if self.store.journal.open.as_ref().is_some_and(|open| !open.id.is_baseline()) {
             return Ok(());
         }
         let branch = self.store.contract.tag.branch_ref();
@@ -322,7 +322,7 @@ impl<'a> Session<'a> {
     }
 
     /// Notes the lock files and the tools as they are now that a run is over.
-    pub(super) async fn look_around(&mut self, id: u32) {
+    pub(super) async fn look_around(&mut self, id: ExperimentId) {
         if self.store.heal().is_ok() {
             let (root, folder) = (self.store.repo.worktree().to_owned(), self.store.folder.root().to_owned());
             let command = self.store.contract.command.clone();

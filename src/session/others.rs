@@ -5,7 +5,7 @@ use std::fs;
 
 use super::error::SessionError;
 use super::reading::{SESSIONS, parse_record, read_records, readable_refs, session_tags};
-use crate::domain::{Notice, Record, Tag, with_causes};
+use crate::domain::{ExperimentId, Notice, Record, Tag, with_causes};
 use crate::exec;
 use crate::fs::FileStamp;
 use crate::git::Repo;
@@ -96,7 +96,7 @@ pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
 pub(super) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, SessionError> {
     let rest = name.strip_prefix(&format!("{}/", tag.ref_prefix())).unwrap_or(name);
     if let Some(number) = rest.strip_prefix("saved/") {
-        return Ok(number.parse::<u32>().is_err());
+        return Ok(number.parse::<ExperimentId>().is_err());
     }
     let record = repo.refs.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());
     let is_record = record.is_some_and(|record| record.tag == *tag && tag.record_ref(record.id) == name);

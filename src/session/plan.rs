@@ -9,12 +9,12 @@ use super::error::SessionError;
 use super::others::has_job;
 use super::own_files::OWN_FILES;
 use super::programs::check_command;
-use super::reading::{lost_records, refuse_changed, session_of_head, session_tags, stored_contract};
+use super::reading::{lost_records, record_id, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
 use super::watchdog::watch_programs;
 use crate::agent::reports;
-use crate::domain::{Clock, Contract, Tag, list, with_causes};
+use crate::domain::{Clock, Contract, ExperimentId, Tag, list, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
@@ -109,7 +109,9 @@ impl Plan {
         let journal = Journal::read(&folder.state())?.filter(|_| continued);
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));
         // A change that waits for its baseline is an experiment that is open.
-        let open = open.or_else(|| journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| 1)));
+        let open = open.or_else(|| {
+            journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()))
+        });
         if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {
             return Err(SessionError::StillOpen(id));
         }
@@ -224,11 +226,10 @@ fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
 
 /// Refuses a session that has lost a record: what would be made of it is no continuation.
 fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
-    let prefix = format!("{}/", tag.ref_prefix());
-    let refs = repo.refs.refs_under(&prefix)?;
-    let ids: Vec<u32> = refs.iter().filter_map(|(name, _)| name.strip_prefix(&prefix)?.parse().ok()).collect();
+    let refs = repo.refs.refs_under(&tag.ref_prefix())?;
+    let numbers = refs.iter().filter_map(|(name, _)| record_id(name, tag)).map(ExperimentId::number);
     // Numbers without gaps need no look into the records.
-    let lost = if gaps(&ids).is_empty() { Vec::new() } else { lost_records(repo, tag)? };
+    let lost = if gaps(numbers).is_empty() { Vec::new() } else { lost_records(repo, tag)? };
     match lost.first() {
         Some(id) => Err(SessionError::LostRecord { tag: tag.to_string(), id: *id }),
         None => Ok(()),

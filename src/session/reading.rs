@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{CommitId, Contract, Drift, RECORD_VERSION, Record, Rung, Tag};
+use crate::domain::{CommitId, Contract, Drift, ExperimentId, RECORD_VERSION, Record, Rung, Tag};
 use crate::git::{Head, Repo};
 use crate::rules::{History, climb_all, lost_ids};
 use crate::state::SessionFolder;
@@ -29,7 +29,7 @@ pub fn session_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
         .iter()
         .filter_map(|(name, _)| {
             let (tag, experiment) = name.strip_prefix(SESSIONS)?.strip_prefix('/')?.split_once('/')?;
-            experiment.parse::<u32>().ok()?;
+            experiment.parse::<ExperimentId>().ok()?;
             tag.parse().ok()
         })
         .collect();
@@ -65,7 +65,7 @@ pub(super) fn session_of_head(head: &Head) -> Option<Tag> {
 /// Whether a session of that tag is there: it has a contract, or a record of its baseline.
 pub(super) fn is_session(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    Ok(folder.has_contract() || repo.refs.record(&tag.record_ref(0))?.is_some())
+    Ok(folder.has_contract() || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_some())
 }
 
 /// The terms of a session, from its folder or else from the record of its baseline; `None` when there is no session.
@@ -74,7 +74,7 @@ pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
     if let Some(contract) = folder.contract()? {
         return Ok(Some(contract));
     }
-    let Some(baseline) = repo.refs.record(&tag.record_ref(0))? else { return Ok(None) };
+    let Some(baseline) = repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))? else { return Ok(None) };
     let record = parse_record(&baseline.name, &baseline.message)?;
     match recorded_terms(&record) {
         Ok(None) => Err(SessionError::NoContract(folder.root().to_owned())),
@@ -85,7 +85,7 @@ pub(super) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
 /// Refuses terms that somebody changed after they were approved: in the file, or both in it and in its hash.
 pub(super) fn refuse_changed(repo: &Repo, tag: &Tag, stored: &Contract) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let drifts = match repo.refs.record(&tag.record_ref(0))? {
+    let drifts = match repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))? {
         // One that cannot be read is refused where it is needed.
         Some(baseline) => {
             parse_record(&baseline.name, &baseline.message).ok().and_then(|it| recorded_terms(&it).ok()?)
@@ -117,13 +117,13 @@ pub(super) fn read_records(repo: &Repo, tag: &Tag) -> Result<Vec<Result<Record, 
 }
 
 /// The experiments that have lost their records, as far as those that can be read tell.
-pub(super) fn lost_records(repo: &Repo, tag: &Tag) -> Result<Vec<u32>, SessionError> {
+pub(super) fn lost_records(repo: &Repo, tag: &Tag) -> Result<Vec<ExperimentId>, SessionError> {
     let records = read_records(repo, tag)?.into_iter().flatten();
-    Ok(lost_ids(&records.map(|record| (record.id, record.sequence())).collect::<Vec<_>>()))
+    Ok(lost_ids(records.map(|record| (record.id, record.sequence()))))
 }
 
 /// The number in the name of a record's ref.
-pub(super) fn record_id(name: &str, tag: &Tag) -> Option<u32> {
+pub(super) fn record_id(name: &str, tag: &Tag) -> Option<ExperimentId> {
     name.strip_prefix(&tag.ref_prefix())?.strip_prefix('/')?.parse().ok()
 }
 
@@ -160,7 +160,7 @@ fn newer(reference: &str, found: u64) -> SessionError {
 
 /// How far the records alone bring a session, and after which experiments it was flagged; by the default ladder where its
 /// terms are not known.
-pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<u32>) {
+pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<ExperimentId>) {
     let (ladder, research) = contract.map(|contract| (contract.ladder, contract.research)).unwrap_or_default();
     climb_all(ladder, history, research)
 }

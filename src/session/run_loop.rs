@@ -18,7 +18,7 @@ use super::times::Times;
 use super::watchdog::end_programs_in;
 use crate::agent;
 use crate::crash;
-use crate::domain::{Event, Notice, Outage, OutageKind, Refusal, StopReason, exact_time};
+use crate::domain::{Event, ExperimentId, Notice, Outage, OutageKind, Refusal, StopReason, exact_time};
 use crate::exec::Exit;
 use crate::git::{Cut, GitError};
 use crate::rules::{
@@ -220,7 +220,7 @@ impl Session<'_> {
     }
 
     /// Notes that the agent works, again if it did not.
-    pub(super) fn end_outage(&mut self, id: u32) -> Result<(), SessionError> {
+    pub(super) fn end_outage(&mut self, id: ExperimentId) -> Result<(), SessionError> {
         self.store.journal.spent.calls = self.store.journal.spent.calls.saturating_add(1);
         match self.store.journal.outage.take() {
             Some(over) => self.emit(Event::OutageOver { id, seconds: over.seconds }),

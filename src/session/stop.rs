@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::error::SessionError;
 use super::jobs::RUN;
 use super::reading::read_history;
-use crate::domain::{Clock, DEFAULT_GRACE, Phase, StopWhen, Tag, experiment_name};
+use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopWhen, Tag, experiment_name};
 use crate::exec::{self, ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
@@ -32,13 +32,13 @@ pub enum Stopped {
     /// Nobody is at work, and nothing runs.
     NobodyThere,
     /// Nobody is at work, and the run of this experiment goes on by itself.
-    RunsAlone(u32),
+    RunsAlone(ExperimentId),
     /// Nobody is at work, and a run of this experiment goes on that no journal knows any more.
-    RunsUnknown(u32),
+    RunsUnknown(ExperimentId),
     /// No process is active, and this experiment is open somewhere in between.
-    Left(u32),
+    Left(ExperimentId),
     /// It is heard; the loop stops after this experiment, or at once when none is open.
-    After(Option<u32>),
+    After(Option<ExperimentId>),
     /// Whoever was at work has ended.
     Ended,
 }
@@ -97,7 +97,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 /// # Errors
 ///
 /// It goes on where this process cannot signal it.
-pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: u32) -> Result<(), SessionError> {
+pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: ExperimentId) -> Result<(), SessionError> {
     let folder = SessionFolder::new(main_worktree, tag).run(id);
     exec::end_left_over(&folder, RUN).await;
     let begun = Instant::now();
@@ -117,11 +117,11 @@ fn journal(folder: &SessionFolder) -> Option<Journal> {
 }
 
 /// The experiment after which the loop stops: a baseline that a change waits for is measured for that change's sake.
-fn last_experiment(journal: &Journal) -> Option<u32> {
-    journal.aside.as_ref().map(|_| 1).or_else(|| Some(journal.open.as_ref()?.id))
+fn last_experiment(journal: &Journal) -> Option<ExperimentId> {
+    journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()).or_else(|| Some(journal.open.as_ref()?.id))
 }
 
-fn runs_alone(folder: &SessionFolder, phase: Phase, id: u32) -> bool {
+fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {
     let seen =
         Seen { phase: Some(phase), owned: false, job: Executor::local().found(&folder.run(id), RUN), outage: false };
     activity(seen) == Activity::RunningAlone

@@ -14,8 +14,8 @@ use super::room::{refuse_full, refuse_spoilt};
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Directive, Event, Notice, Outcome, Phase, Record, Rung, Stall, StopReason, ToldStep,
-    with_causes,
+    Clock, CommitId, Contract, Directive, Event, ExperimentId, Notice, Outcome, Phase, Record, Rung, Stall, StopReason,
+    ToldStep, with_causes,
 };
 use crate::exec;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
@@ -222,13 +222,13 @@ impl Store {
     }
 
     /// The folder of the open experiment's runs.
-    pub(super) fn run_folder(&self, id: u32) -> Result<PathBuf, SessionError> {
+    pub(super) fn run_folder(&self, id: ExperimentId) -> Result<PathBuf, SessionError> {
         Ok(self.folder.create_run(id)?)
     }
 
     /// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own,
     /// and says so; gives the folder. No job may go on in it.
-    pub(super) fn clear_run_folder(&mut self, id: u32) -> Result<PathBuf, SessionError> {
+    pub(super) fn clear_run_folder(&mut self, id: ExperimentId) -> Result<PathBuf, SessionError> {
         let folder = self.run_folder(id)?;
         let mut paths: Vec<PathBuf> = RUN_FILES.iter().chain(&MORE).map(|name| folder.join(name)).collect();
         for job in self.jobs() {
@@ -270,7 +270,7 @@ impl Store {
 
     /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.
     pub(super) fn pack_records(&mut self) {
-        if self.history.next_id().is_multiple_of(PACK_EVERY)
+        if self.history.next_id().number().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
         {
             self.say_once(Notice::NotPacked(with_causes(&error)));
@@ -317,7 +317,7 @@ impl Store {
 
     /// Updates the memory files and the counters with an experiment that is over.
     pub(super) fn remember(&mut self, record: &Record) -> Result<(), SessionError> {
-        if record.id == 0 {
+        if record.id.is_baseline() {
             return Ok(());
         }
         self.journal.idle_calls = 0;
@@ -342,7 +342,7 @@ impl Store {
     }
 
     /// Keeps what an experiment found, or a call of the agent that made none.
-    pub(super) fn note_findings(&mut self, id: u32, findings: &[String]) -> Result<(), SessionError> {
+    pub(super) fn note_findings(&mut self, id: ExperimentId, findings: &[String]) -> Result<(), SessionError> {
         if findings.is_empty() {
             return Ok(());
         }
@@ -413,7 +413,8 @@ impl Store {
         is_tried.then(|| named.clone())
     }
 
-    fn last_id(&self) -> u32 {
-        self.history.records().last().map_or(0, |record| record.id)
+    /// The newest experiment; the baseline before it is recorded.
+    pub(super) fn last_id(&self) -> ExperimentId {
+        self.history.records().last().map_or(ExperimentId::BASELINE, |record| record.id)
     }
 }

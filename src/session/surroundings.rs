@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::own_files::remove_file;
-use crate::domain::{Environment, EnvironmentChange, Event, FORMAT_VERSION, shell_word};
+use crate::domain::{Environment, EnvironmentChange, Event, ExperimentId, FORMAT_VERSION, shell_word};
 use crate::exec::{Executor, Job, environment, lock_file_hash};
 use crate::fs::read_tail;
 use crate::rules::{History, Tool, environment_differences, tools_of};
@@ -99,7 +99,7 @@ impl Place {
         &mut self,
         executor: &Executor,
         root: &Path,
-        (folder, id): (&Path, u32),
+        (folder, id): (&Path, ExperimentId),
         command: &str,
         is_loop: bool,
     ) {

@@ -12,7 +12,7 @@ use super::opened::{Texts, add_said};
 use super::supervise::Deadline;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{FailureClass, LastCall, Outcome, Record, Unparsed, Version};
+use crate::domain::{ExperimentId, FailureClass, LastCall, Outcome, Record, Unparsed, Version};
 use crate::git::SaveAs;
 use crate::rules::{Again, REWORKS, again, directions_tried};
 use crate::state::{OpenExperiment, Status};
@@ -21,13 +21,13 @@ use crate::state::{OpenExperiment, Status};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tried {
     /// The experiment of this number was recorded.
-    Recorded(u32),
+    Recorded(ExperimentId),
     /// Its run goes on; `ar try --continue` waits on.
-    StillRunning(u32),
+    StillRunning(ExperimentId),
     /// It was interrupted and rolled back.
     RolledBack,
     /// The change of this experiment is in the working tree again.
-    Reworking(u32),
+    Reworking(ExperimentId),
 }
 
 impl Session<'_> {
@@ -168,10 +168,11 @@ impl Session<'_> {
         }
         self.store.repo.objects.outlast_gc(&self.place.environment.host)?;
         self.tell()?;
-        let last = self.store.history.records().last().map_or(0, |record| record.id);
         Ok(match attempted {
-            Attempted::Recorded => Tried::Recorded(last),
-            Attempted::StillRunning => Tried::StillRunning(self.store.journal.open.as_ref().map_or(0, |open| open.id)),
+            Attempted::Recorded => Tried::Recorded(self.store.last_id()),
+            Attempted::StillRunning => {
+                Tried::StillRunning(self.store.journal.open.as_ref().map_or(ExperimentId::BASELINE, |open| open.id))
+            }
             Attempted::RolledBack => Tried::RolledBack,
         })
     }

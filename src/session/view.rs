@@ -15,7 +15,7 @@ use super::reading::{
     climbed, no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
 };
 use crate::agent::{self, Briefing, Memories};
-use crate::domain::{Clock, Contract, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut};
+use crate::domain::{Clock, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut};
 use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
@@ -62,7 +62,7 @@ impl SessionView {
     }
 
     /// Where the log of an experiment's newest run is, compressed or not.
-    pub fn run_log(&self, id: u32) -> PathBuf {
+    pub fn run_log(&self, id: ExperimentId) -> PathBuf {
         self.folder.run_log(id)
     }
 
@@ -92,7 +92,7 @@ impl SessionView {
     }
 
     /// The last lines of the newest log, without escape sequences; empty where there is no log.
-    pub fn log_tail(&self, id: u32) -> Result<String, SessionError> {
+    pub fn log_tail(&self, id: ExperimentId) -> Result<String, SessionError> {
         const LINES: usize = 20;
         let text = plain_text(&read_log_tail(&self.run_log(id))?);
         let lines: Vec<_> = text.lines().collect();
@@ -181,7 +181,7 @@ impl SessionView {
     }
 
     /// The experiments after which the session was flagged for review.
-    pub fn flagged(&self) -> Vec<u32> {
+    pub fn flagged(&self) -> Vec<ExperimentId> {
         self.journal().map_or_else(|| climbed(self.contract.as_ref(), &self.history).1, |journal| journal.flagged)
     }
 
@@ -203,7 +203,7 @@ impl SessionView {
     pub fn notes<'a>(
         &self,
         records: impl IntoIterator<Item = &'a Record> + Clone,
-    ) -> Result<BTreeMap<u32, Vec<Note>>, SessionError> {
+    ) -> Result<BTreeMap<ExperimentId, Vec<Note>>, SessionError> {
         let texts = Notes::new(&self.repo.refs, NOTES).on(records.clone().into_iter().map(|record| &record.commit))?;
         let read = |record: &Record| {
             let text = texts.get(&record.commit)?;
@@ -245,7 +245,7 @@ impl SessionView {
     pub(super) fn elsewhere(&self) -> Vec<Elsewhere> {
         let others = session_tags(&self.repo).unwrap_or_default();
         let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
-            let object = self.repo.refs.record(&tag.record_ref(0)).ok()??;
+            let object = self.repo.refs.record(&tag.record_ref(ExperimentId::BASELINE)).ok()??;
             parse_record(&object.name, &object.message).ok()
         });
         let kept = |record: &&Record| record.outcome == Outcome::Keep;

@@ -16,7 +16,7 @@ use super::others::{HeldSessions, Others, is_odd_ref, other_records, tag_of};
 use super::own_folder::OwnFolder;
 use super::reading::{SESSIONS, readable_refs};
 use super::store::Store;
-use crate::domain::{Actor, CommitId, Notice, Phase, Record, RowChanges, Tag};
+use crate::domain::{Actor, CommitId, ExperimentId, Notice, Phase, Record, RowChanges, Tag};
 use crate::fs::{FileStamp, move_odd_away};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
@@ -42,7 +42,7 @@ fn is_looked_after(log: &Path) -> bool {
 
 impl Store {
     /// Looks at all that `who` may not change; from here on this process tells what it writes itself from what others do.
-    pub(super) fn begin_watch(&mut self, who: Actor, id: u32) -> Result<(), SessionError> {
+    pub(super) fn begin_watch(&mut self, who: Actor, id: ExperimentId) -> Result<(), SessionError> {
         self.heal()?;
         self.look_at_logs(id);
         let (files, git) = (std::mem::take(&mut self.expected.seen.files), std::mem::take(&mut self.expected.seen.git));
@@ -231,7 +231,7 @@ impl Store {
     }
 
     /// Keeps rows that are taken out of results.tsv with the other files of experiment `id`; gives the file.
-    fn keep_rows(&self, id: u32, rows: &[String]) -> Result<PathBuf, SessionError> {
+    fn keep_rows(&self, id: ExperimentId, rows: &[String]) -> Result<PathBuf, SessionError> {
         let path = self.folder.run(id).join("rows.tsv");
         let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
         let write = || {
@@ -261,7 +261,7 @@ impl Store {
     }
 
     /// Looks at those logs of earlier runs that were not looked at yet: all of them the first time, then the newest.
-    fn look_at_logs(&mut self, id: u32) {
+    fn look_at_logs(&mut self, id: ExperimentId) {
         let (mut logs, count) = match self.expected.seen.logs.take() {
             Some(logs) => (logs, LOGS),
             None => (Stamps::new(), usize::MAX),
@@ -290,7 +290,7 @@ impl Store {
     }
 
     /// Says which of the newest logs of runs before that of experiment `id` have changed since they were looked at.
-    fn name_changed_logs(&mut self, who: Actor, id: u32, newest: usize) {
+    fn name_changed_logs(&mut self, who: Actor, id: ExperimentId, newest: usize) {
         let Some(mut logs) = self.expected.seen.logs.take() else { return };
         let mut changed = Vec::new();
         for [plain, compressed] in self.logs_of_earlier(id, newest) {
@@ -320,7 +320,7 @@ impl Store {
     }
 
     /// The logs of the newest runs that are over but that of experiment `id`, plain and compressed.
-    fn logs_of_earlier(&self, id: u32, newest: usize) -> Vec<[PathBuf; 2]> {
+    fn logs_of_earlier(&self, id: ExperimentId, newest: usize) -> Vec<[PathBuf; 2]> {
         let earlier = self.history.records().iter().rev().filter(|record| record.id != id).take(newest);
         let logs = earlier.map(|record| ["run.log", "run.log.gz"].map(|name| self.folder.run(record.id).join(name)));
         logs.collect()
@@ -342,7 +342,7 @@ impl Store {
 
     /// The files that are named when they change: git's settings and hooks, those apart that it never runs, and what the run
     /// of experiment `id` is to leave.
-    fn stamps(&self, id: u32) -> Stamps {
+    fn stamps(&self, id: ExperimentId) -> Stamps {
         let git = self.repo.common_dir();
         let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten().flatten().map(|entry| entry.path());
         let hooks = hooks.filter(|hook| hook.extension() != Some("sample".as_ref()));

@@ -9,7 +9,7 @@ use super::protected::Protected;
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, Notice};
+use crate::domain::{CommitId, ExperimentId, Notice};
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{Head, HeadTarget, Look, PutBack, Untracked};
 use crate::rules::FileTerms;
@@ -123,7 +123,12 @@ impl Workspace {
     }
 
     /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.
-    pub(super) fn reset_to(&mut self, store: &mut Store, base: &CommitId, id: u32) -> Result<(), SessionError> {
+    pub(super) fn reset_to(
+        &mut self,
+        store: &mut Store,
+        base: &CommitId,
+        id: ExperimentId,
+    ) -> Result<(), SessionError> {
         self.reclaim_branch(store, base)?;
         let known = self.known_untracked(store)?;
         let change = store.repo.working_tree.propose(base, &known)?;
@@ -223,7 +228,7 @@ impl Workspace {
     }
 
     /// Makes untracked files that were written after the agent's end no part of what it left.
-    pub(super) fn spare_newer(&mut self, store: &mut Store, id: u32) -> Result<(), SessionError> {
+    pub(super) fn spare_newer(&mut self, store: &mut Store, id: ExperimentId) -> Result<(), SessionError> {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
         let over = fs::metadata(store.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {

@@ -15,7 +15,7 @@ use super::json::PROGRESS;
 use super::json::{read_json, write_json};
 use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
-use crate::domain::{Contract, Tag};
+use crate::domain::{Contract, ExperimentId, Tag};
 use crate::fs::{
     GLANCE, OWN_FOLDER, create_folder, failed, is_odd, lock_within, move_away, move_no_folder_away, open_regular,
     read_regular, share_within, standing, write_atomic,
@@ -110,12 +110,12 @@ impl SessionFolder {
     }
 
     /// The folder of one experiment's runs.
-    pub fn run(&self, id: u32) -> PathBuf {
+    pub fn run(&self, id: ExperimentId) -> PathBuf {
         self.runs().join(format!("{id:05}"))
     }
 
     /// Creates the folder of one experiment's runs, and moves away anything else in its place, such as a link.
-    pub fn create_run(&self, id: u32) -> Result<PathBuf, StateError> {
+    pub fn create_run(&self, id: ExperimentId) -> Result<PathBuf, StateError> {
         let folder = self.run(id);
         move_no_folder_away(&folder).map_err(failed("move", &folder))?;
         create_folder(&folder)?;

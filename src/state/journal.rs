@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use super::StateError;
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after};
 use crate::domain::{
-    AgentCall, CommitId, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep, Version,
+    AgentCall, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep,
+    Version,
 };
 use crate::fs::Unsynced;
 
@@ -32,7 +33,7 @@ pub enum Status {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenExperiment {
     /// Its number.
-    pub id: u32,
+    pub id: ExperimentId,
     /// The branch tip that it is made on.
     pub base: CommitId,
     /// Its commit, from the commit step on.
@@ -87,7 +88,7 @@ pub struct OpenExperiment {
 
 impl OpenExperiment {
     /// An experiment that begins now on `base`.
-    pub fn new(id: u32, base: CommitId, started: Timestamp) -> Self {
+    pub fn new(id: ExperimentId, base: CommitId, started: Timestamp) -> Self {
         OpenExperiment {
             id,
             base,
@@ -183,7 +184,7 @@ pub struct Journal {
     pub rung: Rung,
     /// The experiments after which the session was flagged for review.
     #[serde(default)]
-    pub flagged: Vec<u32>,
+    pub flagged: Vec<ExperimentId>,
     /// What the agent was told at each step of the ladder since the last keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<ToldStep>,
@@ -195,7 +196,7 @@ pub struct Journal {
     pub idle_calls: u32,
     /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
     #[serde(default)]
-    pub refused_direction_of: Option<u32>,
+    pub refused_direction_of: Option<ExperimentId>,
     /// The commit of the experiment whose change `ar try --rework` has brought back into the working tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rework: Option<CommitId>,
@@ -208,7 +209,7 @@ pub struct Journal {
     /// What all calls of the agent used.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent: Spent,
-    /// The last experiment that the summary of a loop tells of, in the lessons.
+    /// The place of the last record that the summary of a loop tells of, in the lessons.
     #[serde(default)]
     pub summed_up: u32,
     /// Why the last loop ended, as it was told; absent while one is at work.
@@ -227,9 +228,9 @@ pub struct Journal {
     /// The attempts that are open beside it, in the order in which they were opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<OpenAttempt>,
-    /// The highest number that was given to an attempt while several were open; 0 where none were.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub given: u32,
+    /// The highest number that was given to an attempt while several were open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<ExperimentId>,
     /// A change that was taken out of the working tree until the baseline is measured.
     #[serde(default)]
     pub aside: Option<Aside>,
@@ -267,7 +268,7 @@ impl Journal {
             phase: Phase::Idle,
             open: None,
             attempts: Vec::new(),
-            given: 0,
+            given: None,
             aside: None,
             last_seen: now,
             more: Map::new(),
@@ -288,7 +289,7 @@ impl Journal {
         (self.phase, self.open) = (Phase::Idle, None);
         self.take_next();
         if self.open.is_none() {
-            self.given = 0;
+            self.given = None;
         }
     }
 
@@ -296,7 +297,7 @@ impl Journal {
         if self.open.is_some() || self.attempts.is_empty() {
             return;
         }
-        self.given = self.attempts.iter().map(|attempt| attempt.open.id).max().unwrap_or(0).max(self.given);
+        self.given = self.attempts.iter().map(|attempt| attempt.open.id).max().max(self.given);
         let OpenAttempt { phase, open } = self.attempts.remove(0);
         (self.phase, self.open) = (phase, Some(open));
     }
@@ -314,11 +315,6 @@ impl Journal {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,7 +323,7 @@ mod tests {
     fn a_journal_of_several_attempts_has_a_version_that_earlier_programs_refuse() {
         let folder = tempfile::tempdir().unwrap();
         let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
-        let open = |id| OpenExperiment::new(id, CommitId::new("a".repeat(40)), now);
+        let open = |id: u32| OpenExperiment::new(id.into(), CommitId::new("a".repeat(40)), now);
         let mut journal = Journal { open: Some(open(3)), phase: Phase::Running, ..Journal::new(state, now) };
         journal.write(state, now).unwrap();
         let value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
@@ -341,7 +337,7 @@ mod tests {
         journal.close();
         assert_eq!(
             (journal.open.as_ref().map(|open| open.id), journal.phase, journal.given),
-            (Some(4), Phase::Proposing, 4)
+            (Some(4.into()), Phase::Proposing, Some(4.into()))
         );
         journal.write(state, now).unwrap();
         assert_eq!(journal.version, 1);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::StateError;
 use super::json::{read_json, write_json};
-use crate::domain::{FORMAT_VERSION, Outcome, Record, Stall, exact_time};
+use crate::domain::{ExperimentId, FORMAT_VERSION, Outcome, Record, Stall, exact_time};
 use crate::fs::{append, read_tail, write_atomic};
 use crate::rules::same_direction;
 
@@ -28,7 +28,7 @@ pub struct Iteration<'a> {
     /// Its number, from 1.
     pub iteration: u32,
     /// Its experiment; absent if the agent changed nothing.
-    pub experiment: Option<u32>,
+    pub experiment: Option<ExperimentId>,
     /// Its outcome.
     pub outcome: Option<Outcome>,
     /// What it tried, or what the agent reported.
@@ -66,14 +66,14 @@ struct Directions {
 #[derive(Debug, Serialize, Deserialize)]
 struct DirectionTried {
     direction: String,
-    experiments: Vec<u32>,
+    experiments: Vec<ExperimentId>,
     #[serde(flatten)]
     more: Map<String, Value>,
 }
 
 impl Directions {
     /// Assigns an experiment to a direction; returns whether that is new.
-    fn add(&mut self, direction: &str, experiment: u32) -> bool {
+    fn add(&mut self, direction: &str, experiment: ExperimentId) -> bool {
         match self.directions.iter_mut().find(|known| same_direction(&known.direction, direction)) {
             Some(known) if known.experiments.contains(&experiment) => return false,
             Some(known) => known.experiments.push(experiment),
@@ -87,7 +87,7 @@ impl Directions {
     }
 }
 
-fn finding_line(ts: Timestamp, experiment: u32, finding: &str) -> Value {
+fn finding_line(ts: Timestamp, experiment: ExperimentId, finding: &str) -> Value {
     json!({"ts": exact_time(ts), "experiment": experiment, "finding": finding})
 }
 
@@ -110,7 +110,7 @@ impl Memory {
             let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
             write_atomic(path, text.as_bytes())
         };
-        let experiments = || records.iter().filter(|record| record.id != 0);
+        let experiments = || records.iter().filter(|record| !record.id.is_baseline());
         let path = self.folder.join(FINDINGS);
         if !path.exists() {
             let found = experiments().flat_map(|record| {
@@ -159,12 +159,12 @@ impl Memory {
     }
 
     /// Adds the findings of an experiment unless they exist.
-    pub fn add_findings(&self, ts: Timestamp, experiment: u32, findings: &[String]) -> Result<(), StateError> {
+    pub fn add_findings(&self, ts: Timestamp, experiment: ExperimentId, findings: &[String]) -> Result<(), StateError> {
         let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
         let lines = tail.split(|byte| *byte == b'\n');
         let mut known: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
         for finding in findings {
-            let is_known = |line: &Value| line["experiment"] == experiment && line["finding"] == *finding;
+            let is_known = |line: &Value| line["experiment"] == experiment.number() && line["finding"] == *finding;
             if !known.iter().any(is_known) {
                 let line = finding_line(ts, experiment, finding);
                 self.append(FINDINGS, &line)?;
@@ -179,18 +179,18 @@ impl Memory {
     /// # Errors
     ///
     /// The file exists but cannot be read.
-    pub fn findings(&self) -> Result<Vec<(u32, String)>, StateError> {
+    pub fn findings(&self) -> Result<Vec<(ExperimentId, String)>, StateError> {
         let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
         let lines = tail.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
         let finding = |line: Value| {
-            let experiment = u32::try_from(line["experiment"].as_u64()?).ok()?;
+            let experiment = ExperimentId::deserialize(&line["experiment"]).ok()?;
             Some((experiment, line["finding"].as_str()?.to_owned()))
         };
         Ok(lines.filter_map(finding).collect())
     }
 
     /// Assigns an experiment to a direction.
-    pub fn add_direction(&self, direction: &str, experiment: u32) -> Result<(), StateError> {
+    pub fn add_direction(&self, direction: &str, experiment: ExperimentId) -> Result<(), StateError> {
         let path = self.directions_path();
         let mut tried = read_json::<Directions>(&path)?.unwrap_or(Directions {
             version: FORMAT_VERSION,
@@ -228,16 +228,16 @@ mod tests {
             stale_count: 1,
             stall: None,
         };
-        let experiment = Iteration { experiment: Some(1), ..idle.clone() };
+        let experiment = Iteration { experiment: Some(1.into()), ..idle.clone() };
         for iteration in [&idle, &idle, &experiment, &experiment] {
             memory.log_iteration(iteration).unwrap();
         }
         let found = ["a", "b", "b"].map(str::to_owned);
-        memory.add_findings(Timestamp::UNIX_EPOCH, 1, &found[..1]).unwrap();
-        memory.add_findings(Timestamp::UNIX_EPOCH, 1, &found).unwrap();
-        memory.add_findings(Timestamp::UNIX_EPOCH, 2, &found[..1]).unwrap();
-        memory.add_direction("warmup", 1).unwrap();
-        memory.add_direction("Warm-up", 1).unwrap();
+        memory.add_findings(Timestamp::UNIX_EPOCH, 1.into(), &found[..1]).unwrap();
+        memory.add_findings(Timestamp::UNIX_EPOCH, 1.into(), &found).unwrap();
+        memory.add_findings(Timestamp::UNIX_EPOCH, 2.into(), &found[..1]).unwrap();
+        memory.add_direction("warmup", 1.into()).unwrap();
+        memory.add_direction("Warm-up", 1.into()).unwrap();
         let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(text("iteration_log.jsonl").lines().count(), 2);
         assert_eq!(text("findings.jsonl").lines().count(), 3);

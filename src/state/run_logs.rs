@@ -9,6 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::{SessionFolder, StateError};
+use crate::domain::ExperimentId;
 use crate::fs::{TAIL, failed, is_disk_full, move_odd_away, open_regular, read_tail, write_atomic};
 
 /// A log larger than this is compressed, in bytes.
@@ -22,7 +23,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 impl SessionFolder {
     /// Compresses the large ones of an experiment's logs: `run.log` becomes `run.log.gz`. The experiment must be over.
-    pub fn compress_logs(&self, id: u32) -> Result<(), StateError> {
+    pub fn compress_logs(&self, id: ExperimentId) -> Result<(), StateError> {
         for log in self.all_logs(id) {
             let is_plain = log.extension().is_some_and(|extension| extension == "log");
             if is_plain && fs::metadata(&log).is_ok_and(|meta| meta.len() > COMPRESSED_OVER) {
@@ -33,13 +34,13 @@ impl SessionFolder {
     }
 
     /// How much an experiment's logs take, in bytes.
-    pub fn log_bytes(&self, id: u32) -> u64 {
+    pub fn log_bytes(&self, id: ExperimentId) -> u64 {
         self.all_logs(id).iter().filter_map(|log| fs::metadata(log).ok()).map(|meta| meta.len()).sum()
     }
 
     /// What there is in an experiment's folder that may become large: logs of runs, guards and the agent, compressed or
     /// not, and its prompt.
-    fn all_logs(&self, id: u32) -> Vec<PathBuf> {
+    fn all_logs(&self, id: ExperimentId) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.run(id)).into_iter().flatten().flatten();
         let is_log = |name: &str| name == "prompt.md" || LOG.iter().any(|end| name.ends_with(end));
         let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -51,7 +52,7 @@ impl SessionFolder {
 
     /// Gives the log and the exit of a version's run, and the logs of as many guards, names of their own, before another
     /// version runs: `run.1.log`. Called again it does what is left of it.
-    pub fn set_version_aside(&self, id: u32, version: usize, guards: usize) -> Result<(), StateError> {
+    pub fn set_version_aside(&self, id: ExperimentId, version: usize, guards: usize) -> Result<(), StateError> {
         let folder = self.run(id);
         let guard_logs = (1..=guards).map(|number| (format!("guard-{number}"), "log"));
         for (name, kind) in [("run".to_owned(), "log"), ("exit".to_owned(), "json")].into_iter().chain(guard_logs) {
@@ -65,7 +66,7 @@ impl SessionFolder {
     }
 
     /// Removes an experiment's logs, and leaves a note that says why.
-    pub fn drop_logs(&self, id: u32, why: &str) -> Result<(), StateError> {
+    pub fn drop_logs(&self, id: ExperimentId, why: &str) -> Result<(), StateError> {
         let path = self.dropped(id);
         move_odd_away(&path).map_err(failed("move", &path))?;
         let note = || write_atomic(&path, format!("{why}\n").as_bytes());
@@ -84,22 +85,22 @@ impl SessionFolder {
     }
 
     /// Why an experiment's logs were dropped; `None` when they were not.
-    pub fn why_dropped(&self, id: u32) -> Option<String> {
+    pub fn why_dropped(&self, id: ExperimentId) -> Option<String> {
         let note = read_tail(&self.dropped(id), 0).ok().filter(|note| !note.is_empty())?;
         Some(String::from_utf8_lossy(&note).trim_end().to_owned())
     }
 
-    fn dropped(&self, id: u32) -> PathBuf {
+    fn dropped(&self, id: ExperimentId) -> PathBuf {
         self.run(id).join("logs.dropped")
     }
 
     /// Where the log of an experiment's newest run is, compressed or not.
-    pub fn run_log(&self, id: u32) -> PathBuf {
+    pub fn run_log(&self, id: ExperimentId) -> PathBuf {
         self.log(id, "run.log")
     }
 
     /// Where a log in an experiment's folder is, compressed or not.
-    pub fn log(&self, id: u32, name: &str) -> PathBuf {
+    pub fn log(&self, id: ExperimentId, name: &str) -> PathBuf {
         let log = self.run(id).join(name);
         let compressed = with_gz(&log);
         // While a log is compressed there are both, and the plain one is complete.
@@ -175,10 +176,12 @@ mod tests {
     fn folder_with_log(content: &[u8]) -> (tempfile::TempDir, SessionFolder, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let folder = SessionFolder::new(dir.path(), &"t".parse().unwrap());
-        let log = folder.create_run(1).unwrap().join("run.log");
+        let log = folder.create_run(ID).unwrap().join("run.log");
         fs::write(&log, content).unwrap();
         (dir, folder, log)
     }
+
+    const ID: ExperimentId = ExperimentId::BASELINE;
 
     fn large_log() -> Vec<u8> {
         (0..200_000).flat_map(|n| format!("step {n}\n").into_bytes()).collect()
@@ -188,22 +191,22 @@ mod tests {
     fn a_large_log_is_compressed_and_read_as_before() {
         let content = large_log();
         let (_dir, folder, log) = folder_with_log(&content);
-        let tail = read_log_tail(&folder.run_log(1)).unwrap();
-        folder.compress_logs(1).unwrap();
+        let tail = read_log_tail(&folder.run_log(ID)).unwrap();
+        folder.compress_logs(ID).unwrap();
         assert!(!log.exists());
-        assert_eq!(folder.run_log(1), with_gz(&log));
-        assert!(folder.log_bytes(1) < content.len() as u64 / 2);
-        assert_eq!(read_log_tail(&folder.run_log(1)).unwrap(), tail);
+        assert_eq!(folder.run_log(ID), with_gz(&log));
+        assert!(folder.log_bytes(ID) < content.len() as u64 / 2);
+        assert_eq!(read_log_tail(&folder.run_log(ID)).unwrap(), tail);
         let mut whole = Vec::new();
         plain_log(File::open(with_gz(&log)).unwrap()).unwrap().read_to_end(&mut whole).unwrap();
         assert_eq!(whole, content);
-        assert_eq!(fs::read_dir(folder.run(1)).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.run(ID)).unwrap().count(), 1);
     }
 
     #[test]
     fn a_small_log_stays_plain() {
         let (_dir, folder, log) = folder_with_log(b"val_bpb: 1\n");
-        folder.compress_logs(1).unwrap();
+        folder.compress_logs(ID).unwrap();
         assert_eq!(fs::read(log).unwrap(), b"val_bpb: 1\n");
     }
 
@@ -216,23 +219,23 @@ mod tests {
         for left in [&part, &with_gz(&log)] {
             fs::write(left, b"\x1f\x8b torn").unwrap();
             fs::write(&log, &content).unwrap();
-            assert_eq!(folder.run_log(1), log);
-            folder.compress_logs(1).unwrap();
+            assert_eq!(folder.run_log(ID), log);
+            folder.compress_logs(ID).unwrap();
             assert!(!part.exists() && !log.exists());
-            assert!(read_log_tail(&folder.run_log(1)).unwrap().ends_with(b"step 199999\n"));
+            assert!(read_log_tail(&folder.run_log(ID)).unwrap().ends_with(b"step 199999\n"));
         }
     }
 
     #[test]
     fn what_is_dropped_leaves_a_note() {
         let (_dir, folder, log) = folder_with_log(b"val_bpb: 1\n");
-        fs::write(folder.run(1).join("exit.json"), "{}").unwrap();
+        fs::write(folder.run(ID).join("exit.json"), "{}").unwrap();
         let part = with_gz(&log).with_extension("gz.part");
         fs::write(&part, "torn").unwrap();
-        assert_eq!((folder.log_bytes(1), folder.why_dropped(1)), (15, None));
-        folder.drop_logs(1, "there were too many").unwrap();
-        assert!(!log.exists() && !part.exists() && folder.run(1).join("exit.json").exists());
-        assert_eq!(folder.log_bytes(1), 0);
-        assert_eq!(folder.why_dropped(1).as_deref(), Some("there were too many"));
+        assert_eq!((folder.log_bytes(ID), folder.why_dropped(ID)), (15, None));
+        folder.drop_logs(ID, "there were too many").unwrap();
+        assert!(!log.exists() && !part.exists() && folder.run(ID).join("exit.json").exists());
+        assert_eq!(folder.log_bytes(ID), 0);
+        assert_eq!(folder.why_dropped(ID).as_deref(), Some("there were too many"));
     }
 }

@@ -100,8 +100,8 @@ fn a_disk_that_is_full_of_logs_is_freed_of_them_before_the_loop_gives_up() {
 
     let folder = SessionFolder::new(disk.path(), &"t".parse().unwrap());
     disk.fill();
-    folder.drop_logs(1, "there were too many").unwrap();
-    assert_eq!(folder.why_dropped(1).as_deref(), Some("there were too many"));
+    folder.drop_logs(1.into(), "there were too many").unwrap();
+    assert_eq!(folder.why_dropped(1.into()).as_deref(), Some("there were too many"));
     assert!(!in_run(&repo, 1, "run.log.gz"));
 }
 

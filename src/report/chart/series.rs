@@ -155,7 +155,7 @@ fn mark(point: &Point) -> Mark {
     };
     let number = point.value.as_ref();
     Mark {
-        number: point.id,
+        number: point.id.number(),
         value: number
             .filter(|_| !matches!(kind, MarkKind::Crash | MarkKind::Refused))
             .map(|number| number.value.clamp(-LARGEST, LARGEST)),
@@ -228,7 +228,7 @@ mod tests {
 
     pub(super) fn point(id: u32, outcome: Outcome, value: Option<&str>) -> Point {
         Point {
-            id,
+            id: id.into(),
             commit: None,
             value: value.map(|text| text.parse().unwrap()),
             outcome: Some(outcome),

@@ -1,6 +1,6 @@
 //! What a page shows of one experiment beside its row, and how much of it.
 
-use crate::domain::{Note, Record, bytes_text};
+use crate::domain::{ExperimentId, Note, Record, bytes_text};
 use crate::measure::plain_text;
 use crate::report::experiments::record_grid;
 use crate::report::safe::safe_code;
@@ -107,7 +107,7 @@ fn shown(line: &str) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Detail {
     /// The experiment's number.
-    pub id: u32,
+    pub id: ExperimentId,
     /// The facts of its record: their names, and what they are.
     pub facts: Vec<(String, String)>,
     /// Its change as a unified diff.

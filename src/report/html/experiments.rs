@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use maud::{Markup, html};
 
 use super::detail::{Detail, Excerpt};
+use crate::domain::ExperimentId;
 use crate::report::Report;
 use crate::report::found::Details;
 use crate::report::point::{commit, value};
@@ -27,7 +28,7 @@ struct Column {
 
 /// All experiments as a table, with what chooses among them where scripts run.
 pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
-    let with_detail: HashSet<u32> = found.iter().map(|detail| detail.id).collect();
+    let with_detail: HashSet<ExperimentId> = found.iter().map(|detail| detail.id).collect();
     let columns = columns(report);
     let there = |ended: &Ended| report.points.iter().any(|point| point.ended() == *ended);
     html! {
@@ -126,7 +127,7 @@ pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
     let mut found: Vec<&Detail> = found.iter().collect();
     found.sort_by_key(|detail| detail.id);
     let left_out = report.points.len().saturating_sub(found.len());
-    let points: HashMap<u32, &Point> = report.points.iter().map(|point| (point.id, point)).collect();
+    let points: HashMap<ExperimentId, &Point> = report.points.iter().map(|point| (point.id, point)).collect();
     let rows = found.iter().filter_map(|detail| Some((*detail, *points.get(&detail.id)?)));
     html! {
         @if !found.is_empty() {

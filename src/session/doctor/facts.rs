@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use crate::domain::{CommitId, Contract, Record, Tag, with_causes};
+use crate::domain::{CommitId, Contract, ExperimentId, Record, Tag, with_causes};
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
 use crate::session::error::SessionError;
@@ -20,7 +20,7 @@ pub(super) const DECIDE_FIRST: &str = "decide about the damage first, then run `
 /// A ref that should name a record.
 #[derive(Debug)]
 pub(super) struct RecordRef {
-    pub(super) id: u32,
+    pub(super) id: ExperimentId,
     pub(super) name: String,
     /// The object that it names, or named before its file was torn.
     pub(super) object: String,
@@ -62,9 +62,9 @@ impl Facts {
         let mut broken = repo.refs.broken_refs(&tag.ref_prefix())?;
         let mut named = repo.refs.readable_refs_under(&tag.ref_prefix())?;
         named.retain(|(name, _)| record_id(name, tag).is_some());
-        let ids: Vec<u32> = named.iter().filter_map(|(name, _)| record_id(name, tag)).collect();
+        let numbers = named.iter().filter_map(|(name, _)| record_id(name, tag)).map(ExperimentId::number);
         let mut tag_objects = Vec::new();
-        if !gaps(&ids).is_empty() || broken.iter().any(|broken| record_id(&broken.name, tag).is_some()) {
+        if !gaps(numbers).is_empty() || broken.iter().any(|broken| record_id(&broken.name, tag).is_some()) {
             tag_objects = repo.objects.tag_objects_under(&tag.ref_prefix())?;
         }
         for BrokenRef { name, .. } in &broken {
@@ -143,9 +143,9 @@ impl Facts {
     }
 
     /// The experiments that have lost their records and refs, as far as the records that can be read tell.
-    pub(super) fn lost_ids(&self) -> Vec<u32> {
+    pub(super) fn lost_ids(&self) -> Vec<ExperimentId> {
         let there = self.history.records().iter().map(|record| (record.id, record.sequence()));
-        let mut lost = lost_ids(&there.collect::<Vec<_>>());
+        let mut lost = lost_ids(there);
         lost.retain(|id| self.refs.iter().all(|found| found.id != *id));
         lost
     }
@@ -167,7 +167,7 @@ impl Facts {
 
     /// The terms as the baseline's record has them.
     pub(super) fn recorded_terms(&self) -> Option<Contract> {
-        let record = self.sound(self.refs.first()?).filter(|record| record.id == 0)?;
+        let record = self.sound(self.refs.first()?).filter(|record| record.id.is_baseline())?;
         recorded_terms(record).ok().flatten()
     }
 
@@ -236,7 +236,7 @@ pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
         .chain(broken)
         .filter_map(|name| {
             let (tag, rest) = name.strip_prefix(PREFIX)?.strip_prefix('/')?.split_once('/')?;
-            let is_ours = rest.parse::<u32>().is_ok() || rest.starts_with("saved/");
+            let is_ours = rest.parse::<ExperimentId>().is_ok() || rest.starts_with("saved/");
             tag.parse().ok().filter(|_| is_ours)
         })
         .collect();

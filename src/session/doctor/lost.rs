@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, RecordRef};
 use crate::domain::{
-    AgentCall, CommitId, Contract, DiffStat, Environment, MetricValue, Metrics, Outcome, RECORD_VERSION, Record, Run,
+    AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Metrics, Outcome, RECORD_VERSION,
+    Record, Run,
 };
 use crate::exec::{Exit, job_file};
 use crate::fs::read_at_most;
@@ -29,7 +30,7 @@ pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
     if !is_lost(repo, found) {
         return None;
     }
-    let terms = facts.terms().filter(|_| found.id != 0 || !facts.is_changed)?;
+    let terms = facts.terms().filter(|_| !found.id.is_baseline() || !facts.is_changed)?;
     let line = log_line(facts, found.id)?;
     let said = [&line["data"], &line["detail"]].into_iter().find(|said| said.is_object())?;
     let commit: CommitId =
@@ -42,29 +43,30 @@ pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
 
 /// The place of a record that cannot be read, of those that the others leave free; the lost ones have them in the order of
 /// their numbers.
-fn place_of(facts: &Facts, id: u32) -> u32 {
+fn place_of(facts: &Facts, id: ExperimentId) -> u32 {
     let history = facts.history();
     let lost = facts.refs.iter().filter(|found| found.record.is_err() && found.id < id).count();
-    let taken: Vec<u32> = history.records().iter().map(Record::sequence).collect();
+    let taken = history.records().iter().map(Record::sequence);
     let next = history.next_sequence();
-    gaps(&taken).into_iter().chain(next..).nth(lost).unwrap_or(next)
+    gaps(taken).into_iter().chain(next..).nth(lost).unwrap_or(next)
 }
 
 fn record_of(
     repo: &Repo,
     terms: &Contract,
-    id: u32,
+    id: ExperimentId,
     commit: CommitId,
     line: &Value,
     said: &Value,
     left: LeftOfRun,
 ) -> Option<Record> {
-    let base = if id == 0 { commit.clone() } else { repo.objects.parents(&commit).ok()?.into_iter().next()? };
+    let base =
+        if id.is_baseline() { commit.clone() } else { repo.objects.parents(&commit).ok()?.into_iter().next()? };
     let outcome: Outcome = serde_json::from_value(said["outcome"].clone()).ok()?;
     let row = row_of(repo, terms, &commit);
     let description = match &row {
         Some(row) => row.description.to_string(),
-        None if id == 0 => "baseline".to_owned(),
+        None if id.is_baseline() => "baseline".to_owned(),
         None => repo.objects.subject(&commit).ok()?,
     };
     let number = row.as_ref().and_then(|row| row.value.clone()).filter(|_| outcome != Outcome::Crash);
@@ -76,7 +78,7 @@ fn record_of(
         "id": id,
         "sequence": left.place,
         "tag": terms.tag,
-        "diff": if id == 0 { DiffStat::default() } else { repo.objects.diff(&base, &commit).ok()?.stat() },
+        "diff": if id.is_baseline() { DiffStat::default() } else { repo.objects.diff(&base, &commit).ok()?.stat() },
         "commit": commit,
         "base": base,
         "description": description,
@@ -99,7 +101,7 @@ fn record_of(
         "rebuilt": true,
     });
     let mut record: Record = serde_json::from_value(record).ok()?;
-    if id == 0 {
+    if id.is_baseline() {
         record.more.insert("contract".into(), json!(terms));
     }
     Some(record)
@@ -129,7 +131,7 @@ impl LeftOfRun {
     }
 }
 
-fn left_of_run(facts: &Facts, terms: &Contract, id: u32) -> LeftOfRun {
+fn left_of_run(facts: &Facts, terms: &Contract, id: ExperimentId) -> LeftOfRun {
     let folder = facts.folder.run(id);
     // A file that is missing or spoilt tells nothing.
     let exit = |name| read_json::<Exit>(&job_file(&folder, name, "exit")).ok().flatten();
@@ -151,12 +153,12 @@ fn left_of_run(facts: &Facts, terms: &Contract, id: u32) -> LeftOfRun {
 }
 
 /// The last line of the log of decisions that tells how an experiment ended.
-fn log_line(facts: &Facts, id: u32) -> Option<Value> {
+fn log_line(facts: &Facts, id: ExperimentId) -> Option<Value> {
     let text = read_at_most(&facts.folder.logs().join("orchestrator.jsonl"), LARGEST).ok()?;
     let lines = text.split(|byte| *byte == b'\n').rev().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let is_of = |line: &Value| {
         line["event"] == "experiment_finished"
-            && (line["data"]["experiment"] == id || line["detail"]["experiment"] == id)
+            && (line["data"]["experiment"] == id.number() || line["detail"]["experiment"] == id.number())
     };
     lines.into_iter().find(is_of)
 }

@@ -3,7 +3,7 @@
 use super::facts::{Facts, REPAIR, RecordRef};
 use super::patients::finding_of;
 use super::{lost, repository};
-use crate::domain::{Area, Drift, Finding, count_of, with_causes};
+use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::rules::ignored_changes;
 use crate::session::error::SessionError;
@@ -95,7 +95,7 @@ fn contract(facts: &Facts) -> Option<Finding> {
         }
         (Ok(None) | Err(_), _) => {
             let what = format!("cannot read {}, and no record holds the terms", path.display());
-            let look = format!("git cat-file -p {}", facts.tag.record_ref(0));
+            let look = format!("git cat-file -p {}", facts.tag.record_ref(ExperimentId::BASELINE));
             Some(Finding::damaged(Area::Session, what).hint(format!(
                 "give the settings again in a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`; `{look}` \
                  and `ar log {}` show what is left of them",

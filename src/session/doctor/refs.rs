@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::facts::{Facts, REPAIR, RecordRef};
 use super::patients::finding_of;
-use crate::domain::{Area, CommitId, Finding, Severity, with_causes};
+use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::Tip;
 use crate::session::error::SessionError;
@@ -129,8 +129,9 @@ fn decide(name: &str, objects: &[&str]) -> String {
 
 /// Records that should be there.
 fn missing(facts: &Facts) -> Vec<Finding> {
-    let broken: Vec<u32> = facts.broken.iter().filter_map(|broken| record_id(&broken.name, &facts.tag)).collect();
-    let finding = |id: u32| {
+    let broken: Vec<ExperimentId> =
+        facts.broken.iter().filter_map(|broken| record_id(&broken.name, &facts.tag)).collect();
+    let finding = |id: ExperimentId| {
         let name = facts.tag.record_ref(id);
         let what = format!("experiment {id} has no record, but a later one does");
         Finding::damaged(Area::Refs, what).hint(decide(&name, &facts.tag_objects(&name)))

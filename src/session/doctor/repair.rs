@@ -93,7 +93,7 @@ fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
 fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     let next = facts.history().next_id();
     let changed = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    for id in [next, next.saturating_sub(1)] {
+    for id in [next, next.previous()] {
         let job = |kind| exec::job_file(&facts.folder.run(id), AGENT, kind);
         let Some(since) = changed(job("job")) else { continue };
         let folders = repo.folders();
@@ -221,9 +221,9 @@ fn log_last_iteration(facts: &Facts) -> Result<(), SessionError> {
     let path = state.join(ITERATIONS);
     if let (Ok(Some(journal)), Some(last)) = (&facts.journal, history.records().last())
         && journal.open.is_none()
-        && last.id != 0
+        && !last.id.is_baseline()
         && path.exists()
-        && !lines(&read(&path)?).any(|line| line["experiment"] == last.id)
+        && !lines(&read(&path)?).any(|line| line["experiment"] == last.id.number())
     {
         Memory::new(&state).log_iteration(&Iteration::of(last, journal.iteration, history.since_keep()))?;
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use super::patients::finding_of;
-use crate::domain::{Area, Finding, experiment_name, shell_word, with_causes};
+use crate::domain::{Area, ExperimentId, Finding, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::fs::{move_command, read_regular};
 use crate::git::{Repo, Untracked};
@@ -70,7 +70,7 @@ fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
 }
 
 /// The runs that go on and are not that of the experiment `open`; `then` is to be called when they are over.
-pub(super) fn unknown_runs(facts: &Facts, open: Option<u32>, then: &str) -> Vec<Finding> {
+pub(super) fn unknown_runs(facts: &Facts, open: Option<ExperimentId>, then: &str) -> Vec<Finding> {
     let unknown = going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open);
     unknown
         .map(|(id, pid)| {
@@ -99,9 +99,9 @@ fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, Ses
 }
 
 /// The experiments whose runs go on, with the process that looks after each.
-pub(super) fn going_on(facts: &Facts) -> Vec<(u32, Option<u32>)> {
+pub(super) fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
     let entries = fs::read_dir(facts.folder.root().join("runs")).into_iter().flatten().flatten();
-    let mut found: Vec<(u32, Option<u32>)> = entries
+    let mut found: Vec<(ExperimentId, Option<u32>)> = entries
         .filter(|entry| exec::is_held(&entry.path()))
         .filter_map(|entry| {
             let started = || read_json::<Started>(&entry.path().join("started.json")).ok().flatten();
