@@ -344,7 +344,7 @@ impl Refs {
             unsynced.add(self.gix.common_dir());
         }
         if let Some(dir) = path.parent() {
-            self.syncs.add_folder(&mut unsynced, dir.to_owned(), root);
+            sync::add_folders(&mut unsynced, dir, root);
         }
         unsynced.add(path);
         if name.starts_with("refs/heads/") { self.syncs.soon(unsynced) } else { sync::now(unsynced) }

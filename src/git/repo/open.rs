@@ -1,5 +1,6 @@
 //! Opening a repository, and refusing those that cannot be worked in safely.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -90,7 +91,7 @@ impl Repo {
         gix.objects.enable_object_memory();
         let gix = Rc::new(gix);
         let (syncs, programs) = (Rc::<Syncs>::default(), Arc::<Programs>::default());
-        let objects = Rc::new(Objects::new(Rc::clone(&gix), Rc::clone(&syncs), Arc::clone(&programs)));
+        let objects = Rc::new(Objects::new(Rc::clone(&gix), Arc::clone(&programs)));
         let refs = Rc::new(Refs::new(Rc::clone(&gix), Rc::clone(&objects), Rc::clone(&syncs)));
         let index = Rc::new(Index::new(Rc::clone(&gix), root.clone(), Rc::clone(&syncs)));
         let parts = (Rc::clone(&objects), Rc::clone(&refs), Rc::clone(&index));
@@ -231,6 +232,8 @@ impl Repo {
             new.extend_from_slice(pattern.as_bytes());
             new.push(b'\n');
         }
+        let info = path.parent().unwrap_or(self.common_dir());
+        fs::create_dir_all(info).at("making the folder", info)?;
         replace_file(&path, &new)
     }
 
