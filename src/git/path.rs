@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::fs::Metadata;
+use gix::quote::ansi_c;
 use gix::validate::path::{
     self as valid,
     component::{Mode, Options},
@@ -114,30 +115,8 @@ pub(in crate::git) fn quote(path: &BStr, quote_high: bool) -> BString {
 
 /// Takes the quotes of [`quote`] off again; a path without quotes stays as it is. Nothing when they are torn.
 pub(in crate::git) fn unquote(quoted: &str) -> Option<BString> {
-    let Some(inner) = quoted.strip_prefix('"') else { return Some(quoted.into()) };
-    let mut bytes = inner.strip_suffix('"')?.bytes();
-    let mut path = BString::default();
-    while let Some(byte) = bytes.next() {
-        if byte != b'\\' {
-            path.push(byte);
-            continue;
-        }
-        path.push(match bytes.next()? {
-            b'a' => 0x07,
-            b'b' => 0x08,
-            b't' => b'\t',
-            b'n' => b'\n',
-            b'v' => 0x0b,
-            b'f' => 0x0c,
-            b'r' => b'\r',
-            byte @ (b'"' | b'\\') => byte,
-            first => {
-                let digits = [first, bytes.next()?, bytes.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 8).ok()?
-            }
-        });
-    }
-    Some(path)
+    let (path, consumed) = ansi_c::undo(quoted.into()).ok()?;
+    (consumed == quoted.len()).then(|| path.into_owned())
 }
 
 #[cfg(test)]
