@@ -10,7 +10,7 @@ use gix::bstr::ByteSlice;
 use super::guard::RefGuard;
 use super::store::Refs;
 use crate::fs::{absent, free_name, read_regular};
-use crate::git::error::{At, Result};
+use crate::git::error::{At, During, Result};
 use crate::git::lock_file::lock_path;
 use crate::git::sync::replace_file;
 
@@ -54,11 +54,19 @@ impl Refs {
     /// All refs below `prefix` that can be read, with the objects that they name, sorted by name. Of a ref whose file names
     /// nothing it is what was packed of it, if anything was.
     pub fn readable_refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        const WHAT: &str = "reading the packed refs";
         let broken = self.broken_refs(prefix)?;
         if broken.is_empty() {
             return self.refs_under(prefix);
         }
-        let mut found = self.packed_refs_under(&format!("{prefix}/"))?;
+        self.refresh_packed_refs()?;
+        let mut found = Vec::new();
+        if let Some(packed) = self.gix.refs.open_packed_buffer().during(WHAT)? {
+            for reference in packed.iter_prefixed(format!("{prefix}/").into()).during(WHAT)? {
+                let reference = reference.during(WHAT)?;
+                found.push((reference.name.as_bstr().to_string(), reference.target().to_string()));
+            }
+        }
         let mut files = Vec::new();
         collect_files(&self.gix.common_dir().join(prefix), &mut files)?;
         for path in files {

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use gix::bstr::ByteSlice;
 use gix::lock::Marker;
 use gix::lock::acquire::Fail;
 
 use super::guard::RefGuard;
-use super::packed::{Packed, understood};
 use super::store::{LOCK_WAIT, PAUSE, Refs, TRIES};
 use crate::domain::CommitId;
 use crate::fs::{FileStamp, read_regular};
@@ -56,61 +54,16 @@ impl Refs {
 
     fn list_refs(&self, prefix: &str) -> Result<Vec<(String, String)>> {
         const WHAT: &str = "listing refs";
-        let prefix = format!("{}/", prefix.trim_end_matches('/'));
-        let relative = prefix.as_bytes().as_bstr();
-        let mut loose: BTreeMap<String, Option<String>> = BTreeMap::new();
-        let relative = relative.try_into().during(WHAT)?;
-        for reference in self.gix.refs.loose_iter_prefixed(relative).during(WHAT)? {
-            let reference = reference.during(WHAT)?;
-            loose.insert(reference.name.as_bstr().to_string(), reference.target.try_id().map(|id| id.to_string()));
-        }
-        let mut found = self.packed_refs_under(&prefix)?;
-        found.retain(|(name, _)| !loose.contains_key(name));
-        found.extend(loose.into_iter().filter_map(|(name, object)| Some((name, object?))));
-        found.sort();
-        Ok(found)
-    }
-
-    /// The packed refs whose names begin with `prefix`, with the objects that they name.
-    pub(super) fn packed_refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
-        let all = self.packed_refs()?;
-        let first = all.partition_point(|(name, _)| name.as_str() < prefix);
-        Ok(all[first..].iter().take_while(|(name, _)| name.starts_with(prefix)).cloned().collect())
-    }
-
-    fn packed_refs(&self) -> Result<Packed> {
-        let stamp = self.packed_stamp();
-        if let Some((known, packed)) = &*self.last_packed.0.borrow()
-            && Some(*known) == stamp
-        {
-            return Ok(Arc::clone(packed));
-        }
-        let lasting = stamp.filter(FileStamp::is_settled);
-        let mut packed = self.read_packed_refs()?;
-        packed.sort();
-        let packed = Arc::new(packed);
-        self.last_packed.0.replace(lasting.map(|stamp| (stamp, Arc::clone(&packed))));
-        Ok(packed)
-    }
-
-    fn read_packed_refs(&self) -> Result<Vec<(String, String)>> {
-        const WHAT: &str = "reading the packed refs";
-        let path = self.gix.common_dir().join("packed-refs");
-        let content = match read_regular(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            content => content.at("reading", &path)?,
-        };
-        if let Some(found) = understood(&content) {
-            return Ok(found);
-        }
-        // gix says what is wrong with them.
         self.refresh_packed_refs()?;
-        let Some(packed) = self.gix.refs.open_packed_buffer().during(WHAT)? else { return Ok(Vec::new()) };
+        let prefix = format!("{}/", prefix.trim_end_matches('/'));
         let mut found = Vec::new();
-        for reference in packed.iter().during(WHAT)? {
+        for reference in self.gix.references().during(WHAT)?.prefixed(prefix.as_str()).during(WHAT)? {
             let reference = reference.during(WHAT)?;
-            found.push((reference.name.as_bstr().to_string(), reference.target().to_string()));
+            if let Some(object) = reference.target().try_id() {
+                found.push((reference.name().as_bstr().to_string(), object.to_string()));
+            }
         }
+        found.sort();
         Ok(found)
     }
 

@@ -5,7 +5,6 @@ mod guard;
 mod head;
 mod listing;
 mod notes;
-mod packed;
 mod store;
 
 pub use damage::BrokenRef;

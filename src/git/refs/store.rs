@@ -13,7 +13,6 @@ use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
 use super::guard::RefGuard;
-use super::packed::LastPacked;
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::Unsynced;
@@ -51,13 +50,12 @@ pub struct Refs {
     pub(super) gix: Rc<gix::Repository>,
     pub(super) objects: Rc<Objects>,
     pub(super) syncs: Rc<Syncs>,
-    pub(super) last_packed: LastPacked,
 }
 
 impl Refs {
     /// The refs of a repository that lead to `objects`.
     pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>) -> Refs {
-        Refs { gix, objects, syncs, last_packed: LastPacked::default() }
+        Refs { gix, objects, syncs }
     }
 
     /// Where a ref leads to, by its full name.
