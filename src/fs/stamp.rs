@@ -35,11 +35,6 @@ impl FileStamp {
         since.is_some_and(|since| since >= age)
     }
 
-    /// Whether this is the file of the other stamp, and longer than it was.
-    pub fn is_longer(&self, before: &FileStamp) -> bool {
-        (self.device, self.inode, self.mode) == (before.device, before.inode, before.mode) && self.size > before.size
-    }
-
     /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.size

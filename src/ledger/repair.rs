@@ -11,7 +11,7 @@ use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
 use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
-use crate::fs::{FileError, FileStamp, copy_beside, free_name, read_at_most, replace_through};
+use crate::fs::{FileError, FileStamp, copy_beside, free_beside, read_at_most, replace_through};
 
 /// What was done to a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,9 +180,7 @@ impl LedgerFile {
 
     /// Moves what stands in the file's place to a name beside it, which it gives, and puts the link back that was there.
     fn move_away(&self, link: Option<&Path>) -> Result<Option<PathBuf>, LedgerError> {
-        let mut name = self.path().as_os_str().to_owned();
-        name.push(".before-repair");
-        let aside = free_name(Path::new(&name));
+        let aside = free_beside(self.path(), ".before-repair");
         let moved = match fs::rename(self.path(), &aside) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             moved => moved.map(|()| Some(aside)).map_err(|error| self.io("move", error))?,

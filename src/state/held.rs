@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::StateError;
-use crate::fs::{FileStamp, create_folder, failed, free_name, open_regular, read_at_most, write_atomic};
+use crate::fs::{FileStamp, create_folder, failed, free_beside, read_at_most, write_atomic};
 
 /// The largest file to hold, in bytes: 4 MiB, the size of the event logs of about a thousand experiments.
 const HELD_SIZE: u64 = 4 * 1024 * 1024;
@@ -19,11 +18,6 @@ struct HeldFile {
     content: Option<Vec<u8>>,
 }
 
-/// Whether a file only grows by lines.
-fn is_log(path: &Path) -> bool {
-    path.extension() == Some("jsonl".as_ref())
-}
-
 impl HeldFile {
     fn take(path: PathBuf) -> Self {
         let stamp = FileStamp::of(&path);
@@ -32,24 +26,11 @@ impl HeldFile {
         HeldFile { path, stamp, content }
     }
 
-    /// Takes the file again if it changed. Of a log it reads only the appended part: while a file is taken, only this
-    /// process writes, and it only appends to logs.
+    /// Takes the file again if it changed.
     fn take_again(&mut self) {
-        let stamp = FileStamp::of(&self.path);
-        if stamp == self.stamp {
-            return;
+        if FileStamp::of(&self.path) != self.stamp {
+            *self = HeldFile::take(std::mem::take(&mut self.path));
         }
-        if let (Some(before), Some(now), Some(content)) = (self.stamp, stamp, &mut self.content)
-            && is_log(&self.path)
-            && now.is_longer(&before)
-            && now.size() <= HELD_SIZE
-            && let Some(added) = read_between(&self.path, before.size(), now.size())
-        {
-            content.extend(added);
-            self.stamp = stamp;
-            return;
-        }
-        *self = HeldFile::take(std::mem::take(&mut self.path));
     }
 
     /// Whether there was a file, known only by its stamp.
@@ -67,9 +48,7 @@ impl HeldFile {
 
     /// Restores the file, and keeps the one found in its place.
     fn put_back(&self) -> Result<Option<PathBuf>, StateError> {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(".rewritten");
-        let aside = free_name(Path::new(&name));
+        let aside = free_beside(&self.path, ".rewritten");
         let is_there = fs::symlink_metadata(&self.path).is_ok();
         if is_there {
             // A hard link leaves no moment without a file; folders cannot have one.
@@ -85,13 +64,6 @@ impl HeldFile {
         }
         Ok(is_there.then_some(aside))
     }
-}
-
-/// A range of a file's bytes; `None` if it cannot be read.
-fn read_between(path: &Path, from: u64, to: u64) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(to - from).ok()?];
-    open_regular(path).and_then(|file| file.read_exact_at(&mut bytes, from)).ok()?;
-    Some(bytes)
 }
 
 /// The repair of a file that another process changed.
