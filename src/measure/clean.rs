@@ -49,91 +49,54 @@ pub fn has_mark(head: &[u8]) -> bool {
 #[derive(Debug)]
 pub(super) struct Decoder {
     encoding: Encoding,
-    /// The log's first bytes until they tell whether they are a mark.
-    head: Vec<u8>,
-    /// Half of a UTF-16 unit.
-    half: Option<u8>,
-    /// The first unit of a surrogate pair.
-    surrogate: Option<u16>,
+    /// Bytes that make neither a mark nor a character yet.
+    held: Vec<u8>,
 }
 
 impl Decoder {
     /// For a log from its first byte on.
     pub(super) fn new() -> Self {
-        Decoder { encoding: Encoding::Undecided, head: Vec::new(), half: None, surrogate: None }
+        Decoder { encoding: Encoding::Undecided, held: Vec::new() }
     }
 
     /// For a part of a log that has no byte order mark.
     pub(super) fn of_bytes() -> Self {
-        Decoder { encoding: Encoding::Bytes, ..Decoder::new() }
+        Decoder { encoding: Encoding::Bytes, held: Vec::new() }
     }
 
     /// Appends the decoded `chunk`.
     pub(super) fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        let mut rest = chunk;
-        while self.encoding == Encoding::Undecided {
-            let Some((&byte, after)) = rest.split_first() else { return };
-            self.head.push(byte);
-            rest = after;
-            self.decide(false, out);
+        if self.encoding == Encoding::Bytes {
+            return out.extend_from_slice(chunk);
         }
-        self.decode(rest, out);
+        self.held.extend_from_slice(chunk);
+        self.decode(false, out);
     }
 
     /// Appends what was held back at the end of the log.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        self.decode(true, out);
+    }
+
+    /// Appends what can be decoded; `complete` says that no more bytes come.
+    fn decode(&mut self, complete: bool, out: &mut Vec<u8>) {
         if self.encoding == Encoding::Undecided {
-            self.decide(true, out);
-        }
-        if self.surrogate.take().is_some() {
-            out.extend_from_slice("\u{fffd}".as_bytes());
-        }
-    }
-
-    /// Reads the byte order mark, if enough bytes are known or `complete` says that no more come.
-    fn decide(&mut self, complete: bool, out: &mut Vec<u8>) {
-        let (encoding, mark) = match (mark(&self.head), self.head.as_slice()) {
-            (Some(mark), _) => mark,
-            (None, [0xff] | [0xfe] | [0xef] | [0xef, 0xbb]) if !complete => return,
-            (None, _) => (Encoding::Bytes, 0),
-        };
-        self.encoding = encoding;
-        let head = std::mem::take(&mut self.head);
-        self.decode(&head[mark..], out);
-    }
-
-    fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let Encoding::Utf16 { big_endian } = self.encoding else { return out.extend_from_slice(bytes) };
-        for &byte in bytes {
-            let Some(first) = self.half.take() else {
-                self.half = Some(byte);
-                continue;
+            let (encoding, mark) = match (mark(&self.held), self.held.as_slice()) {
+                (Some(mark), _) => mark,
+                (None, [] | [0xff] | [0xfe] | [0xef] | [0xef, 0xbb]) if !complete => return,
+                (None, _) => (Encoding::Bytes, 0),
             };
-            let unit = if big_endian { [first, byte] } else { [byte, first] };
-            self.unit(u16::from_be_bytes(unit), out);
+            self.encoding = encoding;
+            self.held.drain(..mark);
         }
-    }
-
-    fn unit(&mut self, unit: u16, out: &mut Vec<u8>) {
-        let mut give = |c: Option<char>| {
-            let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
-            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-        };
-        match (self.surrogate.take(), unit) {
-            (Some(high), 0xdc00..=0xdfff) => {
-                give(char::from_u32(0x10000 + ((u32::from(high) - 0xd800) << 10) + (u32::from(unit) - 0xdc00)));
-            }
-            (lonely, _) => {
-                if lonely.is_some() {
-                    give(None);
-                }
-                if (0xd800..=0xdbff).contains(&unit) {
-                    self.surrogate = Some(unit);
-                } else {
-                    give(char::from_u32(u32::from(unit)));
-                }
-            }
-        }
+        let Encoding::Utf16 { big_endian } = self.encoding else { return out.append(&mut self.held) };
+        let unit = |pair: &[u8]| u16::from_be_bytes(if big_endian { [pair[0], pair[1]] } else { [pair[1], pair[0]] });
+        let mut units: Vec<u16> = self.held.chunks_exact(2).map(unit).collect();
+        // The first half of a surrogate pair.
+        units.pop_if(|last| !complete && (0xd800..=0xdbff).contains(last));
+        self.held.drain(..2 * units.len());
+        let text = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
+        out.extend_from_slice(text.collect::<String>().as_bytes());
     }
 }
 
