@@ -1,16 +1,16 @@
 //! What changed between two commits, as `git diff` prints it.
 
+use std::io::{self, Write};
+
 use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice};
-use gix::diff::blob::{Hunk, InternedInput};
+use gix::diff::blob::unified_diff::{ConsumeHunk, ContextSize, DiffLineKind, HunkHeader};
+use gix::diff::blob::{InternedInput, UnifiedDiff};
 use gix::index::entry::Mode;
 
 use super::change::ChangeKind;
 use super::diff::{Diff, FileChange, Side, lines};
 use crate::git::path::quote;
-
-/// How many unchanged lines stand around a change; git's default.
-const CONTEXT: u32 = 3;
 
 /// How many bytes of a line that names a function stand behind `@@`; git's limit.
 const FUNCTION_WIDTH: usize = 80;
@@ -81,7 +81,9 @@ impl Printer<'_> {
         if before != after {
             line(out, &[b"--- ", &old_name, ending(&old_name)]);
             line(out, &[b"+++ ", &new_name, ending(&new_name)]);
-            hunks(before, after, out);
+            let (input, diff) = lines(before, after);
+            // A buffer takes everything.
+            let _ = UnifiedDiff::new(&diff, &input, Hunks { input: &input, out }, ContextSize::default()).consume();
         }
     }
 
@@ -117,37 +119,29 @@ fn line(out: &mut Vec<u8>, parts: &[&[u8]]) {
     out.push(b'\n');
 }
 
-fn hunks(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
-    let (input, diff) = lines(before, after);
-    let changes: Vec<Hunk> = diff.hunks().collect();
-    let near = |a: &Hunk, b: &Hunk| b.before.start - a.before.end <= 2 * CONTEXT;
-    for group in changes.chunk_by(near) {
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        let old_count = u32::try_from(input.before.len()).unwrap_or(u32::MAX);
-        let lead = CONTEXT.min(first.before.start);
-        let trail = CONTEXT.min(old_count - last.before.end);
-        let old = first.before.start - lead..last.before.end + trail;
-        let new = first.after.start - lead..last.after.end + trail;
-        out.extend_from_slice(format!("@@ -{} +{} @@", range(&old), range(&new)).as_bytes());
-        if let Some(function) = function_above(&input, old.start) {
-            out.push(b' ');
-            out.extend_from_slice(function);
-        }
-        out.push(b'\n');
-        let mut at = old.start;
-        for change in group {
-            (at..change.before.start).for_each(|n| body(out, b' ', token(&input, true, n)));
-            change.before.clone().for_each(|n| body(out, b'-', token(&input, true, n)));
-            change.after.clone().for_each(|n| body(out, b'+', token(&input, false, n)));
-            at = change.before.end;
-        }
-        (at..old.end).for_each(|n| body(out, b' ', token(&input, true, n)));
-    }
+/// Writes hunks as git does.
+struct Hunks<'a> {
+    input: &'a InternedInput<&'a [u8]>,
+    out: &'a mut Vec<u8>,
 }
 
-fn token<'a>(input: &InternedInput<&'a [u8]>, before: bool, line: u32) -> &'a [u8] {
-    let tokens = if before { &input.before } else { &input.after };
-    tokens.get(line as usize).map_or(&[], |token| input.interner[*token])
+impl ConsumeHunk for Hunks<'_> {
+    type Out = ();
+
+    fn consume_hunk(&mut self, header: HunkHeader, lines: &[(DiffLineKind, &[u8])]) -> io::Result<()> {
+        let HunkHeader { before_hunk_start, before_hunk_len, after_hunk_start, after_hunk_len } = header;
+        let (old, new) = (range(before_hunk_start, before_hunk_len), range(after_hunk_start, after_hunk_len));
+        write!(self.out, "@@ -{old} +{new} @@")?;
+        if let Some(function) = function_above(self.input, before_hunk_start - 1) {
+            self.out.push(b' ');
+            self.out.extend_from_slice(function);
+        }
+        self.out.push(b'\n');
+        lines.iter().for_each(|(kind, line)| body(self.out, kind.to_prefix() as u8, line));
+        Ok(())
+    }
+
+    fn finish(self) {}
 }
 
 fn body(out: &mut Vec<u8>, sign: u8, line: &[u8]) {
@@ -160,11 +154,11 @@ fn body(out: &mut Vec<u8>, sign: u8, line: &[u8]) {
 
 /// A range of lines as in a hunk's header: counted from 1, the count left out when it is 1, and the line before when
 /// there is none.
-fn range(lines: &std::ops::Range<u32>) -> String {
-    match lines.len() {
-        0 => format!("{},0", lines.start),
-        1 => format!("{}", lines.start + 1),
-        count => format!("{},{count}", lines.start + 1),
+fn range(start: u32, count: u32) -> String {
+    match count {
+        0 => format!("{},0", start - 1),
+        1 => start.to_string(),
+        count => format!("{start},{count}"),
     }
 }
 
@@ -172,6 +166,7 @@ fn range(lines: &std::ops::Range<u32>) -> String {
 fn function_above<'a>(input: &InternedInput<&'a [u8]>, start: u32) -> Option<&'a [u8]> {
     let names =
         |line: &&[u8]| line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$'));
-    let line = (0..start).rev().map(|n| token(input, true, n)).find(names)?;
+    let mut above = input.before.iter().take(start as usize).rev().map(|token| input.interner[*token]);
+    let line = above.find(names)?;
     Some(line[..line.len().min(FUNCTION_WIDTH)].trim_end())
 }
