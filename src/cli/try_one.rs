@@ -40,7 +40,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
         };
         let mut status = None;
         if let Ok(tried) = tried {
-            let (history, directive) = (session.history().clone(), session.directive());
+            let (history, directive) = (session.history(), session.directive());
             status = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
             let limit = session.contract().max_experiments;
             printer.answer(move || answer(&history, tried, directive, limit, args.format));

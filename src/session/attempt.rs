@@ -6,18 +6,21 @@ use serde_json::{Map, json};
 
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
-use super::open::Session;
+use super::jobs::{RUN, guard_name};
 use super::opened::{commit_of, draft_of, is_being_replaced};
-use super::reading::read_records;
+use super::reading::{no_experiment, read_records};
+use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
+use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{
-    CHANGED_WHILE_RUNNING, DiffStat, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Notice, Outcome, Phase,
-    RECORD_VERSION, Record, Run, Unparsed, list,
+    CHANGED_WHILE_RUNNING, DiffStat, Environment, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Notice, Outcome,
+    Phase, RECORD_VERSION, Record, Run, Unparsed, list,
 };
+use crate::exec::Executor;
 use crate::git::Look;
-use crate::rules::{Measured, Verdict, again, describe_failure, judge};
+use crate::rules::{Found, Measured, Step, Verdict, again, describe_failure, judge, recover};
 use crate::state::OpenExperiment;
 
 /// How an attempt ended.
@@ -46,97 +49,216 @@ pub(super) enum Stage {
 /// An experiment that is not recorded yet. Each of its stages returns the next one.
 pub(super) struct Attempt {
     pub(super) open: OpenExperiment,
+    /// The step that it is in, as the journal has it.
+    pub(super) phase: Phase,
     /// Whether this process made its run ready, so that nobody else can have started it.
     pub(super) is_prepared: bool,
 }
 
 impl Attempt {
-    /// The attempt at an open experiment.
-    pub(super) fn at(open: OpenExperiment) -> Attempt {
-        Attempt { open, is_prepared: false }
+    /// The attempt at an open experiment, in the step that the journal names.
+    pub(super) fn at(open: OpenExperiment, phase: Phase) -> Attempt {
+        Attempt { open, phase, is_prepared: false }
     }
 
     /// Enters a phase of it in the journal.
-    pub(super) fn enter(&self, session: &mut Session<'_>, phase: Phase) -> Result<(), SessionError> {
-        session.store.enter(phase, self.open.clone())
+    pub(super) fn enter(&mut self, store: &mut Store, phase: Phase) -> Result<(), SessionError> {
+        self.phase = phase;
+        store.enter(phase, self.open.clone())
+    }
+
+    /// Its newest job, by what the journal says.
+    pub(super) fn job(&self) -> String {
+        match (self.phase, &self.open.draft) {
+            (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
+            _ => RUN.to_owned(),
+        }
     }
 
     /// Brings it from the step that the journal names to its end.
     pub(super) async fn finish(
         &mut self,
-        session: &mut Session<'_>,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
         deadline: Deadline,
     ) -> Result<Attempted, SessionError> {
-        let mut stage = match session.store.journal.phase {
+        let mut stage = match self.phase {
             Phase::Guarding => Stage::Guard,
             Phase::Proposing => Stage::Rework,
             _ => Stage::Run,
         };
         loop {
             if matches!(stage, Stage::Guard | Stage::Rework) {
-                session.workspace.look = None;
+                workspace.look = None;
             }
             stage = match stage {
-                Stage::Run => self.run(session, deadline).await?,
-                Stage::Guard => self.guard(session, deadline).await?,
-                Stage::Rework => self.rework(session).await?,
-                Stage::Over(attempted) => return Ok(attempted),
+                Stage::Run => self.run(workspace, shared, deadline).await?,
+                Stage::Guard => self.guard(workspace, shared, deadline).await?,
+                Stage::Rework => self.rework(workspace, shared).await?,
+                Stage::Over(attempted) => {
+                    shared.tell()?;
+                    return Ok(attempted);
+                }
             };
         }
     }
 
+    /// Finishes the attempt, which an earlier process left open. `None` for a baseline that is not recorded, and after steps
+    /// that only close it.
+    pub(super) async fn recover(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Option<Attempted>, SessionError> {
+        shared.await_files(self).await;
+        let found = self.found(&shared.store(), &shared.executor)?;
+        if self.open.id.is_baseline() && !found.recorded {
+            return Ok(None);
+        }
+        if !found.recorded && workspace.check_again(&mut shared.store(), &mut self.open)? {
+            shared.end_jobs(self.open.id).await?;
+        }
+        let mut attempted = None;
+        for step in recover(found) {
+            match step {
+                Step::EndJobs => {
+                    shared.end_jobs(self.open.id).await?;
+                    if self.phase == Phase::Proposing {
+                        workspace.put_untracked_back(&mut shared.store())?;
+                    }
+                }
+                Step::Finish => attempted = Some(self.finish(workspace, shared, deadline).await?),
+                step => {
+                    let environment = shared.environment();
+                    attempted = self.take(step, workspace, &mut shared.store(), environment)?.or(attempted);
+                }
+            }
+            crash::point("recover.step_done");
+        }
+        Ok(attempted)
+    }
+
+    /// Takes a step that needs no waiting.
+    fn take(
+        &mut self,
+        step: Step,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        environment: Arc<Environment>,
+    ) -> Result<Option<Attempted>, SessionError> {
+        match step {
+            Step::Reset => {
+                workspace.spare_newer(store, self.open.id)?;
+                workspace.reset_to(store, &self.open.base, self.open.id)?;
+            }
+            Step::CheckOut => workspace.check_out(store, &self.open)?,
+            Step::BringBack => workspace.put_back(store, &draft_of(&self.open)?.commit, &self.open.base)?,
+            Step::Run => self.prepare_run(store)?,
+            Step::Record => {
+                self.record(workspace, store, draft_of(&self.open)?)?;
+                return Ok(Some(Attempted::Recorded));
+            }
+            Step::RecordLost => {
+                let record = self.judge(store, Measured::lost(self.open.runs), environment)?;
+                self.record(workspace, store, record)?;
+                return Ok(Some(Attempted::Recorded));
+            }
+            Step::Settle => {
+                let record = store.history.get(self.open.id).cloned();
+                let missing = || no_experiment(&store.history, &store.contract.tag, self.open.id.to_string());
+                let record = record.ok_or_else(missing)?;
+                self.settle(workspace, store, &record)?;
+                return Ok(Some(Attempted::Recorded));
+            }
+            Step::GiveUp => self.give_up(workspace, store)?,
+            Step::Close => workspace.enter_idle(store, None)?,
+            Step::EndJobs | Step::Finish => {}
+        }
+        Ok(None)
+    }
+
+    /// What the journal says of the attempt, and what is really there.
+    fn found(&self, store: &Store, executor: &Executor) -> Result<Found, SessionError> {
+        let recorded = store.history.get(self.open.id).is_some();
+        let tip = store.repo.refs.branch(&store.contract.tag.branch_ref())?;
+        Ok(Found {
+            phase: self.phase,
+            has_draft: self.open.draft.is_some(),
+            recorded,
+            is_stale: !recorded && self.open.base != store.tip(),
+            is_elsewhere: store.journal.given.is_some() && self.open.commit.is_some() && tip != self.open.commit,
+            run: executor.found(&store.folder.run(self.open.id), &self.job()),
+            runs: self.open.runs,
+        })
+    }
+
     /// Starts its run unless it is active, waits for it, and reaches the verdict on it.
-    async fn run(&mut self, session: &mut Session<'_>, deadline: Deadline) -> Result<Stage, SessionError> {
+    async fn run(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Stage, SessionError> {
         if let Some(failure) = self.open.refused.clone() {
             let measured = Measured::refused(failure.clone());
             if self.open.draft.is_some() {
-                let why = describe_failure(&failure, &session.store.contract.metric.name, &measured.ended);
-                return self.end_with_draft(session, &format!("its next version was not run, as {why}"));
+                let store = &mut *shared.store();
+                let why = describe_failure(&failure, &store.contract.metric.name, &measured.ended);
+                return self.end_with_draft(workspace, store, &format!("its next version was not run, as {why}"));
             }
-            let record = self.judge(session, measured)?;
-            return self.record(session, record);
+            let record = self.judge(&shared.store(), measured, shared.environment())?;
+            return self.record(workspace, &mut shared.store(), record);
         }
-        let measured = match self.measured(session, deadline).await? {
+        let measured = match self.measured(workspace, shared, deadline).await? {
             Ending::Done(measured) => *measured,
             Ending::Lost => Measured::lost(self.open.runs),
             Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
-            Ending::Interrupted if self.roll_back_version(session)? => {
+            Ending::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
                 return Ok(Stage::Over(Attempted::RolledBack));
             }
             Ending::Interrupted if self.open.draft.is_some() => {
-                return self.end_with_draft(session, "the run of its next version was interrupted");
+                return self.end_with_draft(
+                    workspace,
+                    &mut shared.store(),
+                    "the run of its next version was interrupted",
+                );
             }
             Ending::Interrupted => {
-                self.roll_back(session, "was interrupted")?;
+                self.roll_back(workspace, &mut shared.store(), "was interrupted")?;
                 return Ok(Stage::Over(Attempted::RolledBack));
             }
         };
-        session.look_around(self.open.id).await;
-        let record = self.judge(session, measured)?;
-        let is_guarded = record.outcome == Outcome::Keep && !session.store.contract.guards.is_empty();
+        shared.look_around(self.open.id).await;
+        let record = self.judge(&shared.store(), measured, shared.environment())?;
+        let is_guarded = record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
         self.open.draft = Some(Box::new(record));
-        if is_guarded { Ok(Stage::Guard) } else { self.conclude(session) }
+        if is_guarded { Ok(Stage::Guard) } else { self.conclude(workspace, shared) }
     }
 
     /// Reaches the verdict on a measured run and writes it up.
-    pub(super) fn judge(&self, session: &Session<'_>, measured: Measured) -> Result<Record, SessionError> {
+    pub(super) fn judge(
+        &self,
+        store: &Store,
+        measured: Measured,
+        environment: Arc<Environment>,
+    ) -> Result<Record, SessionError> {
         let commit = &commit_of(&self.open)?;
-        let Store { contract, history, .. } = &session.store;
+        let Store { contract, history, .. } = store;
         let metric = &contract.metric;
         let base = &self.open.base;
-        let diff =
-            if base == commit { DiffStat::default() } else { session.store.repo.objects.diff(base, commit)?.stat() };
+        let diff = if base == commit { DiffStat::default() } else { store.repo.objects.diff(base, commit)?.stat() };
         let (Verdict { outcome, mut reason }, unmet_limits) = judge(contract, history, self.open.id, diff, &measured);
         let mut more = Map::new();
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
             more.insert(CHANGED_WHILE_RUNNING.into(), json!(measured.changed));
         }
-        let inputs = ignored_inputs(&session.store.repo, &session.store.contract.command)?;
+        let inputs = ignored_inputs(&store.repo, &store.contract.command)?;
         if measured.run.is_some() && !inputs.is_empty() {
             more.insert(IGNORED_INPUTS.into(), json!(inputs));
         }
-        let ignored = &session.store.journal.last_call.ignored;
+        let ignored = &store.journal.last_call.ignored;
         if self.open.agent.is_some() && !ignored.is_empty() {
             more.insert(IGNORED_CHANGED.into(), json!(ignored));
         }
@@ -147,7 +269,7 @@ impl Attempt {
             version: RECORD_VERSION,
             id: self.open.id,
             sequence: None,
-            tag: session.store.contract.tag.clone(),
+            tag: store.contract.tag.clone(),
             commit: commit.clone(),
             base: self.open.base.clone(),
             description: self.open.description.clone(),
@@ -170,9 +292,9 @@ impl Attempt {
             versions: self.open.versions.clone(),
             diff,
             fingerprint: self.open.fingerprint.clone(),
-            environment: Arc::clone(&session.place.environment),
+            environment,
             started: self.open.started,
-            finished: session.store.now(),
+            finished: store.now(),
             agent: self.open.agent.clone(),
             imported: None,
             proposal: Some(&self.open.proposal)
@@ -184,105 +306,123 @@ impl Attempt {
     }
 
     /// Calls the agent again, or records the experiment, as its draft requires.
-    pub(super) fn conclude(&mut self, session: &mut Session<'_>) -> Result<Stage, SessionError> {
+    pub(super) fn conclude(&mut self, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Stage, SessionError> {
         let draft = draft_of(&self.open)?;
-        if session.calls_agent && again(draft.failure.as_ref(), &draft.versions).is_some() {
+        if shared.calls_agent && again(draft.failure.as_ref(), &draft.versions).is_some() {
             return Ok(Stage::Rework);
         }
-        self.record(session, draft)
+        self.record(workspace, &mut shared.store(), draft)
     }
 
     /// Saves what an agent left unfinished and restores branch and working tree. Without a version yet, this closes the
     /// experiment.
-    pub(super) fn put_unfinished_away(&self, session: &mut Session<'_>) -> Result<(), SessionError> {
+    pub(super) fn put_unfinished_away(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
         match &self.open.draft {
             // The version that it was to rework is saved already.
-            Some(draft) if !session.workspace.has_worked(&mut session.store, &self.open)? => {
-                session.workspace.move_branch(&mut session.store, &self.open.base, &[&draft.commit], "unfinished")?;
-                session.workspace.put_back(&mut session.store, &self.open.base, &draft.commit)?;
+            Some(draft) if !workspace.has_worked(store, &self.open)? => {
+                workspace.move_branch(store, &self.open.base, &[&draft.commit], "unfinished")?;
+                workspace.put_back(store, &self.open.base, &draft.commit)?;
             }
-            _ => session.workspace.reset_to(&mut session.store, &self.open.base, self.open.id)?,
+            _ => workspace.reset_to(store, &self.open.base, self.open.id)?,
         }
-        if self.open.draft.is_some() { session.store.write_journal() } else { session.enter_idle() }
+        if self.open.draft.is_some() { store.write_journal() } else { workspace.enter_idle(store, None) }
     }
 
     /// Rolls the experiment back and reports `why`: its commit stays under a saved ref, branch and working tree are as before
     /// it.
-    pub(super) fn roll_back(&self, session: &mut Session<'_>, why: &str) -> Result<(), SessionError> {
+    pub(super) fn roll_back(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        why: &str,
+    ) -> Result<(), SessionError> {
         let what = format!("experiment {} {why}; its change", self.open.id);
-        session.workspace.take_back_commit(&mut session.store, &self.open, &commit_of(&self.open)?, &what)?;
+        workspace.take_back_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
         // The agent is called again for it.
-        session.store.journal.iteration = session.store.journal.iteration.saturating_sub(1);
-        session.enter_idle()
+        store.journal.iteration = store.journal.iteration.saturating_sub(1);
+        workspace.enter_idle(store, None)
     }
 
     /// Closes an attempt whose base is not the best one any more; its commit is kept under a saved ref.
-    pub(super) fn give_up(&self, session: &mut Session<'_>) -> Result<(), SessionError> {
+    pub(super) fn give_up(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
         if let Some(commit) = &self.open.commit {
-            let save_as = session.store.save_as(&self.open.base);
-            let saved = session.store.repo.working_tree.save_commit(&save_as, commit)?;
+            let save_as = store.save_as(&self.open.base);
+            let saved = store.repo.working_tree.save_commit(&save_as, commit)?;
             let what = format!("experiment {} was not made on the best one any more; its change", self.open.id);
-            session.store.say(Notice::ChangeIsIn { what, saved });
+            store.say(Notice::ChangeIsIn { what, saved });
         }
-        let tip = session.store.tip();
-        session.workspace.reset_to(&mut session.store, &tip, self.open.id)?;
-        session.enter_idle()
+        let tip = store.tip();
+        workspace.reset_to(store, &tip, self.open.id)?;
+        workspace.enter_idle(store, None)
     }
 
     /// Rolls the experiment back if it is the next version of a recorded one without a measurement since: the record stays as
     /// it was. Returns whether it is.
-    pub(super) fn roll_back_version(&self, session: &mut Session<'_>) -> Result<bool, SessionError> {
-        if !is_being_replaced(&session.store.repo, &session.store.contract.tag, &self.open)? {
+    pub(super) fn roll_back_version(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
+        if !is_being_replaced(&store.repo, &store.contract.tag, &self.open)? {
             return Ok(false);
         }
         let stands = |record: &Record| self.open.versions.last().is_some_and(|version| version.commit == record.commit);
-        let records = read_records(&session.store.repo, &session.store.contract.tag)?.into_iter().flatten();
+        let records = read_records(&store.repo, &store.contract.tag)?.into_iter().flatten();
         let Some(record) = records.into_iter().find(stands) else { return Ok(false) };
-        self.roll_back(session, "was interrupted")?;
-        session.store.history.push(record);
+        self.roll_back(workspace, store, "was interrupted")?;
+        store.history.push(record);
         Ok(true)
     }
 
     /// Records the experiment, its ref first, and settles it.
-    pub(super) fn record(&self, session: &mut Session<'_>, record: Record) -> Result<Stage, SessionError> {
-        let record = Record { sequence: Some(session.store.history.next_sequence()), ..record };
-        let look = session.workspace.look.take();
-        session.store.record(self.open.clone(), &record)?;
-        settle_tree(session, &record, look.as_ref())?;
+    pub(super) fn record(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        record: Record,
+    ) -> Result<Stage, SessionError> {
+        let record = Record { sequence: Some(store.history.next_sequence()), ..record };
+        let look = workspace.look.take();
+        store.record(self.open.clone(), &record)?;
+        settle_tree(workspace, store, &record, look.as_ref())?;
         let look = match (look, record.outcome) {
             (Some(look), Outcome::Keep) => Some(look),
-            (Some(look), _)
-                if session.store.repo.working_tree.look_outlasts(&look, &record.commit, &record.base)? =>
-            {
+            (Some(look), _) if store.repo.working_tree.look_outlasts(&look, &record.commit, &record.base)? => {
                 Some(look)
             }
             _ => None,
         };
-        session.enter_idle_after(look)?;
+        workspace.enter_idle(store, look)?;
         Ok(Stage::Over(Attempted::Recorded))
     }
 
     /// Settles a record: the row, then branch and working tree, then the memory files.
-    pub(super) fn settle(&self, session: &mut Session<'_>, record: &Record) -> Result<(), SessionError> {
-        session.store.settle_row(&self.open, record)?;
-        settle_tree(session, record, None)
+    pub(super) fn settle(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        record: &Record,
+    ) -> Result<(), SessionError> {
+        store.settle_row(&self.open, record)?;
+        settle_tree(workspace, store, record, None)
     }
 }
 
 /// Settles what comes after the row.
-fn settle_tree(session: &mut Session<'_>, record: &Record, look: Option<&Look>) -> Result<(), SessionError> {
+fn settle_tree(
+    workspace: &mut Workspace,
+    store: &mut Store,
+    record: &Record,
+    look: Option<&Look>,
+) -> Result<(), SessionError> {
     let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
     let why = format!("{} experiment {}", record.outcome, record.id);
-    session.workspace.move_branch(&mut session.store, target, &[&record.commit, &record.base], &why)?;
+    workspace.move_branch(store, target, &[&record.commit, &record.base], &why)?;
     crash::point("settling.branch_moved");
-    session.workspace.put_back_after(&mut session.store, look, target, &record.commit)?;
+    workspace.put_back_after(store, look, target, &record.commit)?;
     crash::point("settling.put_back");
-    let before = session.store.journal.rung;
-    session.store.remember(record)?;
+    let before = store.journal.rung;
+    store.remember(record)?;
     crash::point("settling.remembered");
-    session.store.learn_from(record, before)?;
-    let incumbent = session.store.history.best();
-    session.emit(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent })?;
-    session.store.say_directive(before);
-    session.tell()
+    store.learn_from(record, before)?;
+    let incumbent = store.history.best();
+    store.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent });
+    store.say_directive(before);
+    Ok(())
 }

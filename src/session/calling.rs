@@ -2,23 +2,28 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::time::Duration;
+
+use jiff::Zoned;
 
 use super::attempt::Attempt;
 use super::conventions::{PROGRAM, read_program};
 use super::error::SessionError;
 use super::failed_log::{end_of_log, last_failed_log};
 use super::jobs::AGENT;
-use super::open::Session;
 use super::own_files::remove_file;
 use super::running::DELETIONS;
+use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Ending, Exited};
-use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Proposal, Reworked};
+use super::workspace::Workspace;
+use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Memories, Proposal, Reworked};
 use crate::crash;
-use crate::domain::{Actor, Event, LastCall, Notice, Phase, Record, Usage};
-use crate::exec::{self, ExecError, Job};
+use crate::domain::{Actor, Event, LastCall, Notice, Outage, OutageKind, Record, Refusal, Usage};
+use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
-use crate::rules::{Again, again, described, idle_limits, priced, question};
+use crate::rules::{Again, CallEnd, again, described, idle_limits, outage, priced, question, refused};
+use crate::state::SessionFolder;
 
 /// What a finished call left.
 pub(super) struct Work {
@@ -34,6 +39,21 @@ pub(super) struct Work {
     pub(super) said: Option<String>,
     /// The last line of its output that can describe the change.
     pub(super) described: Option<String>,
+    /// What it was told of earlier sessions.
+    pub(super) memories: Memories,
+}
+
+/// What is known of a call before its work is read.
+struct Before {
+    /// How long its log was when it started, in bytes.
+    log_from: u64,
+    /// How long HEAD's log was.
+    commits_from: u64,
+    /// How many rows were removed from results.tsv.
+    rows: u32,
+    /// Whether the loop had less time left than a call may take.
+    is_capped: bool,
+    memories: Memories,
 }
 
 /// A call of the agent for an attempt.
@@ -44,59 +64,77 @@ pub(super) struct Calling<'a> {
 
 impl<'a> Calling<'a> {
     /// A call for this attempt.
-    pub(super) fn of(attempt: &'a Attempt, session: &Session<'_>) -> Result<Self, SessionError> {
-        Ok(Calling { attempt, files: Call { folder: session.store.run_folder(attempt.open.id)? } })
+    pub(super) fn of(attempt: &'a Attempt, store: &mut Store) -> Result<Self, SessionError> {
+        Ok(Calling { attempt, files: Call { folder: store.run_folder(attempt.open.id)? } })
     }
 
     /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
     /// `asked_again` is why the agent is asked once more, if it is.
     pub(super) async fn ask(
         &self,
-        session: &mut Session<'_>,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
         asked_again: Option<&AskedAgain>,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
-        let (attempt, id, log) = (self.attempt, self.attempt.open.id, self.files.log());
-        let log_from = fs::metadata(&log).map_or(0, |meta| meta.len());
-        let commits_from = session.store.repo.refs.head_log_size();
-        session.memories = session.store.recall();
-        let (ended, is_capped) = self.call(session, asked_again).await?;
+        let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
+        let commits_from = shared.store().repo.refs.head_log_size();
+        let memories = shared.store().recall();
+        let (ended, is_capped) = self.call(shared, &memories, asked_again).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
-            rows = attempt.put_right_after(session, AGENT).await?;
-            session.store.run_folder(id)?;
-            session.workspace.put_untracked_back(&mut session.store)?;
+            rows = shared.put_right_after(self.attempt.open.id, AGENT).await?;
+            let store = &mut *shared.store();
+            store.run_folder(self.attempt.open.id)?;
+            workspace.put_untracked_back(store)?;
         }
+        let before = Before { log_from, commits_from, rows, is_capped, memories };
+        self.read_work(workspace, &mut shared.store(), ended, before)
+    }
+
+    /// Reads what a call left, and puts it away if the call came to nothing.
+    fn read_work(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        ended: Ending<Exited>,
+        before: Before,
+    ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
+        let (attempt, log) = (self.attempt, self.files.log());
+        let Before { log_from, commits_from, rows, is_capped, memories } = before;
         let exit = match ended {
             Ending::Done(Err(ExecError::Command { detail, .. })) => {
-                session.enter_outage(attempt, Session::not_started(&detail), 0.0)?;
+                self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
                 return Ok(Ending::Done(None));
             }
             Ending::Done(exit) => exit?,
             Ending::Interrupted => {
-                spend(session, agent::read_answer(&log, log_from).usage)?;
-                attempt.put_unfinished_away(session)?;
+                spend(store, agent::read_answer(&log, log_from).usage);
+                attempt.put_unfinished_away(workspace, store)?;
                 return Ok(Ending::Interrupted);
             }
             Ending::Detached => return Ok(Ending::Detached),
             Ending::Lost => {
-                attempt.put_unfinished_away(session)?;
+                attempt.put_unfinished_away(workspace, store)?;
                 return Ok(Ending::Lost);
             }
         };
         let cut_short = is_capped && exit.timed_out;
         let Answer { refusal, usage, text, words: streamed } = agent::read_answer(&log, log_from);
-        let usage = spend(session, usage)?;
+        let usage = spend(store, usage);
         // The experiment begins again when there is space.
-        session.store.refuse_spoilt("the agent", exit.exit != Some(0))?;
+        store.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let is_stream = streamed.is_some();
         let words = streamed.unwrap_or_else(|| agent::last_words(&log, log_from));
-        if let Some(outage) = session.outage_of(&exit, refusal.as_ref(), &words, &attempt.open)? {
-            session.enter_outage(attempt, outage, exit.seconds)?;
+        if let Some(outage) = self.outage(workspace, store, &exit, refusal.as_ref(), &words)? {
+            self.enter_outage(workspace, store, outage, exit.seconds)?;
             return Ok(Ending::Done(None));
         }
-        session.end_outage(id)?;
-        let commits = session.workspace.look_after_commits(&mut session.store, &attempt.open, commits_from)?;
+        store.journal.spent.calls = store.journal.spent.calls.saturating_add(1);
+        if let Some(over) = store.journal.outage.take() {
+            store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
+        }
+        let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;
         // Only the agent's own words count, not the rest of a stream.
         let speech = match text {
             Some(text) => text,
@@ -104,75 +142,125 @@ impl<'a> Calling<'a> {
             None => words,
         };
         let said = agent::last_line(&speech);
-        session.store.journal.last_call = LastCall {
+        store.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: (exit.timed_out && !cut_short).then_some(session.store.contract.agent_timeout.as_secs_f64()),
+            ended_after: (exit.timed_out && !cut_short).then_some(store.contract.agent_timeout.as_secs_f64()),
             commits: if commits.made > 1 { commits.made } else { 0 },
             reset: commits.reset,
             rows,
             proposal_error: None,
-            ignored: std::mem::take(&mut session.store.journal.last_call.ignored),
+            ignored: std::mem::take(&mut store.journal.last_call.ignored),
         };
-        let proposal = self.read_proposal(session)?;
+        let proposal = self.read_proposal(store);
         // Ideas are worth keeping even if the change is not.
-        session.store.add_ideas(id, &proposal.ideas)?;
-        Ok(Ending::Done(Some(Box::new(Work { exit, cut_short, usage, proposal, said, described: described(&speech) }))))
+        store.add_ideas(attempt.open.id, &proposal.ideas)?;
+        let described = described(&speech);
+        Ok(Ending::Done(Some(Box::new(Work { exit, cut_short, usage, proposal, said, described, memories }))))
+    }
+
+    /// The outage that kept the agent from its work, if that is why its call failed: by its answer, otherwise by `words`, the
+    /// end of its output.
+    fn outage(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        exit: &exec::Exit,
+        refusal: Option<&Refusal>,
+        words: &str,
+    ) -> Result<Option<Outage>, SessionError> {
+        // The times that an agent names are those of the real clock.
+        let now = Zoned::now();
+        let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false };
+        let of = |end| refusal.and_then(|refusal| refused(refusal, end, &now)).or_else(|| outage(words, end, &now));
+        let Some(found) = of(end) else { return Ok(None) };
+        // Only now is the working tree worth a look.
+        let changed = workspace.has_worked(store, &self.attempt.open)?;
+        Ok(if changed { of(CallEnd { changed, ..end }) } else { Some(found) })
+    }
+
+    /// Puts back what a call of so many seconds changed before an outage ended it, and notes the outage.
+    fn enter_outage(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        outage: Outage,
+        seconds: f64,
+    ) -> Result<(), SessionError> {
+        store.journal.enter_outage(outage, store.contract.agent.clone());
+        store.journal.note_lasted(seconds);
+        self.attempt.put_unfinished_away(workspace, store)
     }
 
     /// Reads the proposal. Reports what is ignored, also in the next prompt.
-    fn read_proposal(&self, session: &mut Session<'_>) -> Result<Proposal, SessionError> {
+    fn read_proposal(&self, store: &mut Store) -> Proposal {
         let path = self.files.proposal();
         let proposal = Proposal::read(&path);
         if let Some(error) = &proposal.error {
-            session.emit(Notice::Ignored { path, error: error.clone() })?;
-            session.store.journal.last_call.proposal_error = Some(error.clone());
+            store.say(Notice::Ignored { path, error: error.clone() });
+            store.journal.last_call.proposal_error = Some(error.clone());
         }
-        Ok(proposal)
+        proposal
     }
 
     /// Calls the agent and waits for it. Returns also whether the loop has less time left than a call may take.
     async fn call(
         &self,
-        session: &mut Session<'_>,
+        shared: &Shared<'_>,
+        memories: &Memories,
         asked_again: Option<&AskedAgain>,
     ) -> Result<(Ending<Exited>, bool), SessionError> {
+        let left = shared.times.end(&shared.store()).map(|end| end.left);
+        let (mut job, is_capped) = self.start(&mut shared.store(), &shared.executor, left, memories, asked_again)?;
+        Ok((shared.wait_for(&mut job, None, || Ok(())).await?, is_capped))
+    }
+
+    /// Writes the prompt and starts the agent; `left` is how long the loop goes on. Returns also whether that is less than a
+    /// call may take.
+    fn start(
+        &self,
+        store: &mut Store,
+        executor: &Executor,
+        left: Option<Duration>,
+        memories: &Memories,
+        asked_again: Option<&AskedAgain>,
+    ) -> Result<(Running, bool), SessionError> {
         let (id, files) = (self.attempt.open.id, &self.files);
-        let contract = session.store.contract.clone();
+        let contract = store.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
-        let root = session.store.repo.worktree().to_owned();
-        session.store.clear_run_folder(id)?;
-        let program = program(session)?;
-        let (task, failed_log) =
-            (Task::of(&session.store), last_failed_log(&session.store.folder, &session.store.history));
+        let root = store.repo.worktree().to_owned();
+        store.clear_run_folder(id)?;
+        let program = program(store);
+        let task = Task::of(self.attempt, &store.folder);
+        let failed_log = last_failed_log(&store.folder, &store.history);
         let briefing = Briefing {
             contract: &contract,
-            history: &session.store.history,
+            history: &store.history,
             experiment: id,
-            idle_calls: session.store.journal.idle_calls,
-            last_call: &session.store.journal.last_call,
-            memories: &session.memories,
-            directive: session.store.directive(),
+            idle_calls: store.journal.idle_calls,
+            last_call: &store.journal.last_call,
+            memories,
+            directive: store.directive(),
             asked_again,
             reworked: task.as_ref().map(Task::told),
             failed_log: &failed_log,
         };
         remove_file(&files.proposal())?;
         let prompt = agent::prompt(program.as_deref(), &briefing);
-        let baseline = session.store.history.baseline().and_then(|record| record.metric.number());
-        let best = session.store.history.best().map(|(_, number)| number);
+        let baseline = store.history.baseline().and_then(|record| record.metric.number());
+        let best = store.history.best().map(|(_, number)| number);
         let env = agent::variables(
             &contract,
             id,
             self.attempt.open.base.as_str(),
-            &session.store.folder.state(),
+            &store.folder.state(),
             files,
             baseline.as_ref(),
             best.as_ref(),
         );
         // A change that is unfinished at the loop's time limit would not run.
-        let left = session.times.end(&session.store).map(|end| end.left).filter(|left| *left < contract.agent_timeout);
-        session.emit(Event::AgentStarted { id })?;
-        session.store.begin_watch(Actor::Agent, id)?;
+        let left = left.filter(|left| *left < contract.agent_timeout);
+        store.say(Event::AgentStarted { id });
+        store.begin_watch(Actor::Agent, id)?;
         let job = Job {
             name: AGENT.into(),
             command,
@@ -187,9 +275,9 @@ impl<'a> Calling<'a> {
             tied: true,
         };
         let mut deletions = 0;
-        let mut job = loop {
+        let job = loop {
             write_unsynced(&files.prompt(), prompt.as_bytes())?;
-            match session.executor.start(&job) {
+            match executor.start(&job) {
                 // The prompt was deleted since.
                 Err(ExecError::File { source, .. })
                     if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
@@ -199,7 +287,7 @@ impl<'a> Calling<'a> {
                 job => break job?,
             }
         };
-        Ok((self.attempt.wait_for(session, &mut job, None, |_| Ok(())).await?, left.is_some()))
+        Ok((job, left.is_some()))
     }
 }
 
@@ -212,10 +300,10 @@ struct Task {
 
 impl Task {
     /// The task of a rework; `None` for a new experiment.
-    fn of(store: &Store) -> Option<Task> {
-        let draft = store.journal.open.as_ref().filter(|_| store.journal.phase == Phase::Proposing)?.draft.clone()?;
+    fn of(attempt: &Attempt, folder: &SessionFolder) -> Option<Task> {
+        let draft = attempt.open.draft.clone()?;
         let again = again(draft.failure.as_ref(), &draft.versions)?;
-        let log = end_of_log(&store.folder, &draft);
+        let log = end_of_log(folder, &draft);
         Some(Task { draft: *draft, again, log })
     }
 
@@ -227,29 +315,33 @@ impl Task {
 
 /// Adds the usage of a call to that of all calls, priced if the agent reports no cost. With a cost limit, reports once that
 /// neither cost nor price is known, unless the start of the loop did.
-fn spend(session: &mut Session<'_>, usage: Usage) -> Result<Usage, SessionError> {
-    let command = session.store.contract.agent.as_deref().unwrap_or_default();
-    let usage = priced(usage, agent::model_in(command), &session.store.contract.prices);
-    session.store.journal.spent.add(usage.tokens, usage.cost);
-    let was_told =
-        idle_limits(&session.store.contract, agent::reports(command), &session.store.journal.spent).is_some();
-    if let Some(limit) = session.store.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
+fn spend(store: &mut Store, usage: Usage) -> Usage {
+    let command = store.contract.agent.as_deref().unwrap_or_default();
+    let usage = priced(usage, agent::model_in(command), &store.contract.prices);
+    store.journal.spent.add(usage.tokens, usage.cost);
+    let was_told = idle_limits(&store.contract, agent::reports(command), &store.journal.spent).is_some();
+    if let Some(limit) = store.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
         let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());
-        session.store.say_once(Notice::CostUnknown { limit, model });
+        store.say_once(Notice::CostUnknown { limit, model });
     }
-    Ok(usage)
+    usage
 }
 
 /// The repository's goals and constraints, if it has any.
-fn program(session: &mut Session<'_>) -> Result<Option<String>, SessionError> {
-    match read_program(session.store.repo.worktree()) {
-        Ok(program) => Ok(Some(program)),
+fn program(store: &mut Store) -> Option<String> {
+    match read_program(store.repo.worktree()) {
+        Ok(program) => Some(program),
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
-                let path = session.store.repo.worktree().join(PROGRAM);
-                session.emit(Notice::NotInPrompt { path, error: error.to_string() })?;
+                let path = store.repo.worktree().join(PROGRAM);
+                store.say(Notice::NotInPrompt { path, error: error.to_string() });
             }
-            Ok(None)
+            None
         }
     }
+}
+
+/// What keeps an agent from its work that could not even be started.
+fn not_started(detail: &str) -> Outage {
+    Outage { kind: OutageKind::NotStarted, said: agent::last_line(detail).unwrap_or_default(), until: None }
 }

@@ -5,13 +5,15 @@ use std::path::Path;
 use super::attempt::{Attempt, Attempted, Stage};
 use super::error::SessionError;
 use super::jobs::{guard_name, run_variables};
-use super::open::Session;
 use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
+use super::shared::Shared;
+use super::store::Store;
 use super::supervise::{Deadline, Ending};
+use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
-use crate::exec::{self, Exit, Job};
+use crate::exec::{self, Executor, Exit, Job};
 use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound};
@@ -24,21 +26,28 @@ fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
 
 impl Attempt {
     /// Runs the remaining guards on the experiment, whose number would be kept.
-    pub(super) async fn guard(&mut self, session: &mut Session<'_>, deadline: Deadline) -> Result<Stage, SessionError> {
-        match self.run_guards(session, deadline).await? {
-            Ending::Done(()) | Ending::Lost => self.conclude(session),
+    pub(super) async fn guard(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Stage, SessionError> {
+        match self.run_guards(workspace, shared, deadline).await? {
+            Ending::Done(()) | Ending::Lost => self.conclude(workspace, shared),
             Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
             Ending::Interrupted if self.open.versions.is_empty() => {
-                self.roll_back(session, "was interrupted")?;
+                self.roll_back(workspace, &mut shared.store(), "was interrupted")?;
                 Ok(Stage::Over(Attempted::RolledBack))
             }
-            Ending::Interrupted if self.roll_back_version(session)? => Ok(Stage::Over(Attempted::RolledBack)),
+            Ending::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
+                Ok(Stage::Over(Attempted::RolledBack))
+            }
             Ending::Interrupted => {
                 // The measurements of its earlier versions must not be lost.
                 let mut draft = draft_of(&self.open)?;
                 draft.outcome = Outcome::Discard;
                 draft.reason += "; its guards were interrupted";
-                self.record(session, draft)
+                self.record(workspace, &mut shared.store(), draft)
             }
         }
     }
@@ -47,29 +56,31 @@ impl Attempt {
     /// contains the consequence for the change.
     pub(super) async fn run_guards(
         &mut self,
-        session: &mut Session<'_>,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
         deadline: Deadline,
     ) -> Result<Ending<()>, SessionError> {
-        if session.store.contract.guards.is_empty() {
+        let commands = shared.store().contract.guards.clone();
+        if commands.is_empty() {
             return Ok(Ending::Done(()));
         }
         let mut draft = draft_of(&self.open)?;
-        if session.store.journal.phase != Phase::Guarding {
-            self.enter(session, Phase::Guarding)?;
+        if self.phase != Phase::Guarding {
+            self.enter(&mut shared.store(), Phase::Guarding)?;
             crash::point("guarding.entered");
         }
         let mut lost = 0;
-        while let Some(command) = session.store.contract.guards.get(draft.guards.len()).cloned()
+        while let Some(command) = commands.get(draft.guards.len())
             && draft.guards.last().is_none_or(|guard| guard.passed)
         {
             let number = draft.guards.len() + 1;
-            let exit = match self.wait_for_guard(session, number, &command, deadline).await? {
+            let exit = match self.wait_for_guard(workspace, shared, number, command, deadline).await? {
                 Ending::Done(exit) => exit,
                 Ending::Detached => return Ok(Ending::Detached),
                 Ending::Interrupted => return Ok(Ending::Interrupted),
                 Ending::Lost if lost < LOST_RETRIES => {
                     lost += 1;
-                    self.forget_guard(session, number)?;
+                    self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
                 Ending::Lost => {
@@ -82,11 +93,11 @@ impl Attempt {
                 }
             };
             crash::point("guarding.guard_over");
-            let guard = self.judge_guard(session, number, command, &exit)?;
-            session.emit(Event::GuardFinished { id: self.open.id, guard: guard.clone() })?;
+            let guard = self.judge_guard(workspace, &mut shared.store(), number, command, &exit)?;
+            shared.emit(Event::GuardFinished { id: self.open.id, guard: guard.clone() })?;
             draft.guards.push(guard);
             self.open.draft = Some(Box::new(draft.clone()));
-            self.enter(session, Phase::Guarding)?;
+            self.enter(&mut shared.store(), Phase::Guarding)?;
             crash::point("guarding.guard_noted");
         }
         if let Some(guard) = draft.guards.last().filter(|guard| !guard.passed) {
@@ -100,24 +111,28 @@ impl Attempt {
     /// Starts a guard unless it is active or finished, and waits for it.
     async fn wait_for_guard(
         &self,
-        session: &mut Session<'_>,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
         number: usize,
         command: &str,
         deadline: Deadline,
     ) -> Result<Ending<Exit>, SessionError> {
-        let folder = session.store.run_folder(self.open.id)?;
+        let folder = shared.store().run_folder(self.open.id)?;
         let name = guard_name(number);
-        let mut job = match session.executor.found(&folder, &name) {
+        let mut job = match shared.executor.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
-                session.store.begin_watch(Actor::Guard, self.open.id)?;
-                session.tell()?;
-                session.executor.attach(&folder, &name)?
+                shared.store().begin_watch(Actor::Guard, self.open.id)?;
+                shared.tell()?;
+                shared.executor.attach(&folder, &name)?
             }
-            RunFound::Gone | RunFound::Unstarted => self.start_guard(session, number, command, &folder)?,
+            RunFound::Gone | RunFound::Unstarted => {
+                shared.check_room()?;
+                self.start_guard(workspace, &mut shared.store(), &shared.executor, number, command, &folder)?
+            }
         };
-        let ended = self.wait_for(session, &mut job, deadline, |_| Ok(())).await?;
+        let ended = shared.wait_for(&mut job, deadline, || Ok(())).await?;
         if ended.is_over() {
-            self.put_right_after(session, &name).await?;
+            shared.put_right_after(self.open.id, &name).await?;
         }
         match ended.done() {
             Ok(exit) => Ok(Ending::Done(exit?)),
@@ -127,67 +142,64 @@ impl Attempt {
 
     fn start_guard(
         &self,
-        session: &mut Session<'_>,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        executor: &Executor,
         number: usize,
         command: &str,
         folder: &Path,
     ) -> Result<exec::Running, SessionError> {
-        session.check_room()?;
         let commit = commit_of(&self.open)?;
-        session.workspace.put_protected_back(&mut session.store, self.open.id, &commit)?;
+        workspace.put_protected_back(store, self.open.id, &commit)?;
         // A guard judges the change, without what its run or an earlier guard wrote.
-        session.workspace.check_out(&mut session.store, &self.open)?;
+        workspace.check_out(store, &self.open)?;
         let name = guard_name(number);
-        session.store.clear_run_folder(self.open.id)?;
+        store.clear_run_folder(self.open.id)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
-        session.store.begin_watch(Actor::Guard, self.open.id)?;
-        let job = session.executor.start(&Job {
+        store.begin_watch(Actor::Guard, self.open.id)?;
+        let job = executor.start(&Job {
             name,
             command: command.to_owned(),
-            cwd: session.store.repo.worktree().to_owned(),
-            env: run_variables(&session.store.contract.tag, self.open.id, &session.store.folder.state(), folder),
+            cwd: store.repo.worktree().to_owned(),
+            env: run_variables(&store.contract.tag, self.open.id, &store.folder.state(), folder),
             folder: folder.to_owned(),
             log,
             log_limit: None,
             stdin: None,
-            timeout: session.store.contract.timeout,
-            grace: session.store.contract.grace,
+            timeout: store.contract.timeout,
+            grace: store.contract.grace,
             tied: false,
         })?;
-        let timeout = session.store.contract.timeout.as_secs_f64();
-        session.emit(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout })?;
+        let timeout = store.contract.timeout.as_secs_f64();
+        store.say(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout });
         Ok(job)
     }
 
     /// The result of a finished guard.
     fn judge_guard(
         &self,
-        session: &mut Session<'_>,
+        workspace: &mut Workspace,
+        store: &mut Store,
         number: usize,
-        command: String,
+        command: &str,
         exit: &Exit,
     ) -> Result<GuardRun, SessionError> {
         let is_well = exit.exit == Some(0) && !exit.timed_out;
-        if let Err(full) = session.store.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
+        if let Err(full) = store.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
             // It runs again when there is space.
-            self.forget_guard(session, number)?;
+            self.forget_guard(store, number)?;
             return Err(full);
         }
-        let log = read_tail(&session.store.folder.run(self.open.id).join(format!("{}.log", guard_name(number))), 0)?;
+        let log = read_tail(&store.folder.run(self.open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = session.workspace.protected_changed(
-            &mut session.store,
-            self.open.id,
-            &commit_of(&self.open)?,
-            Actor::Guard,
-        )?;
+        let changed = workspace.protected_changed(store, self.open.id, &commit_of(&self.open)?, Actor::Guard)?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }
         let passed = is_well && changed.is_none();
         Ok(GuardRun {
-            command,
+            command: command.to_owned(),
             exit: exit.exit,
             signal: exit.signal,
             timed_out: exit.timed_out,
@@ -198,9 +210,9 @@ impl Attempt {
     }
 
     /// Removes the files of a finished guard, so that it runs again.
-    fn forget_guard(&self, session: &Session<'_>, number: usize) -> Result<(), SessionError> {
+    fn forget_guard(&self, store: &Store, number: usize) -> Result<(), SessionError> {
         let name = guard_name(number);
-        let folder = session.store.folder.run(self.open.id);
+        let folder = store.folder.run(self.open.id);
         ["exit.json", "started.json"].iter().try_for_each(|kind| remove_file(&folder.join(format!("{name}.{kind}"))))
     }
 }

@@ -67,15 +67,14 @@ impl Interrupts {
         *self.asked.borrow()
     }
 
-    /// What was asked for so far, by signals and by `ar stop`. What is stronger than `told` is to be told.
-    pub(super) fn hear(&self, store: &mut Store, told: &mut Interrupt) -> Interrupt {
+    /// What was asked for so far, by signals and by `ar stop`. Notes in the store what is stronger than `told`.
+    pub(super) fn hear(&self, store: &mut Store, told: Interrupt) -> Interrupt {
         let request = store.folder.hear_stop_request();
         if let Some(when) = request {
             self.ask(when.into());
         }
         let asked = self.asked();
-        if asked > *told {
-            *told = asked;
+        if asked > told {
             match (asked, request) {
                 (Interrupt::AfterExperiment, None) => store.say(Notice::StopsAfter),
                 (Interrupt::AfterExperiment, Some(_)) => store.say(Notice::StopsAfterAsAsked),

@@ -1,5 +1,6 @@
 //! An open session: everything that the loop holds in its hands.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
@@ -11,44 +12,31 @@ use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
 use super::heal::rebuilt_journal;
-use super::interrupts::{Interrupt, Interrupts};
-use super::keep_logs::LogKeeper;
+use super::interrupts::Interrupts;
 use super::opened::is_being_replaced;
 use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
 use super::plan::{Drive, Plan};
 use super::protected::{Protected, forget_copies};
 use super::reading::{expected_tip, read_history};
+use super::shared::Shared;
 use super::store::{Said, Store, Written};
 use super::surroundings::Place;
 use super::times::Times;
 use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
-use crate::agent::{Memories, task_spec};
+use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, ExperimentId, Notice, StopReason};
+use crate::domain::{Contract, Directive, Event, Notice, StopReason};
 use crate::exec::Executor;
 use crate::fs::{Unsynced, remove_left_over};
-use crate::git::{Head, HeadTarget, Look};
+use crate::git::{Head, HeadTarget};
 use crate::rules::{History, folders_of};
 use crate::state::{EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
 
 /// An open session.
 pub struct Session<'a> {
-    pub(super) store: Store,
+    pub(super) shared: Shared<'a>,
     pub(super) workspace: Workspace,
-    pub(super) events: Events<'a>,
-    pub(super) place: Place,
-    pub(super) interrupts: Interrupts,
-    /// Where agents, runs and guards run.
-    pub(super) executor: Executor,
-    pub(super) times: Times,
-    /// Whether the loop turns, and writes the journal again when an experiment is over.
-    pub(super) goes_on: bool,
-    /// What the agent is told of earlier nights.
-    pub(super) memories: Memories,
-    /// Whether there is an agent that can be called.
-    pub(super) calls_agent: bool,
-    pub(super) log_keeper: LogKeeper,
 }
 
 impl<'a> Session<'a> {
@@ -120,115 +108,121 @@ impl<'a> Session<'a> {
             Protected::of(&repo, &folder, &file_terms, &contract.start, &folders_of(&contract.protect))?;
         let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
         let mut session = Session {
-            calls_agent,
-            store: Store {
-                written: Written { journal: journal.clone(), unsynced: Unsynced::default() },
-                journal,
-                repo,
-                folder,
-                contract,
-                history,
-                ledger,
-                clock,
-                lock,
-                expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
-                said: Said::default(),
-                taken_back: false,
+            shared: Shared {
+                store: RefCell::new(Store {
+                    written: Written { journal: journal.clone(), unsynced: Unsynced::default() },
+                    journal,
+                    repo,
+                    folder,
+                    contract,
+                    history,
+                    ledger,
+                    clock,
+                    lock,
+                    expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
+                    said: Said::default(),
+                    taken_back: false,
+                }),
+                events: RefCell::new(Events::new(observer, log)),
+                place: RefCell::new(place),
+                log_keeper: RefCell::default(),
+                executor: Executor::local(),
+                interrupts,
+                times: Times::default(),
+                calls_agent,
             },
             workspace: Workspace {
                 protected,
                 file_terms,
                 untracked: UntrackedFiles { known: untracked, is_current: false },
                 look: None,
+                goes_on: false,
             },
-            events: Events::new(observer, log),
-            place,
-            goes_on: false,
-            memories: Memories::default(),
-            interrupts,
-            executor: Executor::local(),
-            times: Times::default(),
-            log_keeper: LogKeeper::default(),
         };
         if let Err(error) = session.take_over(drive) {
             if !continued {
                 // The first error is the one that has to be mended.
                 let _ = session.abandon();
             }
-            let _ = session.tell();
+            let _ = session.shared.tell();
             return Err(error);
         }
-        let tip = session.store.tip();
-        session.emit(Event::SessionStarted {
-            tag: session.store.contract.tag.clone(),
-            tip,
-            experiments: session.store.history.experiments(),
-            continued,
-        })?;
-        if let Some(changed) = session.place.changed(&session.store.history) {
-            session.emit(changed)?;
+        session.begin_telling(continued, lost, is_fetched)?;
+        let store = session.shared.store.get_mut();
+        notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
+        session.shared.tell()?;
+        Ok(session)
+    }
+
+    /// Tells where the session stands, and puts back what of its files was lost.
+    fn begin_telling(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        store.heal()?;
+        let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
+        store.say(Event::SessionStarted { tag, tip, experiments, continued });
+        if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {
+            store.say(changed);
         }
         if lost {
-            session.workspace.remember_untracked(&mut session.store)?;
-            session.store.say_rebuilt(is_fetched)?;
-        } else if session.store.journal.open.is_none() && session.store.ledger.is_torn()? {
-            session.store.put_rows_back()?;
+            self.workspace.remember_untracked(store)?;
+            store.say_rebuilt(is_fetched)?;
+        } else if store.journal.open.is_none() && store.ledger.is_torn()? {
+            store.put_rows_back()?;
         }
-        session.store.put_ideas_back()?;
-        notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| session.store.say(notice));
-        session.tell()?;
-        Ok(session)
+        store.put_ideas_back()
     }
 
     fn take_over(&mut self, drive: Drive) -> Result<(), SessionError> {
         self.take_branch(drive)?;
         crash::point("open.branch_taken");
-        self.store.journal.worktree = self.store.repo.worktree().to_owned();
-        self.store.journal.status = Status::Running;
-        self.store.journal.ended = None;
+        let store = self.shared.store.get_mut();
+        store.journal.worktree = store.repo.worktree().to_owned();
+        store.journal.status = Status::Running;
+        store.journal.ended = None;
         match drive {
-            Drive::Loop { .. } => self.store.journal.wait_later(self.store.contract.agent.as_deref()),
+            Drive::Loop { .. } => store.journal.wait_later(store.contract.agent.as_deref()),
             // Nobody calls the agent.
-            Drive::WorkingTree { .. } | Drive::Ending => self.store.journal.outage = None,
+            Drive::WorkingTree { .. } | Drive::Ending => store.journal.outage = None,
         }
-        let commits_next = drive == (Drive::WorkingTree { resume: false }) && self.store.history.baseline().is_some();
+        let commits_next = drive == (Drive::WorkingTree { resume: false }) && store.history.baseline().is_some();
         if !commits_next {
-            self.store.write_journal()?;
+            store.write_journal()?;
         }
         crash::point("open.journal_written");
-        Ok(self.events.log.heartbeat(self.store.now(), &json!({"process": std::process::id()}))?)
+        Ok(self.shared.events.get_mut().log.heartbeat(store.now(), &json!({"process": std::process::id()}))?)
     }
 
     /// The terms.
-    pub fn contract(&self) -> &Contract {
-        &self.store.contract
+    pub fn contract(&self) -> Contract {
+        self.shared.store().contract.clone()
     }
 
     /// What the next experiment is told.
     pub fn directive(&self) -> Directive {
-        self.store.directive()
+        self.shared.store().directive()
     }
 
     /// The experiments so far.
-    pub fn history(&self) -> &History {
-        &self.store.history
+    pub fn history(&self) -> History {
+        self.shared.store().history.clone()
     }
 
     /// Makes HEAD the session's branch, and the branch if it is not there. With an experiment open that is a matter of
     /// its recovery.
     fn take_branch(&mut self, drive: Drive) -> Result<(), SessionError> {
-        if self.store.journal.open.as_ref().is_some_and(|open| !open.id.is_baseline()) {
+        let store = self.shared.store.get_mut();
+        if store.journal.open.as_ref().is_some_and(|open| !open.id.is_baseline()) {
             return Ok(());
         }
-        let branch = self.store.contract.tag.branch_ref();
-        let tip = self.store.tip();
-        match self.store.repo.refs.branch(&branch)? {
-            None => self.store.repo.refs.create_branch(&branch, &tip, "autoresearch: start")?,
+        let branch = store.contract.tag.branch_ref();
+        let tip = store.tip();
+        match store.repo.refs.branch(&branch)? {
+            None => store.repo.refs.create_branch(&branch, &tip, "autoresearch: start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
             Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) => {
-                let subject = self.store.repo.objects.subject(&found)?;
+                let subject = store.repo.objects.subject(&found)?;
                 return Err(SessionError::UnrecordedTip {
-                    branch: self.store.contract.tag.branch(),
+                    branch: store.contract.tag.branch(),
                     tip: found.short(8).to_owned(),
                     subject,
                     base: tip.short(12).to_owned(),
@@ -237,64 +231,27 @@ impl<'a> Session<'a> {
             Some(_) => {}
         }
         crash::point("open.branch_made");
-        match self.store.repo.refs.head()? {
-            Head::Branch { name, .. } if name == branch => {}
-            Head::Branch { commit, .. } | Head::Detached { commit } if commit == tip => {
-                self.store.repo.refs.point_head(&HeadTarget::Branch(branch))?;
+        match store.repo.refs.head()? {
+            Head::Branch { name, .. } if name == branch => return Ok(()),
+            Head::Branch { commit, .. } | Head::Detached { commit } if commit != tip => {
+                self.workspace.put_back(store, &tip, &commit)?;
             }
-            Head::Branch { commit, .. } | Head::Detached { commit } => {
-                self.workspace.put_back(&mut self.store, &tip, &commit)?;
-                self.store.repo.refs.point_head(&HeadTarget::Branch(branch))?;
-            }
-            Head::Unborn { .. } => self.store.repo.refs.point_head(&HeadTarget::Branch(branch))?,
+            Head::Branch { .. } | Head::Detached { .. } | Head::Unborn { .. } => {}
         }
-        Ok(())
-    }
-
-    /// Tells what happened, and before that what the store has to say.
-    pub(super) fn emit(&mut self, event: impl Into<Event>) -> Result<(), SessionError> {
-        self.store.heal()?;
-        self.store.say(event);
-        self.tell_said()
-    }
-
-    /// Tells what the store has to say.
-    pub(super) fn tell(&mut self) -> Result<(), SessionError> {
-        self.store.heal()?;
-        self.tell_said()
-    }
-
-    fn tell_said(&mut self) -> Result<(), SessionError> {
-        let said = self.store.take_said();
-        let told = said.iter().try_for_each(|event| self.events.emit(event, &self.store));
-        if said.iter().any(|event| !matches!(event, Event::RunProgress { .. })) {
-            self.store.watch_again(&self.store.folder.logs());
-        }
-        told
-    }
-
-    /// What was asked for so far, by signals and by `ar stop`. What is new is told.
-    pub(super) fn asked(&mut self) -> Result<Interrupt, SessionError> {
-        let before = self.events.told;
-        let asked = self.interrupts.hear(&mut self.store, &mut self.events.told);
-        if asked > before && asked != Interrupt::Detach {
-            self.tell()?;
-        }
-        Ok(asked)
-    }
-
-    /// Why the loop ends that was asked to stop.
-    pub(super) fn interrupted(&self) -> StopReason {
-        self.interrupts.reason(&self.store.folder)
+        Ok(store.repo.refs.point_head(&HeadTarget::Branch(branch))?)
     }
 
     /// Waits until the command of `--on-event` was told of all that happened, 10 s at most.
     pub async fn finish_alerts(&mut self) {
-        self.events.finish_alerts(&self.interrupts, self.store.clock).await;
-        if self.events.has_hook_trouble() {
-            let _ = self.tell();
-            self.events.tell_hook_trouble(&self.store);
-            self.store.watch_again(&self.store.folder.logs());
+        let Shared { store, events, interrupts, .. } = &mut self.shared;
+        let (store, events) = (store.get_mut(), events.get_mut());
+        events.finish_alerts(interrupts, store.clock).await;
+        if events.has_hook_trouble() {
+            let _ = self.shared.tell();
+            let Shared { store, events, .. } = &mut self.shared;
+            let store = store.get_mut();
+            events.get_mut().tell_hook_trouble(store);
+            store.watch_again(&store.folder.logs());
         }
     }
 
@@ -304,7 +261,8 @@ impl<'a> Session<'a> {
     ///
     /// What was done cannot be written to the event log.
     pub fn keep_logs(&mut self) -> Result<(), SessionError> {
-        self.log_keeper.keep(&self.store, &self.events.log)
+        let Shared { store, events, log_keeper, .. } = &mut self.shared;
+        log_keeper.get_mut().keep(store.get_mut(), &events.get_mut().log)
     }
 
     /// Does that after one experiment by itself.
@@ -313,84 +271,50 @@ impl<'a> Session<'a> {
     ///
     /// As [`Session::keep_logs`].
     pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
-        self.log_keeper.keep_newest(&self.store, &self.events.log)
-    }
-
-    /// Refuses an experiment that there may be no room for.
-    pub(super) fn check_room(&mut self) -> Result<(), SessionError> {
-        self.log_keeper.make_room(&self.store, &self.events.log)
-    }
-
-    /// Notes the lock files and the tools as they are now that a run is over.
-    pub(super) async fn look_around(&mut self, id: ExperimentId) {
-        if self.store.heal().is_ok() {
-            let (root, folder) = (self.store.repo.worktree().to_owned(), self.store.folder.root().to_owned());
-            let command = self.store.contract.command.clone();
-            let is_loop = self.times.are_counted();
-            self.place.look_around(&self.executor, &root, (&folder, id), &command, is_loop).await;
-        }
-    }
-
-    /// Closes the open experiment in the journal and notes which untracked files are there.
-    pub(super) fn enter_idle(&mut self) -> Result<(), SessionError> {
-        self.enter_idle_after(None)
-    }
-
-    /// Does the same after a look at the working tree.
-    pub(super) fn enter_idle_after(&mut self, look: Option<Look>) -> Result<(), SessionError> {
-        self.workspace.remember_untracked_of(&mut self.store, look)?;
-        crash::point("idle.untracked_remembered");
-        self.store.journal.close();
-        match self.goes_on {
-            // The next step says the same at once; until then the record's ref says that the experiment is over.
-            true => self.store.written.journal = self.store.journal.clone(),
-            false => self.store.write_journal()?,
-        }
-        self.workspace.untracked.is_current = self.goes_on;
-        crash::point("idle.entered");
-        self.store.repo.objects.settle_objects()?;
-        self.store.pack_records();
-        self.tell()
+        let Shared { store, events, log_keeper, .. } = &mut self.shared;
+        log_keeper.get_mut().keep_newest(store.get_mut(), &events.get_mut().log)
     }
 
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
-        self.store.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
-        self.store.journal.wait_later(self.store.contract.agent.as_deref());
-        if matches!(reason, StopReason::Outage { .. }) || !self.store.journal.waits_for_reset() {
+        let store = self.shared.store.get_mut();
+        store.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        store.journal.wait_later(store.contract.agent.as_deref());
+        if matches!(reason, StopReason::Outage { .. }) || !store.journal.waits_for_reset() {
             // Who starts it again has seen to it.
-            self.store.journal.outage = None;
+            store.journal.outage = None;
         }
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
-            self.store.sum_up()?;
+            store.sum_up()?;
         }
-        self.store.journal.ended = Some(reason.in_short());
-        self.store.write_journal()?;
+        store.journal.ended = Some(reason.in_short());
+        store.write_journal()?;
         crash::point("stop.journal_written");
-        self.store.name_all_changed_logs();
-        self.store.repo.objects.outlast_gc(&self.place.environment.host)?;
-        let experiments = self.store.history.experiments();
-        self.emit(Event::SessionStopped { reason, experiments })
+        store.name_all_changed_logs();
+        store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host)?;
+        let experiments = store.history.experiments();
+        self.shared.emit(Event::SessionStopped { reason, experiments })
     }
 
     /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.
     pub(super) fn abandon(&mut self) -> Result<(), SessionError> {
-        self.store.taken_back = true;
-        let start = self.store.contract.start.clone();
-        let before = match &self.store.contract.started_from {
+        let store = self.shared.store.get_mut();
+        store.taken_back = true;
+        let start = store.contract.start.clone();
+        let before = match &store.contract.started_from {
             Some(branch) => HeadTarget::Branch(branch.clone()),
             None => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
-        self.store.repo.refs.point_head(&before)?;
+        store.repo.refs.point_head(&before)?;
         crash::point("abandon.head_put_back");
-        let branch = self.store.contract.tag.branch_ref();
-        if self.store.repo.refs.branch(&branch)?.is_some() {
-            self.store.repo.refs.delete_branch(&branch, &start)?;
+        let branch = store.contract.tag.branch_ref();
+        if store.repo.refs.branch(&branch)?.is_some() {
+            store.repo.refs.delete_branch(&branch, &start)?;
         }
         crash::point("abandon.branch_deleted");
-        forget_copies(&self.store.repo, &self.store.folder);
-        forget(&self.store.folder.state())
+        forget_copies(&store.repo, &store.folder);
+        forget(&store.folder.state())
     }
 }
 

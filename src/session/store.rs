@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::attempt::Attempt;
 use super::error::SessionError;
 use super::expected::{Expected, Kept};
 use super::jobs::{AGENT, RUN, RUN_FILES, guard_name};
@@ -166,10 +167,14 @@ impl Store {
         self.journal = self.written.journal.clone();
     }
 
-    /// Moves the journal to a step of the open experiment.
+    /// The attempt that the journal names, of several the oldest.
+    pub(super) fn open_attempt(&self) -> Option<Attempt> {
+        Some(Attempt::at(self.journal.open.clone()?, self.journal.phase))
+    }
+
+    /// Enters a step of an attempt in the journal.
     pub(super) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
-        self.journal.phase = phase;
-        self.journal.open = Some(open);
+        self.journal.enter(phase, open);
         self.write_journal()
     }
 

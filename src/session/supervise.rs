@@ -6,6 +6,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::error::SessionError;
 use super::interrupts::{Interrupt, Interrupts};
+use super::shared::Shared;
+use crate::domain::Notice;
 use crate::exec::{ExecError, Exit, Running};
 
 /// Until when something is waited for; for ever when absent.
@@ -42,6 +44,33 @@ impl Ending<Exited> {
     /// Whether nothing of the job is left. On a full disk it is done again, and nothing can be put right.
     pub(super) fn is_over(&self) -> bool {
         !matches!(self, Ending::Detached | Ending::Done(Err(ExecError::DiskFull { .. })))
+    }
+}
+
+impl Shared<'_> {
+    /// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives.
+    ///
+    /// # Errors
+    ///
+    /// Those of `tick`.
+    pub(super) async fn wait_for(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        mut tick: impl FnMut() -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        let tick = || {
+            let asked = self.asked()?;
+            tick()?;
+            Ok(asked)
+        };
+        match supervise(job, &self.interrupts, deadline, tick).await {
+            Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
+                self.emit(Notice::StillRuns(error.to_string()))?;
+                Ok(Ending::Detached)
+            }
+            ended => ended,
+        }
     }
 }
 

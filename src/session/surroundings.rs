@@ -92,17 +92,17 @@ impl Place {
         }
     }
 
-    /// Notes the lock files and the tools of `command` as they are now that a run in `root` is over: a command such as
-    /// `uv run` brings them up to date itself. What cannot be found out for experiment `id` keeps nobody from going on. A `loop` asks once for
+    /// Notes the lock files as they are now that a run in `root` is over: a command such as `uv run` brings them up to date
+    /// itself. Returns what is to be asked of the tools of `command`, unless they are known to be as they were. A loop asks once for
     /// itself; `ar try` is a new process each time, and reads what the last one left below `folder`.
-    pub(super) async fn look_around(
+    pub(super) fn look(
         &mut self,
-        executor: &Executor,
         root: &Path,
-        (folder, id): (&Path, ExperimentId),
+        folder: &Path,
+        id: ExperimentId,
         command: &str,
         is_loop: bool,
-    ) {
+    ) -> Option<Questions> {
         let lockfile = lock_file_hash(root);
         // The records that are there go on sharing what did not change.
         if self.environment.lockfile != lockfile {
@@ -110,18 +110,23 @@ impl Place {
         }
         let script = script(&tools_of(command), root);
         if script.is_empty() {
-            return;
+            return None;
         }
-        let folder = folder.join(TOOLS);
-        let known = if is_loop { None } else { read_json(&folder.join(FOUND)).ok().flatten() };
+        let tools = folder.join(TOOLS);
+        let found = tools.join(FOUND);
+        let known = if is_loop { None } else { read_json(&found).ok().flatten() };
         let known: Option<Tools> = self.tools.take().or(known);
         if let Some(known) = known.filter(|known| known.is_still_so(&script)) {
             self.note_tools(&known.tools);
             self.tools = Some(known);
-            return;
+            return None;
         }
-        let Some(printed) = ask(executor, &folder.join(format!("{id:05}")), &script).await else { return };
-        let (tools, stamps) = parse(&printed);
+        Some(Questions { script, folder: tools.join(format!("{id:05}")), found })
+    }
+
+    /// Notes what the tools printed.
+    pub(super) fn note(&mut self, questions: Questions, printed: &str) {
+        let (tools, stamps) = parse(printed);
         self.note_tools(&tools);
         let stamps = stamps
             .into_iter()
@@ -130,10 +135,50 @@ impl Place {
                 (path, time)
             })
             .collect();
-        let found = Tools { version: FORMAT_VERSION, script, stamps, tools };
+        let Questions { script, found, .. } = questions;
+        let tools = Tools { version: FORMAT_VERSION, script, stamps, tools };
         // Without the file it is asked again.
-        let _ = write_json(&folder.join(FOUND), &found);
-        self.tools = Some(found);
+        let _ = write_json(&found, &tools);
+        self.tools = Some(tools);
+    }
+}
+
+/// What is asked of the tools of a command.
+pub(super) struct Questions {
+    script: String,
+    /// The folder of the job that asks.
+    folder: PathBuf,
+    /// The file of what is found.
+    found: PathBuf,
+}
+
+impl Questions {
+    /// Runs the script to its end or to the end of its time, and returns what it printed until then.
+    pub(super) async fn ask(&self, executor: &Executor) -> Option<String> {
+        let folder = &self.folder;
+        fs::create_dir_all(folder).ok()?;
+        let log = folder.join(format!("{TOOLS}.log"));
+        remove_file(&log).ok()?;
+        let job = Job {
+            name: TOOLS.into(),
+            command: self.script.clone(),
+            // A module of the repository is not what the interpreter is to import.
+            cwd: folder.clone(),
+            folder: folder.clone(),
+            log: log.clone(),
+            log_limit: Some(OUTPUT),
+            stdin: None,
+            env: Vec::new(),
+            timeout: LIMIT,
+            grace: Duration::ZERO,
+            tied: true,
+        };
+        // What is still there after that is tied to the job, which is dropped.
+        timeout(LIMIT + END, executor.start(&job).ok()?.wait()).await.ok()?.ok()?;
+        let printed = read_tail(&log, 0).ok()?;
+        // What stays takes little room.
+        let _ = fs::remove_dir_all(folder);
+        Some(String::from_utf8_lossy(&printed).into_owned())
     }
 }
 
@@ -154,33 +199,6 @@ fn script(tools: &[Tool], root: &Path) -> String {
     };
     let lines: String = tools.iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("python='{PYTHON}'\n{lines}") }
-}
-
-/// Runs the script in a folder of its own to its end or to the end of its time, and returns what it printed until then.
-async fn ask(executor: &Executor, folder: &Path, script: &str) -> Option<String> {
-    fs::create_dir_all(folder).ok()?;
-    let log = folder.join(format!("{TOOLS}.log"));
-    remove_file(&log).ok()?;
-    let job = Job {
-        name: TOOLS.into(),
-        command: script.into(),
-        // A module of the repository is not what the interpreter is to import.
-        cwd: folder.to_owned(),
-        folder: folder.to_owned(),
-        log: log.clone(),
-        log_limit: Some(OUTPUT),
-        stdin: None,
-        env: Vec::new(),
-        timeout: LIMIT,
-        grace: Duration::ZERO,
-        tied: true,
-    };
-    // What is still there after that is tied to the job, which is dropped.
-    timeout(LIMIT + END, executor.start(&job).ok()?.wait()).await.ok()?.ok()?;
-    let printed = read_tail(&log, 0).ok()?;
-    // What stays takes little room.
-    let _ = fs::remove_dir_all(folder);
-    Some(String::from_utf8_lossy(&printed).into_owned())
 }
 
 /// Takes apart what the script printed: versions by name, of which the first counts, and paths.

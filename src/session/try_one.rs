@@ -9,12 +9,12 @@ use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::open::Session;
 use super::opened::{Texts, add_said};
-use super::supervise::Deadline;
+use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, LastCall, Outcome, Record, Unparsed, Version};
+use crate::domain::{ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, Unparsed, Version};
 use crate::git::SaveAs;
-use crate::rules::{Again, REWORKS, again, directions_tried};
+use crate::rules::{Again, History, REWORKS, again, directions_tried};
 use crate::state::{OpenExperiment, Status};
 
 /// What became of one `ar try`.
@@ -38,7 +38,7 @@ impl Session<'_> {
     ///
     /// Under a pivot a proposal that names a direction which was tried, or none, is refused once; nothing is recorded then.
     pub async fn try_once(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
-        self.goes_on = true;
+        self.workspace.goes_on = true;
         let tried = self.try_change(proposal, wait).await;
         self.or_stopped(tried)
     }
@@ -52,24 +52,26 @@ impl Session<'_> {
     async fn try_change(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         self.end_unseen().await?;
-        if let Some(limit) = self.store.contract.max_experiments
-            && let experiments = self.store.history.experiments()
+        let store = self.shared.store.get_mut();
+        let reworked = reworked(store);
+        let experiments = store.history.experiments();
+        if let Some(limit) = store.contract.max_experiments
             && experiments >= limit
-            && self.reworked().is_none()
+            && reworked.is_none()
         {
             return self.or_take_back(Err(SessionError::AtCap { limit, experiments }));
         }
-        let attempted = if self.store.history.baseline().is_some() {
-            let mut attempt = match self.reworked() {
+        let attempted = if store.history.baseline().is_some() {
+            let mut attempt = match reworked {
                 Some(record) => self.commit_version(record, proposal)?,
                 None => {
                     self.refuse_direction(&proposal)?;
                     self.commit_working_tree(proposal)?
                 }
             };
-            attempt.finish(self, deadline).await?
+            attempt.finish(&mut self.workspace, &self.shared, deadline).await?
         } else {
-            let first = match self.workspace.set_aside(&mut self.store, proposal) {
+            let first = match self.workspace.set_aside(store, proposal) {
                 Ok(()) => self.first_try(deadline).await,
                 Err(error) => Err(error),
             };
@@ -80,11 +82,12 @@ impl Session<'_> {
 
     async fn wait_on(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
-        let attempted = match self.recover(deadline).await? {
+        let recovered = self.recover(deadline).await?;
+        let store = self.shared.store.get_mut();
+        let is_left = store.journal.open.is_some() || store.journal.aside.is_some();
+        let attempted = match recovered {
             // What was recovered may be the baseline that a change waits for.
-            None | Some(Attempted::Recorded)
-                if self.store.journal.open.is_some() || self.store.journal.aside.is_some() =>
-            {
+            None | Some(Attempted::Recorded) if is_left => {
                 let first = self.first_try(deadline).await;
                 self.or_take_back(first)?
             }
@@ -94,50 +97,41 @@ impl Session<'_> {
         self.tried(attempted)
     }
 
-    /// The baseline, and then the change that was set aside for it.
-    async fn first_try(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
-        if self.store.history.baseline().is_none() {
-            let measured = self.measure_baseline(deadline).await?;
-            if measured != Attempted::Recorded {
-                return Ok(measured);
-            }
-        }
-        self.attempt_aside(deadline).await
-    }
-
     /// Refuses a direction that was tried, or none, where a new one is wanted; of the same experiment only once, since a
     /// repeat costs less than an agent that has no other.
     fn refuse_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
-        let next = Some(self.store.history.next_id());
-        if self.store.journal.refused_direction_of == next {
+        let store = self.shared.store.get_mut();
+        let next = Some(store.history.next_id());
+        if store.journal.refused_direction_of == next {
             return Ok(());
         }
-        let refusal = match self.store.repeated_direction(proposal) {
+        let refusal = match store.repeated_direction(proposal) {
             Some(direction) => {
                 let tried =
-                    directions_tried(self.store.history.records()).into_iter().map(|tried| tried.direction).collect();
+                    directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
                 SessionError::RepeatedDirection { direction, tried }
             }
-            None if self.store.names_no_direction(proposal) => SessionError::UnnamedDirection,
+            None if store.names_no_direction(proposal) => SessionError::UnnamedDirection,
             None => return Ok(()),
         };
-        self.store.journal.refused_direction_of = next;
-        self.store.write_journal()?;
+        store.journal.refused_direction_of = next;
+        store.write_journal()?;
         Err(refusal)
     }
 
     /// Commits the change in the working tree as the next experiment.
     fn commit_working_tree(&mut self, proposal: Proposal) -> Result<Attempt, SessionError> {
-        let mut open = OpenExperiment::new(self.store.history.next_id(), self.store.tip(), self.store.now());
+        let store = self.shared.store.get_mut();
+        let mut open = OpenExperiment::new(store.history.next_id(), store.tip(), store.now());
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
-        let known = self.workspace.known_untracked(&self.store)?;
-        self.store.journal.iteration += 1;
-        self.store.journal.last_call = LastCall::default();
+        let known = self.workspace.known_untracked(store)?;
+        store.journal.iteration += 1;
+        store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: None };
-        let mut attempt = Attempt::at(open);
-        attempt.commit_change(self, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        let mut attempt = Attempt::at(open, Phase::Idle);
+        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
         Ok(attempt)
     }
 
@@ -145,33 +139,36 @@ impl Session<'_> {
     /// that it can be continued.
     pub(super) fn or_stopped(&mut self, tried: Result<Tried, SessionError>) -> Result<Tried, SessionError> {
         tried.map_err(|error| {
-            if self.store.taken_back {
+            if self.shared.store().taken_back {
                 return error;
             }
-            let _ = self.tell();
-            self.store.forget_unwritten();
-            self.store.journal.status = Status::Stopped;
+            let _ = self.shared.tell();
+            let store = self.shared.store.get_mut();
+            store.forget_unwritten();
+            store.journal.status = Status::Stopped;
             // The first error is the one that has to be mended.
-            let _ = self.store.write_journal();
-            let is_open = self.store.journal.open.is_some() || self.store.journal.aside.is_some();
+            let _ = store.write_journal();
+            let is_open = store.journal.open.is_some() || store.journal.aside.is_some();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })
     }
 
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
-        if !self.store.taken_back {
+        let store = self.shared.store.get_mut();
+        if !store.taken_back {
             let goes_on = attempted == Attempted::StillRunning;
-            self.store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
+            store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
             // The answer says it.
-            self.store.journal.stops_for_flag = false;
-            self.store.write_journal()?;
+            store.journal.stops_for_flag = false;
+            store.write_journal()?;
         }
-        self.store.repo.objects.outlast_gc(&self.place.environment.host)?;
-        self.tell()?;
+        store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host)?;
+        self.shared.tell()?;
+        let store = self.shared.store.get_mut();
         Ok(match attempted {
-            Attempted::Recorded => Tried::Recorded(self.store.last_id()),
+            Attempted::Recorded => Tried::Recorded(store.last_id()),
             Attempted::StillRunning => {
-                Tried::StillRunning(self.store.journal.open.as_ref().map_or(ExperimentId::BASELINE, |open| open.id))
+                Tried::StillRunning(store.journal.open.as_ref().map_or(ExperimentId::BASELINE, |open| open.id))
             }
             Attempted::RolledBack => Tried::RolledBack,
         })
@@ -190,76 +187,75 @@ impl Session<'_> {
 
     async fn bring_change_back(&mut self) -> Result<Tried, SessionError> {
         self.end_unseen().await?;
-        let (record, _) = self.reworkable()?;
-        let dirty: Vec<_> = self.store.repo.working_tree.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
+        let store = self.shared.store.get_mut();
+        let (record, _) = reworkable(&store.history)?;
+        let dirty: Vec<_> = store.repo.working_tree.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
         if !dirty.is_empty() {
             return Err(SessionError::DirtyBeforeRework(dirty));
         }
-        self.workspace.put_back(&mut self.store, &record.commit, &record.base)?;
+        self.workspace.put_back(store, &record.commit, &record.base)?;
         crash::point("rework.put_back");
-        self.workspace.move_branch(&mut self.store, &record.base, &[&record.commit], "an experiment being reworked")?;
-        self.workspace.remember_untracked_beside(&mut self.store, &record.base, &record.commit)?;
-        self.store.journal.rework = Some(record.commit.clone());
-        self.store.journal.status = Status::Stopped;
-        self.store.write_journal()?;
-        self.tell()?;
+        self.workspace.move_branch(store, &record.base, &[&record.commit], "an experiment being reworked")?;
+        self.workspace.remember_untracked_beside(store, &record.base, &record.commit)?;
+        store.journal.rework = Some(record.commit.clone());
+        store.journal.status = Status::Stopped;
+        store.write_journal()?;
+        self.shared.tell()?;
         Ok(Tried::Reworking(record.id))
-    }
-
-    /// The last experiment, if it failed a guard and may be reworked, and how often it was.
-    fn reworkable(&self) -> Result<(Record, Again), SessionError> {
-        let is_guard = |record: &&Record| {
-            record.outcome == Outcome::Discard
-                && record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed)
-        };
-        let record = self.store.history.records().last().filter(is_guard).ok_or(SessionError::NothingToRework)?;
-        let again = again(record.failure.as_ref(), &record.versions);
-        let again = again.ok_or(SessionError::ReworkedOften { id: record.id, limit: REWORKS })?;
-        Ok((record.clone(), again))
-    }
-
-    /// The experiment whose change was brought back into the working tree.
-    pub(super) fn reworked(&self) -> Option<Record> {
-        let (record, _) = self.reworkable().ok()?;
-        (self.store.journal.rework.as_ref() == Some(&record.commit)).then_some(record)
     }
 
     /// Commits the change in the working tree as the next version of an experiment that is recorded. Until it is measured
     /// the record stands as it is; then it makes room for the new one.
     pub(super) fn commit_version(&mut self, record: Record, proposal: Proposal) -> Result<Attempt, SessionError> {
+        let store = self.shared.store.get_mut();
         let mut open = OpenExperiment::new(record.id, record.base.clone(), record.started);
         open.agent.clone_from(&record.agent);
         open.direction = proposal.direction.clone().or_else(|| record.direction.clone());
         open.proposal = record.proposal.as_ref().map(said).unwrap_or_default();
         add_said(&mut open.proposal, proposal.more());
         open.proposal_error = proposal.error.clone();
-        open.replaces = self.store.repo.refs.ref_object(&self.store.contract.tag.record_ref(record.id))?;
+        open.replaces = store.repo.refs.ref_object(&store.contract.tag.record_ref(record.id))?;
         open.versions.clone_from(&record.versions);
-        let known = self.workspace.known_untracked(&self.store)?;
-        let tree = self.store.repo.working_tree.propose(&open.base, &known)?.tree();
+        let known = self.workspace.known_untracked(store)?;
+        let tree = store.repo.working_tree.propose(&open.base, &known)?.tree();
         for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
-            if self.store.repo.objects.tree_of(version)? == tree {
+            if store.repo.objects.tree_of(version)? == tree {
                 return Err(SessionError::SameVersion(record.id));
             }
         }
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let reference = self
-            .store
-            .repo
-            .working_tree
-            .save_commit(&SaveAs { subject, ..self.store.save_as(&open.base) }, &record.commit)?;
+        let save = SaveAs { subject, ..store.save_as(&open.base) };
+        let reference = store.repo.working_tree.save_commit(&save, &record.commit)?;
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));
-        self.store.history.forget(open.id);
-        self.store.journal.iteration += 1;
-        self.store.journal.last_call = LastCall::default();
+        store.history.forget(open.id);
+        store.journal.iteration += 1;
+        store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
-        let mut attempt = Attempt::at(open);
-        attempt.commit_change(self, &known, texts)?.ok_or(SessionError::NothingToTry)?;
-        self.store.journal.rework = None;
+        let mut attempt = Attempt::at(open, Phase::Idle);
+        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        store.journal.rework = None;
         Ok(attempt)
     }
+}
+
+/// The last experiment, if it failed a guard and may be reworked, and how often it was.
+fn reworkable(history: &History) -> Result<(Record, Again), SessionError> {
+    let is_guard = |record: &&Record| {
+        record.outcome == Outcome::Discard
+            && record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed)
+    };
+    let record = history.records().last().filter(is_guard).ok_or(SessionError::NothingToRework)?;
+    let again = again(record.failure.as_ref(), &record.versions);
+    let again = again.ok_or(SessionError::ReworkedOften { id: record.id, limit: REWORKS })?;
+    Ok((record.clone(), again))
+}
+
+/// The experiment whose change was brought back into the working tree.
+fn reworked(store: &Store) -> Option<Record> {
+    let (record, _) = reworkable(&store.history).ok()?;
+    (store.journal.rework.as_ref() == Some(&record.commit)).then_some(record)
 }
 
 /// What an agent said with a proposal that is recorded.

@@ -24,6 +24,8 @@ pub(super) struct Workspace {
     pub(super) untracked: UntrackedFiles,
     /// What was seen of the working tree when the run was over, as long as nobody can have been active since.
     pub(super) look: Option<Look>,
+    /// Whether the next experiment follows at once: then the journal is written when it is opened, and nobody is active before.
+    pub(super) goes_on: bool,
 }
 
 /// The untracked files that are no part of the next change.
@@ -208,6 +210,24 @@ impl Workspace {
         let mut now = store.repo.working_tree.untracked(&before)?;
         now.keep(&before, store.repo.objects.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
         store.write_file(UNTRACKED, self.untracked.known.insert(now))
+    }
+
+    /// Closes the open experiment in the journal and notes which untracked files are there, after a look at the working tree
+    /// if there was one.
+    pub(super) fn enter_idle(&mut self, store: &mut Store, look: Option<Look>) -> Result<(), SessionError> {
+        self.remember_untracked_of(store, look)?;
+        crash::point("idle.untracked_remembered");
+        store.journal.close();
+        match self.goes_on {
+            // The next step says the same at once; until then the record's ref says that the experiment is over.
+            true => store.written.journal = store.journal.clone(),
+            false => store.write_journal()?,
+        }
+        self.untracked.is_current = self.goes_on;
+        crash::point("idle.entered");
+        store.repo.objects.settle_objects()?;
+        store.pack_records();
+        Ok(())
     }
 
     /// Puts back the untracked files that were there when the agent was called and that it deleted, as far as their content

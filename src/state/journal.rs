@@ -284,6 +284,15 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Enters a step of an attempt, which is opened if it is not.
+    pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
+        if let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.open.id == open.id) {
+            *attempt = OpenAttempt { phase, open };
+        } else {
+            (self.phase, self.open) = (phase, Some(open));
+        }
+    }
+
     /// Closes the open experiment; the oldest of the further attempts takes its place.
     pub fn close(&mut self) {
         (self.phase, self.open) = (Phase::Idle, None);

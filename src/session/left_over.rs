@@ -1,0 +1,100 @@
+//! What a job leaves behind: files that its shim must put back, processes, and locks of its git.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::attempt::Attempt;
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::jobs::{AGENT, RUN};
+use super::shared::Shared;
+use crate::domain::{ExperimentId, Notice};
+use crate::exec;
+
+/// How long a shim has to put back the files of its job: it looks each second.
+const FILES_BACK: Duration = Duration::from_secs(10);
+
+/// How often those files are looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a lock is waited for that somebody may hold.
+const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a lock is looked for meanwhile.
+const LOCKS_LOOK: Duration = Duration::from_millis(100);
+
+impl Shared<'_> {
+    /// Waits until the shim of an active job has put back the files by which it is found, if somebody has just deleted them.
+    /// Ends the job if that takes too long.
+    pub(super) async fn await_files(&self, attempt: &Attempt) {
+        let (folder, job) = (self.store().folder.run(attempt.open.id), attempt.job());
+        let has_files = || ["job", "started"].iter().all(|kind| exec::job_file(&folder, &job, kind).is_file());
+        let begun = Instant::now();
+        while exec::is_going_on(&folder, &job) && !(exec::is_held(&folder) && has_files()) {
+            if begun.elapsed() > FILES_BACK {
+                return exec::end_left_over(&folder, &job).await;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Ends what is left of an experiment's jobs, and waits until it is gone.
+    pub(super) async fn end_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
+        let (folder, jobs) = {
+            let store = self.store();
+            (store.folder.run(id), store.jobs())
+        };
+        for name in jobs {
+            self.executor.stop(&folder, &name).await?;
+        }
+        self.remove_left_locks(id, AGENT).await
+    }
+
+    /// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
+    /// results.tsv.
+    pub(super) async fn put_right_after(&self, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
+        self.remove_left_locks(id, job).await?;
+        self.store().end_watch()
+    }
+
+    /// Removes the locks that git processes of a finished job left behind: they were made during the job, and no process can
+    /// hold them. Waits for a lock that somebody may hold.
+    ///
+    /// # Errors
+    ///
+    /// A lock is still there after 30 s.
+    async fn remove_left_locks(&self, id: ExperimentId, job: &str) -> Result<(), SessionError> {
+        let folder = self.store().folder.run(id);
+        let written = |kind| fs::metadata(exec::job_file(&folder, job, kind)).and_then(|meta| meta.modified()).ok();
+        let Some(started) = written("job") else { return Ok(()) };
+        // What was made later is somebody else's.
+        let over = written("exit").filter(|over| *over >= started);
+        let (begun, mut removed) = (Instant::now(), Vec::new());
+        let folders = self.store().repo.folders();
+        loop {
+            let is_held = |locks: &[PathBuf]| exec::may_be_held(locks, &folders);
+            let left = self.store().repo.remove_left_locks(started, over, is_held)?;
+            removed.extend(left.removed);
+            let Some(lock) = left.held.first() else { break };
+            if begun.elapsed() >= LOCKS_PATIENCE {
+                return Err(self.store().repo.locked(lock).into());
+            }
+            if matches!(self.asked()?, Interrupt::Now | Interrupt::Detach) {
+                break;
+            }
+            sleep(LOCKS_LOOK).await;
+        }
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let of = match job {
+            AGENT => "agent",
+            RUN => "run",
+            _ => "guard",
+        };
+        self.emit(Notice::LocksRemoved { of, locks: removed })
+    }
+}

@@ -1,0 +1,96 @@
+//! Waiting for the agent: until an outage may be over, and between calls that changed nothing.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::shared::{Heartbeat, Shared};
+use super::store::Store;
+use crate::crash;
+use crate::domain::{Event, Outage, StopReason, exact_time};
+use crate::rules::{Patience, SoFar, patience, pause_after_idle};
+use crate::state::OpenOutage;
+
+impl Shared<'_> {
+    /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
+    /// Returns why the loop stops if the outage takes too long.
+    pub(super) async fn wait_out(&self) -> Result<Option<StopReason>, SessionError> {
+        let Some(open) = self.store().journal.outage.clone() else { return Ok(None) };
+        self.store().forget_logs();
+        let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        // A session that is resumed waits for the reset, and no longer.
+        let is_resumed = open.until.is_some();
+        let so_far = SoFar {
+            waits: if is_resumed { 0 } else { open.waits },
+            lasted: duration(open.seconds),
+            failed: duration(open.failed_seconds),
+            repeats: open.repeats,
+            is_first: has_never_worked(&self.store()),
+        };
+        let now = Timestamp::now();
+        let limit = self.store().contract.outage_limit;
+        let pause = match patience(&open.outage, so_far, limit, now) {
+            Patience::Wait(pause) => pause,
+            Patience::GiveUp => {
+                let Outage { kind, said, until } = open.outage;
+                return Ok(Some(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
+            }
+        };
+        let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
+        let again = until.unwrap_or(Timestamp::MAX);
+        let (id, waits, seconds) = (self.store().history.next_id(), open.waits, open.seconds);
+        let waited = waits.saturating_add(u32::from(!is_resumed));
+        self.store().journal.outage = Some(OpenOutage { waits: waited, until, ..open.clone() });
+        self.store().write_journal()?;
+        crash::point("outage.noted");
+        self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
+
+        self.pause(pause, again).await?;
+        let store = &mut *self.store();
+        store.journal.wait_no_more();
+        store.write_journal()?;
+        crash::point("outage.waited");
+        Ok(None)
+    }
+
+    /// Waits before the next call if the last ones changed nothing and were short; the last took so many seconds.
+    pub(super) async fn pause_after_idle(&self, seconds: f64) -> Result<(), SessionError> {
+        let pause = crash::pace(pause_after_idle(self.store().journal.idle_calls, seconds));
+        let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
+        if pause.is_zero() { Ok(()) } else { self.pause(pause, again.unwrap_or(Timestamp::MAX)).await }
+    }
+
+    /// Waits for so long, or until that moment, at most until the end of this invocation. Any request ends it at once.
+    async fn pause(&self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
+        let id = self.store().history.next_id();
+        let began = Instant::now();
+        let left = self.times.end(&self.store()).map_or(pause, |end| end.left.min(pause));
+        let due = began.checked_add(left).unwrap_or(began);
+        let (mut heartbeat, mut noted) = (Heartbeat::new(), began);
+        let mut listener = self.interrupts.listen();
+        while self.asked()? == Interrupt::None {
+            self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
+            noted = Instant::now();
+            // A machine that slept meanwhile does not wait on.
+            if Instant::now() >= due || Timestamp::now() >= again {
+                break;
+            }
+            self.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = listener.signal_or_look() => {}
+            }
+        }
+        self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
+        Ok(())
+    }
+}
+
+/// Whether no call of the agent came to anything yet.
+fn has_never_worked(store: &Store) -> bool {
+    store.journal.spent.calls == 0 && store.history.records().iter().all(|record| record.agent.is_none())
+}

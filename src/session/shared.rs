@@ -1,0 +1,138 @@
+//! What all attempts of a session share.
+
+use std::cell::{RefCell, RefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::error::SessionError;
+use super::events::Events;
+use super::interrupts::{Interrupt, Interrupts};
+use super::keep_logs::LogKeeper;
+use super::store::Store;
+use super::surroundings::Place;
+use super::times::Times;
+use crate::domain::{Environment, Event, ExperimentId, StopReason};
+use crate::exec::Executor;
+
+/// How often a heartbeat is written.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// What all attempts of a session share. Whoever uses a part borrows it for a few statements, and never across an await.
+pub(super) struct Shared<'a> {
+    pub(super) store: RefCell<Store>,
+    pub(super) events: RefCell<Events<'a>>,
+    pub(super) place: RefCell<Place>,
+    pub(super) log_keeper: RefCell<LogKeeper>,
+    /// Where agents, runs and guards run.
+    pub(super) executor: Executor,
+    pub(super) interrupts: Interrupts,
+    pub(super) times: Times,
+    /// Whether there is an agent that can be called.
+    pub(super) calls_agent: bool,
+}
+
+/// When the next heartbeat is due.
+pub(super) struct Heartbeat(Instant);
+
+impl Heartbeat {
+    /// The first one is due after a while.
+    pub(super) fn new() -> Self {
+        Heartbeat(Instant::now())
+    }
+}
+
+impl Shared<'_> {
+    /// The store, for a few statements.
+    pub(super) fn store(&self) -> RefMut<'_, Store> {
+        self.store.borrow_mut()
+    }
+
+    /// Heals what others damaged, and tells what the store noted.
+    pub(super) fn tell(&self) -> Result<(), SessionError> {
+        self.store().heal()?;
+        self.tell_said()
+    }
+
+    /// Heals what others damaged, and tells that and then the event.
+    pub(super) fn emit(&self, event: impl Into<Event>) -> Result<(), SessionError> {
+        self.store().heal()?;
+        self.store().say(event);
+        self.tell_said()
+    }
+
+    fn tell_said(&self) -> Result<(), SessionError> {
+        let store = &mut *self.store();
+        let said = store.take_said();
+        let events = &mut *self.events.borrow_mut();
+        let told = said.iter().try_for_each(|event| events.emit(event, store));
+        if said.iter().any(|event| !matches!(event, Event::RunProgress { .. })) {
+            store.watch_again(&store.folder.logs());
+        }
+        told
+    }
+
+    /// Writes the journal and a heartbeat with `detail`, if one is due.
+    pub(super) fn beat(&self, last: &mut Heartbeat, detail: impl FnOnce() -> Value) -> Result<(), SessionError> {
+        if last.0.elapsed() < HEARTBEAT {
+            return Ok(());
+        }
+        last.0 = Instant::now();
+        let store = &mut *self.store();
+        store.heal()?;
+        self.events.borrow().log.heartbeat(store.now(), &detail())?;
+        store.watch_again(&store.folder.logs());
+        store.write_journal()
+    }
+
+    /// What was asked for so far, by signals and by `ar stop`. What is new is told.
+    pub(super) fn asked(&self) -> Result<Interrupt, SessionError> {
+        let told = self.events.borrow().told;
+        let asked = self.interrupts.hear(&mut self.store(), told);
+        self.events.borrow_mut().told = asked.max(told);
+        if asked > told && asked != Interrupt::Detach {
+            self.tell()?;
+        }
+        Ok(asked)
+    }
+
+    /// Why the loop ends that was asked to stop.
+    pub(super) fn interrupted(&self) -> StopReason {
+        self.interrupts.reason(&self.store().folder)
+    }
+
+    /// The machine and the tools that experiments run on.
+    pub(super) fn environment(&self) -> Arc<Environment> {
+        Arc::clone(&self.place.borrow().environment)
+    }
+
+    /// Refuses an experiment that there may be no room for.
+    pub(super) fn check_room(&self) -> Result<(), SessionError> {
+        self.log_keeper.borrow_mut().make_room(&self.store(), &self.events.borrow().log)
+    }
+
+    /// Notes the lock files and the tools as they are now that a run is over.
+    pub(super) async fn look_around(&self, id: ExperimentId) {
+        if self.store().heal().is_err() {
+            return;
+        }
+        let questions = {
+            let store = self.store();
+            let root = store.repo.worktree();
+            self.place.borrow_mut().look(
+                root,
+                store.folder.root(),
+                id,
+                &store.contract.command,
+                self.times.are_counted(),
+            )
+        };
+        if let Some(questions) = questions
+            && let Some(printed) = questions.ask(&self.executor).await
+        {
+            self.place.borrow_mut().note(questions, &printed);
+        }
+    }
+}
