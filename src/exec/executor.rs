@@ -12,7 +12,7 @@ use super::running::{Running, Shim, end_left_over, is_held};
 use super::socket::Socket;
 use super::{ExecError, Job, SHIM_ARGUMENT, job_file};
 use crate::crash;
-use crate::fs::{GLANCE, lock_within, move_odd_away, open_regular, standing};
+use crate::fs::{GLANCE, lock_within, make_folder, move_odd_away, open_regular, standing};
 use crate::rules::RunFound;
 use crate::state::{read_json, write_json_unsynced};
 
@@ -149,7 +149,7 @@ fn prepare(job: &Job, files: &Files) -> Result<Prepared, ExecError> {
         let path = path.to_owned();
         move |source| ExecError::File { path, source }
     };
-    fs::create_dir_all(&job.folder).map_err(error_at(&job.folder))?;
+    make_folder(&job.folder).map_err(error_at(&job.folder))?;
     let lock = lock(&job.folder)?;
     crash::point("job.locked");
     for stale in [&files.started, &files.exit] {

@@ -11,7 +11,9 @@ use serde::Serialize;
 
 use super::job::{Files, lock_path};
 use super::{ExecError, Job, Started};
-use crate::fs::{free_name, is_odd, move_away, move_no_folder_away, move_odd_away, open_regular, standing};
+use crate::fs::{
+    free_name, is_odd, make_folder, move_away, move_no_folder_away, move_odd_away, open_regular, standing,
+};
 use crate::state::{write_json, write_json_unsynced};
 
 /// The files by which a job is found, and the lock that shows that it is running.
@@ -100,7 +102,7 @@ impl<'a> Place<'a> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(&self.job.folder).map_err(failed)?;
+                make_folder(&self.job.folder).map_err(failed)?;
                 let lock = File::options().create(true).truncate(false).read(true).write(true).open(&path);
                 let lock = lock.map_err(failed)?;
                 if lock.try_lock().is_err() {

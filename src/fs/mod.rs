@@ -19,7 +19,7 @@ pub use names::{
 };
 pub use read::{TAIL, is_odd, open_regular, read_at_most, read_regular, read_tail};
 pub use stamp::FileStamp;
-pub use standing::{OWN_FOLDER, standing};
+pub use standing::{OWN_FOLDER, make_folder, standing};
 pub use unsynced::Unsynced;
 pub use write::{
     append, append_line, create_folder, remove_left_over, replace_through, write_after, write_atomic, write_unsynced,

@@ -17,7 +17,7 @@ const PAUSES: [u64; 12] = [0, 1, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
 pub fn standing<T>(path: &Path, mut write: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for pause in PAUSES {
         match write() {
-            Err(error) if error.kind() == ErrorKind::NotFound && is_below_sessions(path) => {}
+            Err(error) if was_deleted(path, &error) && is_below_sessions(path) => {}
             written => return written,
         }
         sleep(Duration::from_millis(pause));
@@ -27,6 +27,21 @@ pub fn standing<T>(path: &Path, mut write: impl FnMut() -> io::Result<T>) -> io:
         }
     }
     write()
+}
+
+/// Creates a folder with those above it that are not there.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    standing(path, || fs::create_dir_all(path))
+}
+
+/// Whether something was deleted during an attempt. A folder that is deleted while it is created can look like something
+/// else in its place.
+fn was_deleted(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        ErrorKind::NotFound => true,
+        ErrorKind::AlreadyExists => path.is_dir() || !path.exists(),
+        _ => false,
+    }
 }
 
 fn is_below_sessions(path: &Path) -> bool {
@@ -60,6 +75,10 @@ mod tests {
         remove_dir_all(&sessions).unwrap();
         write_atomic(&path, b"line").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "line");
+        remove_dir_all(&sessions).unwrap();
+        make_folder(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+        assert_eq!(make_folder(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
         let elsewhere = root.path().join("elsewhere/file");
         assert!(append_line(&elsewhere, "line").is_err() && write_atomic(&elsewhere, b"line").is_err());
         assert!(!root.path().join("elsewhere").exists());

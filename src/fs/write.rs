@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::{FileError, failed};
 use super::read::only_regular;
-use super::{Unsynced, standing};
+use super::{Unsynced, make_folder, standing};
 use crate::crash;
 
 /// How the names of temporary files start.
@@ -72,7 +72,7 @@ fn replace(folder: &Path, path: &Path, content: &[u8], durably: Option<Unsynced>
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
     let create = || -> io::Result<()> {
         let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
-        fs::create_dir_all(path)?;
+        make_folder(path)?;
         missing.iter().rev().filter_map(|folder| folder.parent()).try_for_each(|parent| File::open(parent)?.sync_all())
     };
     standing(path, create).map_err(failed("create", path))

@@ -40,7 +40,7 @@ fn an_outage_is_waited_out_and_counts_for_nothing() {
     let repo = training_repo();
     let first = "case $call in \
                  1) echo 'API Error: 529 overloaded_error'; exit 1 ;; \
-                 3) touch half.txt; echo 'Rate limit is exceeded. Try again in 0.3 seconds.'; exit 1 ;; \
+                 3) touch half.txt; echo 'Rate limit is exceeded. Try again in 4 seconds.'; exit 1 ;; \
                  5) echo 'sh: 1: model: not found'; exit 127 ;; \
                  7) echo \"# $call\" >> train.sh; echo 'You have hit your limit, resets 3pm'; exit 0 ;; \
                  8) echo \"# $call\" >> train.sh; echo 'cleaned up after a KeyError'; exit 1 ;; esac";
