@@ -21,7 +21,7 @@ use crate::domain::{
 use crate::exec::Executor;
 use crate::git::Look;
 use crate::rules::{Found, Measured, Step, Verdict, again, describe_failure, judge, recover};
-use crate::state::OpenExperiment;
+use crate::state::{Journal, OpenExperiment};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +59,11 @@ impl Attempt {
     /// The attempt at an open experiment, in the step that the journal names.
     pub(super) fn at(open: OpenExperiment, phase: Phase) -> Attempt {
         Attempt { open, phase, is_prepared: false }
+    }
+
+    /// The attempt that the journal names, of several the oldest.
+    pub(super) fn left_open(journal: &Journal) -> Option<Attempt> {
+        Some(Attempt::at(journal.open.clone()?, journal.phase))
     }
 
     /// Enters a phase of it in the journal.

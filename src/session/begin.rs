@@ -47,11 +47,11 @@ impl Session<'_> {
     pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
         self.end_unseen().await?;
         let mut last = None;
-        while let Some(mut attempt) = self.shared.store.get_mut().open_attempt() {
+        while let Some(mut attempt) = Attempt::left_open(&self.shared.store.get_mut().journal) {
             let attempted = attempt.recover(&mut self.workspace, &self.shared, deadline).await?;
             self.shared.tell()?;
             last = attempted.or(last);
-            let next = self.shared.store.get_mut().open_attempt();
+            let next = Attempt::left_open(&self.shared.store.get_mut().journal);
             let is_left = next.is_some_and(|next| next.open.id == attempt.open.id);
             if is_left || last.as_ref().is_some_and(|attempted| *attempted != Attempted::Recorded) {
                 break;
@@ -75,7 +75,7 @@ impl Session<'_> {
     /// Measures the baseline, or goes on measuring it. A baseline without a number takes the session back: a metric that
     /// is misspelt must not become part of an approved contract.
     async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
-        let open = self.shared.store.get_mut().open_attempt();
+        let open = Attempt::left_open(&self.shared.store.get_mut().journal);
         let mut attempt = match open {
             Some(attempt) => {
                 self.shared.await_files(&attempt).await;

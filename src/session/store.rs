@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::attempt::Attempt;
 use super::error::SessionError;
 use super::expected::{Expected, Kept};
 use super::jobs::{AGENT, RUN, RUN_FILES, guard_name};
@@ -165,11 +164,6 @@ impl Store {
     /// on.
     pub(super) fn forget_unwritten(&mut self) {
         self.journal = self.written.journal.clone();
-    }
-
-    /// The attempt that the journal names, of several the oldest.
-    pub(super) fn open_attempt(&self) -> Option<Attempt> {
-        Some(Attempt::at(self.journal.open.clone()?, self.journal.phase))
     }
 
     /// Enters a step of an attempt in the journal.
