@@ -13,7 +13,7 @@ use super::{chosen, output};
 pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     let view = chosen::open(args.session.tag())?;
     let finalized = view.finalize(args.branch, args.squash)?;
-    let commits = count_of(u32::try_from(finalized.commits.len()).unwrap_or(u32::MAX), "commit");
+    let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
     for (commit, subject) in &finalized.commits {
         output::line(&fit(&format!("  {} {subject}", commit.short(8)), output::width()));

@@ -22,7 +22,7 @@ pub(super) fn run(args: ImportArgs) -> Result<ExitCode, CliError> {
     }
     let records = import.records();
     let tag = import.tag();
-    let experiments = count(records.len(), "experiment");
+    let experiments = count_of(records.len(), "experiment");
     let counts = Counts::of(records);
     let linked = records.iter().filter(|record| record.commit.is_known()).count();
     let what = format!(
@@ -43,14 +43,10 @@ pub(super) fn run(args: ImportArgs) -> Result<ExitCode, CliError> {
     }
     let left_out = ledger.rows.len() - records.len();
     if left_out > 0 {
-        output::note(&format!("{} cannot be read and left out; `-v` shows them", count(left_out, "row")));
+        output::note(&format!("{} cannot be read and left out; `-v` shows them", count_of(left_out, "row")));
     }
     if !args.dry_run {
         output::note(&format!("look at it with: ar report {tag}"));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn count(number: usize, thing: &str) -> String {
-    count_of(u32::try_from(number).unwrap_or(u32::MAX), thing)
 }

@@ -167,7 +167,7 @@ impl fmt::Display for StopReason {
                     let count = count_of(tried.experiments, "experiment");
                     write!(f, "\n      {}: {count}, {} kept, {best}", tried.direction, tried.kept)?;
                 }
-                let left = u32::try_from(tried.len().saturating_sub(TRIED)).unwrap_or(u32::MAX);
+                let left = tried.len().saturating_sub(TRIED);
                 if left > 0 {
                     write!(f, "\n      and {} more", count_of(left, "direction"))?;
                 }

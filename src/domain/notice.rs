@@ -75,7 +75,7 @@ pub enum Notice {
     ChangeIsIn { what: String, saved: String },
     #[error("saved the unfinished change of experiment {id} as {saved}")]
     UnfinishedSaved { id: ExperimentId, saved: String },
-    #[error("saved {} that the agent made and reset, below {prefix}/saved", counted(*count, "commit"))]
+    #[error("saved {} that the agent made and reset, below {prefix}/saved", count_of(*count, "commit"))]
     ResetCommitsSaved { count: usize, prefix: String },
     #[error("restored commit {}, which the agent had reset, to measure it", .0.short(8))]
     ResetCommitRestored(CommitId),
@@ -146,9 +146,9 @@ pub enum Notice {
     RecordsRestored(Vec<String>),
     #[error("results.tsv was not a file or far too large; moved it to {}", .0.display())]
     LedgerMoved(PathBuf),
-    #[error("repaired {} of results.tsv from the records; the old file is {}", counted(*rows, "row"), old.display())]
+    #[error("repaired {} of results.tsv from the records; the old file is {}", count_of(*rows, "row"), old.display())]
     RowsRepaired { rows: usize, old: PathBuf },
-    #[error("results.tsv was deleted; restored {} from the records, without foreign rows", counted(*.0, "row"))]
+    #[error("results.tsv was deleted; restored {} from the records, without foreign rows", count_of(*.0, "row"))]
     RowsRestored(usize),
     #[error("results.tsv changed while {who} was active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
     RowsPutRight { who: Actor, what: RowChanges, kept: Option<PathBuf> },
@@ -207,19 +207,19 @@ impl fmt::Display for RowChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut what = Vec::new();
         if self.lost > 0 {
-            what.push(format!("{} changed or missing, restored", counted(self.lost, "row")));
+            what.push(format!("{} changed or missing, restored", count_of(self.lost, "row")));
         }
         if !self.removed.is_empty() {
             let named: Vec<_> = self.removed.iter().take(ROWS).map(|row| format!("\"{}\"", cut(row, ROW))).collect();
             let more = if self.removed.len() > ROWS { ", …" } else { "" };
-            let count = counted(self.removed.len(), "row");
+            let count = count_of(self.removed.len(), "row");
             what.push(format!("{count} without an experiment, removed: {}{more}", named.join(", ")));
         }
         if self.reordered {
             what.push("rows in another order, restored".to_owned());
         }
         if self.foreign > 0 {
-            what.push(format!("{}, left in place", counted(self.foreign, "foreign row")));
+            what.push(format!("{}, left in place", count_of(self.foreign, "foreign row")));
         }
         f.write_str(&what.join(", "))
     }
@@ -237,10 +237,6 @@ impl Serialize for Notice {
 /// `text` behind `words`; nothing without a text.
 fn after(words: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{words}{text}") }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    count_of(u32::try_from(count).unwrap_or(u32::MAX), what)
 }
 
 /// The names of some files, the first ones of many.

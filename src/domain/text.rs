@@ -1,6 +1,7 @@
 //! Text for people: on one line, as one word of a command, or as a person would write it.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,9 +51,9 @@ pub fn shell_word(path: &Path) -> String {
 }
 
 /// Formats a count: `1 experiment`, `2 experiments`.
-pub fn count_of(count: u32, thing: &str) -> String {
+pub fn count_of<N: Display + PartialEq + From<u8>>(count: N, thing: &str) -> String {
     let plural = if thing.ends_with("sh") { "es" } else { "s" };
-    format!("{count} {thing}{}", if count == 1 { "" } else { plural })
+    format!("{count} {thing}{}", if count == N::from(1) { "" } else { plural })
 }
 
 /// Formats a number of bytes for people: `812 kB`, `1.5 GB`.

@@ -37,7 +37,7 @@ fn what_it_is(ledger: &Ledger) -> String {
     let columns: Vec<String> = ledger.columns.iter().map(|(what, name)| format!("{what} in `{name}`")).collect();
     let columns = if columns.is_empty() { String::new() } else { format!("; {}", columns.join(", ")) };
     let metric = ledger.metric.as_deref().map(|name| format!(", {} of `{name}` is better", ledger.direction));
-    let rows = count_of(u32::try_from(ledger.rows.len()).unwrap_or(u32::MAX), "row");
+    let rows = count_of(ledger.rows.len(), "row");
     format!("it is {} with {rows}{}{columns}", ledger.form.name(), metric.unwrap_or_default())
 }
 
@@ -55,7 +55,7 @@ fn unread(ledger: &Ledger) -> impl Iterator<Item = Finding> {
                 lines.iter().take(MOST_NAMED).map(|(line, problem)| format!("line {line}: {problem}")).collect();
             let more = lines.len().saturating_sub(MOST_NAMED);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            let count = count_of(u32::try_from(lines.len()).unwrap_or(u32::MAX), what);
+            let count = count_of(lines.len(), what);
             Finding::warning(Area::Ledger, format!("{count} {why}: {}{more}", named.join("; ")))
         })
 }

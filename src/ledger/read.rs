@@ -110,7 +110,7 @@ impl RowReader<'_> {
     fn row(&mut self, line: &Line<'_>) -> Row {
         let Shape { width, columns, memory_unit, .. } = self.shape;
         if line.cells.len() != *width {
-            let problem = format!("{}, not {width}", count_of(line.cells.len() as u32, "field"));
+            let problem = format!("{}, not {width}", count_of(line.cells.len(), "field"));
             return Row::malformed(line.number, &line.cells.join("\t"), problem);
         }
         let cell = |column: Option<usize>| column.map(|column| line.cell(column));

@@ -116,7 +116,7 @@ const MOST_NAMED: usize = 10;
 fn segments_text(there: &[Segment]) -> String {
     let named = |segment: &Segment| {
         let name = segment.name.as_deref().or(segment.metric.as_deref()).unwrap_or("without a name");
-        let rows = count_of(u32::try_from(segment.rows).unwrap_or(u32::MAX), "row");
+        let rows = count_of(segment.rows, "row");
         format!("{} is {name}, {rows}", segment.number)
     };
     let mut names: Vec<String> = there.iter().take(MOST_NAMED).map(named).collect();

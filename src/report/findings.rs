@@ -42,8 +42,7 @@ pub fn findings_text(findings: &[Finding], repaired: &[String]) -> String {
 
 /// How it stands, in one sentence.
 fn verdict(findings: &[Finding]) -> String {
-    let count =
-        |level| u32::try_from(findings.iter().filter(|finding| finding.level == level).count()).unwrap_or(u32::MAX);
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (damaged, errors, warnings) = (count(Severity::Damaged), count(Severity::Error), count(Severity::Warning));
     let parts: Vec<String> = [(errors, "error"), (warnings, "warning")]
         .into_iter()

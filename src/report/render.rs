@@ -104,7 +104,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
                 // Rows whose word is no verdict neither lengthen a streak nor end it.
                 let without = match last + 1 - first - summary.longest_streak as usize {
                     0 => String::new(),
-                    rows => format!(" with {} between", count_of(rows as u32, "other row")),
+                    rows => format!(" with {} between", count_of(rows, "other row")),
                 };
                 format!("; longest streak without a keep {}, {from} to {to}{without}", summary.longest_streak)
             }

@@ -152,7 +152,7 @@ fn kept(report: &Report) -> Option<Section> {
     let mut section = Section::table("kept experiments and their gains", grid);
     if !small.is_empty() {
         let together: f64 = small.iter().filter_map(|place| kept[*place].gain).sum();
-        let steps = count_of(u32::try_from(small.len()).unwrap_or(u32::MAX), "smaller step");
+        let steps = count_of(small.len(), "smaller step");
         section.lines.push((format!("and {steps}, together {}", two_digits(together)), None));
     }
     Some(section)
@@ -308,7 +308,7 @@ fn said(point: &Point) -> String {
 fn repeated(report: &Report) -> Option<Section> {
     let spread = report.spread.as_ref()?;
     let mut lines: Vec<_> = spread.repeated.iter().take(MOST_REPEATED).map(|group| (repetition(group), None)).collect();
-    let more = u32::try_from(spread.repeated.len().saturating_sub(MOST_REPEATED)).unwrap_or(u32::MAX);
+    let more = spread.repeated.len().saturating_sub(MOST_REPEATED);
     if more > 0 {
         lines.push((format!("and {more} more"), None));
     }

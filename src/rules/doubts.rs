@@ -58,7 +58,7 @@ pub(super) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
     let last = evidence.flagged.last()?;
     let times = match evidence.flagged.len() {
         1 => String::new(),
-        times => format!("{}, last ", count_of(times as u32, "time")),
+        times => format!("{}, last ", count_of(times, "time")),
     };
     Some(Warning {
         kind: "flagged",
@@ -97,7 +97,7 @@ pub(super) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
     let tag = evidence.tag?;
     (evidence.saved > 0).then(|| Warning {
         kind: "saved",
-        what: format!("saved unfinished or uncommitted work {}", count_of(evidence.saved as u32, "time")),
+        what: format!("saved unfinished or uncommitted work {}", count_of(evidence.saved, "time")),
         hint: Some(format!("list it with `git for-each-ref refs/autoresearch/{tag}/saved`")),
     })
 }
@@ -116,7 +116,7 @@ pub(super) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
         let (of, are) = if gains.len() == 1 {
             ("the one keep".to_owned(), "is")
         } else {
-            (format!("{worse} of {}", count_of(gains.len() as u32, "keep")), if worse == 1 { "is" } else { "are" })
+            (format!("{worse} of {}", count_of(gains.len(), "keep")), if worse == 1 { "is" } else { "are" })
         };
         format!("{of} {are} worse than the one before, if {said} is better")
     } else if evidence.summary.gain.is_some_and(|gain| gain < 0.0) {

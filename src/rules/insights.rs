@@ -49,13 +49,13 @@ pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
         let best = best.map_or("none with a number".into(), |best| {
             format!("best {} ({}: {})", number(best), best.id, best.description)
         });
-        format!("left after {}, {kept} kept, {best}", experiments(members.len()))
+        format!("left after {}, {kept} kept, {best}", count_of(members.len(), "experiment"))
     };
     let said = members.iter().rev().find_map(|record| record.lesson());
     Some(Lesson {
         id: point(&last.tag, format!("pivot-{turn}")),
         strategy: named.unwrap_or(NO_DIRECTION).to_owned(),
-        outcome: format!("pivot: {}, {kept} kept", experiments(members.len())),
+        outcome: format!("pivot: {}, {kept} kept", count_of(members.len(), "experiment")),
         insight: said.unwrap_or_else(made_of_numbers),
         context: context(last, history.incumbent(), best),
         experiment: range(&members),
@@ -69,7 +69,7 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
     let new: Vec<&Record> = history.records().iter().filter(|record| record.sequence() > after).collect();
     let last = new.last()?;
     let kept = new.iter().filter(|record| record.outcome == Outcome::Keep).count();
-    let mut insight = format!("{}, {kept} kept", experiments(new.len()));
+    let mut insight = format!("{}, {kept} kept", count_of(new.len(), "experiment"));
     if let Some(best) = history.incumbent() {
         let number = best.metric.number().map_or("-".into(), |number| number.raw);
         insight += &format!("; best {number} (experiment {}: {})", best.id, best.description);
@@ -121,10 +121,6 @@ fn summary_id(last: &Record) -> LessonId {
 
 fn point(tag: &Tag, point: String) -> LessonId {
     LessonId::Point { session: tag.to_string(), point }
-}
-
-fn experiments(count: usize) -> String {
-    count_of(u32::try_from(count).unwrap_or(u32::MAX), "experiment")
 }
 
 /// The record with the best value.

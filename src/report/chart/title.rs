@@ -13,7 +13,7 @@ impl Report {
     pub fn chart_title(&self) -> String {
         let after_baseline = self.points.len().saturating_sub(1);
         let kept = self.summary.kept.iter().filter(|step| Some(step.index) != self.baseline).count();
-        let experiments = count_of(u32::try_from(after_baseline).unwrap_or(u32::MAX), "experiment");
+        let experiments = count_of(after_baseline, "experiment");
         let mut title = format!("{experiments}, {kept} kept");
         let value = |point: Option<&Point>| Some(point?.value.as_ref()?.to_string());
         if let (Some(from), Some(to), Some(metric)) = (value(self.baseline()), value(self.best()), &self.metric) {

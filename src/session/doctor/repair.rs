@@ -268,7 +268,6 @@ fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>
         journal.write(&facts.folder.state(), clock.now())?;
     }
     let found = &rebuilt.found;
-    let count = |count: usize, what: &str| count_of(u32::try_from(count).unwrap_or(u32::MAX), what);
     let parts = [
         (found.missing.len(), "row", "put in"),
         (found.torn.len(), "torn line", "repaired"),
@@ -277,7 +276,7 @@ fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>
     let parts: Vec<String> = parts
         .iter()
         .filter(|(number, ..)| *number > 0)
-        .map(|(number, what, how)| format!("{} {how}", count(*number, what)))
+        .map(|(number, what, how)| format!("{} {how}", count_of(*number, what)))
         .collect();
     let copy = rebuilt.copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
     done.push(format!("rewrote {}: {}{copy}", books.path.display(), parts.join(", ")));

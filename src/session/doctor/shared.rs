@@ -19,7 +19,7 @@ pub(super) fn look(repo: &Repo) -> Vec<Finding> {
     let ideas = match file.read() {
         Ok(backlog) if backlog.damaged == 0 => None,
         Ok(backlog) => {
-            let lines = count_of(u32::try_from(backlog.damaged).unwrap_or(u32::MAX), "line");
+            let lines = count_of(backlog.damaged, "line");
             let what = format!("cannot parse {lines} of {}", file.path().display());
             Some(warning(what).hint(REPAIR))
         }
