@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::domain::{Idea, Lesson, Outcome, cut};
+use crate::domain::{Idea, Lesson, cut};
 use crate::rules::Learned;
 
 /// The space for memories.
@@ -79,7 +79,7 @@ pub(super) fn memories_text(memories: &Memories, room: Room) -> String {
 fn learned_text(learned: &[Learned], room: Room) -> String {
     let mut rows = String::new();
     for note in learned {
-        let outcome = note.outcome.map_or("no experiment", Outcome::name);
+        let outcome = note.outcome.map_or("no experiment", <&str>::from);
         let kind = if note.is_lesson { "lesson: " } else { "" };
         let row = format!("- {} ({outcome}): {kind}{}\n", note.experiment, cut(&note.text, room.chars));
         if rows.len() + row.len() > room.learned {

@@ -306,7 +306,7 @@ pub(super) fn experiment_line(record: &Record) -> String {
         Ended::Crash => AnsiColor::Red,
     };
     let style = Style::new().fg_color(Some(color.into()));
-    let outcome = ended.name();
+    let outcome = <&str>::from(ended);
     let mut line = format!("{:>4}  {style}{outcome:<8}{style:#} {}: {}", record.id, record.description, record.reason);
     if let Some(failure) = &record.failure {
         line += &format!(" [{}]", failure.class);

@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::ExperimentId;
 
 /// The kind of news.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum AlertKind {
     /// An experiment was kept.
     Keep,
@@ -22,21 +23,6 @@ pub enum AlertKind {
     Outage,
     /// The loop ended.
     Stopped,
-}
-
-impl AlertKind {
-    /// Its name, as in `AR_EVENT`.
-    pub fn name(self) -> &'static str {
-        match self {
-            AlertKind::Keep => "keep",
-            AlertKind::Best => "best",
-            AlertKind::CrashStreak => "crash_streak",
-            AlertKind::Pivot => "pivot",
-            AlertKind::Flagged => "flagged",
-            AlertKind::Outage => "outage",
-            AlertKind::Stopped => "stopped",
-        }
-    }
 }
 
 /// One piece of news, as the `--on-event` command receives it.

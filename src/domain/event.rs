@@ -202,8 +202,9 @@ impl fmt::Display for StopReason {
 }
 
 /// One event of a session.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case", tag = "event")]
+#[strum(serialize_all = "snake_case")]
 pub enum Event {
     /// A session was opened or continued.
     SessionStarted {
@@ -358,31 +359,6 @@ pub enum Event {
 impl From<Notice> for Event {
     fn from(notice: Notice) -> Event {
         Event::Notice(notice)
-    }
-}
-
-impl Event {
-    /// The event's name in the logs.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Event::SessionStarted { .. } => "session_started",
-            Event::Notice(_) => "notice",
-            Event::EnvironmentChanged { .. } => "environment_changed",
-            Event::ChangesSaved { .. } => "changes_saved",
-            Event::AgentStarted { .. } => "agent_started",
-            Event::AgentFinished { .. } => "agent_finished",
-            Event::Outage { .. } => "outage",
-            Event::OutageOver { .. } => "outage_over",
-            Event::RunStarted { .. } => "run_started",
-            Event::RunProgress { .. } => "run_progress",
-            Event::GuardStarted { .. } => "guard_started",
-            Event::GuardFinished { .. } => "guard_finished",
-            Event::CalledAgain { .. } => "called_again",
-            Event::ExperimentFinished { .. } => "experiment_finished",
-            Event::Flagged { .. } => "flagged",
-            Event::Directed { .. } => "directed",
-            Event::SessionStopped { .. } => "session_stopped",
-        }
     }
 }
 

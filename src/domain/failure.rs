@@ -1,14 +1,14 @@
 //! Why an experiment has no number.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
 /// Why an experiment has no valid value.
 ///
 /// A new class is a variant here with its [`FailureTexts`], and the code that detects it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum FailureClass {
     /// The final traceback shows a syntax error.
     SyntaxError,
@@ -47,8 +47,6 @@ pub enum FailureClass {
 /// What is said of a failure class.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureTexts {
-    /// Its name in records and reports.
-    pub name: &'static str,
     /// Why there is no number, as a sentence with `{metric}` and `{ended}`, how the run ended.
     pub reason: &'static str,
     /// What the agent is told to do next, with `{fixes}`, `{often}` and `{largest}`: how often a change may be fixed, how often it may
@@ -64,84 +62,64 @@ impl FailureClass {
         matches!(self, FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge | FailureClass::Duplicate)
     }
 
-    /// The class's name in records and reports.
-    pub fn name(self) -> &'static str {
-        self.texts().name
-    }
-
     /// What is said of it.
     pub fn texts(self) -> FailureTexts {
-        let (name, reason, advice) = match self {
+        let (reason, advice) = match self {
             FailureClass::SyntaxError => (
-                "syntax_error",
                 "the code does not parse ({ended})",
                 "Fix it and try the same idea again, at most {fixes} times; then skip it.",
             ),
             FailureClass::ImportError => (
-                "import_error",
                 "an import failed ({ended})",
                 "Fix it and try the same idea again, at most {fixes} times; then skip it.",
             ),
             FailureClass::Oom => {
-                ("oom", "out of memory ({ended})", "Memory ran out: make a smaller change that needs less memory.")
+                ("out of memory ({ended})", "Memory ran out: make a smaller change that needs less memory.")
             }
             FailureClass::Nan => (
-                "nan",
                 "{metric} is not a finite number ({ended})",
                 "Go back to the safe region: values near those of the incumbent, which does not diverge.",
             ),
             FailureClass::Timeout => (
-                "timeout",
                 "the deadline passed ({ended})",
                 "It was too slow for the time limit: make a change that takes less time.",
             ),
             FailureClass::Killed => (
-                "killed",
                 "something else killed the run ({ended})",
                 "Another process killed the run, which says nothing about the idea: you may try the same change again.",
             ),
-            FailureClass::NoOutput => (
-                "no_output",
-                "{ended}, and the run printed nothing",
-                "The run printed nothing: note the idea and move on.",
-            ),
+            FailureClass::NoOutput => {
+                ("{ended}, and the run printed nothing", "The run printed nothing: note the idea and move on.")
+            }
             FailureClass::NoMetric => (
-                "no_metric",
                 "the run printed no {metric} ({ended})",
                 "The run was incomplete: make sure that it finishes and prints the metric as the incumbent does.",
             ),
             FailureClass::Crash => (
-                "crash",
                 "the run failed ({ended})",
                 "If the cause is a small mistake, make the change again without it; otherwise move on to another idea.",
             ),
             FailureClass::GuardFailed => (
-                "guard_failed",
                 "a guard failed ({ended})",
                 "Rework the same idea so that the guard passes, {often}; then drop it. `ar try --rework` brings its change back \
                  into the working tree.",
             ),
             FailureClass::Scope => {
-                ("scope", "the change edits files outside the scope ({ended})", "Change only files that you may edit.")
+                ("the change edits files outside the scope ({ended})", "Change only files that you may edit.")
             }
             FailureClass::Protected => (
-                "protected",
                 "the change touches a protected file ({ended})",
                 "Leave protected files as they are; they decide what is measured.",
             ),
             FailureClass::TooLarge => (
-                "too_large",
                 "the change is too large ({ended})",
                 "Make it smaller: fewer files, fewer lines, and no new file over {largest}.",
             ),
-            FailureClass::NoChange => ("no_change", "nothing changed ({ended})", "Change a file."),
-            FailureClass::Duplicate => (
-                "duplicate",
-                "the same change was measured before ({ended})",
-                "Make a change that has not been measured yet.",
-            ),
+            FailureClass::NoChange => ("nothing changed ({ended})", "Change a file."),
+            FailureClass::Duplicate => {
+                ("the same change was measured before ({ended})", "Make a change that has not been measured yet.")
+            }
             FailureClass::Lost => (
-                "lost",
                 "the machine died under the run ({ended})",
                 "The machine died under the run, which is not the idea's fault: you may try the same change again.",
             ),
@@ -155,13 +133,7 @@ impl FailureClass {
             }
             _ => "",
         };
-        FailureTexts { name, reason, advice, advice_at_last }
-    }
-}
-
-impl fmt::Display for FailureClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        FailureTexts { reason, advice, advice_at_last }
     }
 }
 

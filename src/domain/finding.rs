@@ -1,14 +1,13 @@
 //! Findings of `ar doctor` about a session and its repository.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use super::Tag;
 
 /// The subject of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Area {
     /// The repository: its folders, `HEAD`, index and locks.
     Repository,
@@ -28,24 +27,10 @@ pub enum Area {
     Agent,
 }
 
-impl fmt::Display for Area {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Area::Repository => "repository",
-            Area::Refs => "refs",
-            Area::Session => "session",
-            Area::Ledger => "ledger",
-            Area::Journal => "journal",
-            Area::Disk => "disk",
-            Area::Command => "command",
-            Area::Agent => "agent",
-        })
-    }
-}
-
 /// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// No problem.
     Ok,
@@ -55,17 +40,6 @@ pub enum Severity {
     Error,
     /// Damage whose repair would be a guess.
     Damaged,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Severity::Ok => "ok",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-            Severity::Damaged => "damaged",
-        })
-    }
 }
 
 /// One finding.

@@ -1,13 +1,12 @@
 //! The backlog of ideas.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The state of an idea.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum IdeaState {
     /// No agent was offered it yet.
     Open,
@@ -17,17 +16,6 @@ pub enum IdeaState {
     Kept,
     /// The user or an agent dropped it.
     Dropped,
-}
-
-impl fmt::Display for IdeaState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            IdeaState::Open => "open",
-            IdeaState::Drawn => "drawn",
-            IdeaState::Kept => "kept",
-            IdeaState::Dropped => "dropped",
-        })
-    }
 }
 
 /// An idea that is not in the backlog yet.

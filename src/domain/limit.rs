@@ -6,15 +6,19 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The comparison of a value with a bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Comparison {
     /// `<`
+    #[strum(to_string = "<")]
     Less,
     /// `<=`
+    #[strum(to_string = "<=")]
     AtMost,
     /// `>`
+    #[strum(to_string = ">")]
     More,
     /// `>=`
+    #[strum(to_string = ">=")]
     AtLeast,
 }
 
@@ -27,17 +31,6 @@ impl Comparison {
             Comparison::More => value > bound,
             Comparison::AtLeast => value >= bound,
         }
-    }
-}
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Comparison::Less => "<",
-            Comparison::AtMost => "<=",
-            Comparison::More => ">",
-            Comparison::AtLeast => ">=",
-        })
     }
 }
 

@@ -9,7 +9,8 @@ use super::{ExperimentId, Tag, nearest};
 pub const FEWEST_DIGITS: usize = 4;
 
 /// The name of an experiment within a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Which {
     /// The best one that was kept.
     Best,
@@ -18,6 +19,7 @@ pub enum Which {
     /// The newest one.
     Last,
     /// The experiment with this number, else the one whose commit starts with these lower-case hexadecimal digits.
+    #[strum(to_string = "{0}")]
     Digits(String),
 }
 
@@ -73,17 +75,6 @@ impl FromStr for ExperimentName {
             }
         };
         Ok(ExperimentName { tag, which })
-    }
-}
-
-impl fmt::Display for Which {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Which::Best => "best",
-            Which::Baseline => "baseline",
-            Which::Last => "last",
-            Which::Digits(digits) => digits,
-        })
     }
 }
 

@@ -16,27 +16,20 @@ const ROW: usize = 80;
 const REBUILT: &str = "restored it from the records, without the logs of earlier runs";
 
 /// Who is active while `ar` waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Actor {
     /// The agent.
+    #[strum(to_string = "the agent")]
     Agent,
     /// The measuring command.
+    #[strum(to_string = "the run")]
     Run,
     /// A guard.
+    #[strum(to_string = "the guard")]
     Guard,
     /// Nobody but `ar` itself.
+    #[strum(to_string = "ar")]
     Ar,
-}
-
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Actor::Agent => "the agent",
-            Actor::Run => "the run",
-            Actor::Guard => "the guard",
-            Actor::Ar => "ar",
-        })
-    }
 }
 
 /// A notice. It is no error, but its words stand at each variant as those of the errors do.

@@ -1,27 +1,32 @@
 //! Outages of the agent, which do not count against its idea.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The cause of an outage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The cause of an outage, displayed as a clause about the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
 pub enum OutageKind {
     /// Its program, or the shell that starts it, cannot start.
+    #[strum(to_string = "the agent cannot be started")]
     NotStarted,
     /// Its rate limit is reached.
+    #[strum(to_string = "the agent's rate limit")]
     RateLimit,
     /// Its account has no credit.
+    #[strum(to_string = "the agent is out of credit")]
     Credit,
     /// It is not logged in, or its key is not valid.
+    #[strum(to_string = "the agent is not logged in")]
     Login,
     /// Its model's service is overloaded or down.
+    #[strum(to_string = "the agent's service is overloaded")]
     Overloaded,
     /// It cannot reach its model's service.
+    #[strum(to_string = "the agent is offline")]
     Offline,
     /// It fails without changes or a known message.
+    #[strum(to_string = "the agent failed")]
     Failed,
 }
 
@@ -43,21 +48,6 @@ impl OutageKind {
                 "check its command line; its output is in agent.log in the newest folder of the session's runs"
             }
         }
-    }
-}
-
-impl fmt::Display for OutageKind {
-    /// A clause about the agent.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            OutageKind::NotStarted => "the agent cannot be started",
-            OutageKind::RateLimit => "the agent's rate limit",
-            OutageKind::Credit => "the agent is out of credit",
-            OutageKind::Login => "the agent is not logged in",
-            OutageKind::Overloaded => "the agent's service is overloaded",
-            OutageKind::Offline => "the agent is offline",
-            OutageKind::Failed => "the agent failed",
-        })
     }
 }
 

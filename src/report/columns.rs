@@ -43,7 +43,7 @@ const VALUE: &str = "value";
 static COLUMNS: [Named; 14] = [
     named("id", "#", Right, |shown, _| shown.record.id.to_string()),
     named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
-    named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).name().to_owned()),
+    named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).to_string()),
     named(VALUE, VALUE, Right, |shown, _| text(shown.record.metric.number())),
     named("gain", "gain", Right, |shown, _| text(shown.gain())),
     named("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),

@@ -47,7 +47,7 @@ pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Gr
     add("experiment", format!("{} of {}", record.id, record.tag));
     add("description", record.description.clone());
     add("direction", record.direction.clone().unwrap_or_default());
-    add("outcome", Ended::of_record(record).name().to_owned());
+    add("outcome", Ended::of_record(record).to_string());
     add("reason", record.reason.clone());
     add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
     add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());

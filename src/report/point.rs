@@ -19,7 +19,7 @@ pub(super) fn describe(point: &Point) -> String {
 
 /// How an experiment ended, in a word; none for a row that does not say it.
 pub(super) fn outcome(point: &Point) -> &'static str {
-    point.outcome.map_or("", |_| point.ended().name())
+    point.outcome.map_or("", |_| point.ended().into())
 }
 
 /// Its number; empty without one.

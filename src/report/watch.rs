@@ -236,7 +236,7 @@ fn cells(record: &Record) -> [String; 7] {
     let class = record.failure.as_ref().map(|failure| format!("{}: ", failure.class)).unwrap_or_default();
     [
         record.id.to_string(),
-        Ended::of_record(record).name().to_owned(),
+        Ended::of_record(record).to_string(),
         record.metric.number().map(|number| number.to_string()).unwrap_or_default(),
         record.commit.short(8).to_owned(),
         if record.runs.is_empty() { String::new() } else { clock_time(record.run_seconds()) },

@@ -1,11 +1,13 @@
 //! The counts of outcomes, the same in every view.
 
 use serde::Serialize;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::domain::{FailureClass, Outcome, Record};
 
 /// The outcome of an experiment, as people count it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Ended {
     /// Kept.
     Keep,
@@ -20,9 +22,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// All of them, in display order.
-    pub const ALL: [Ended; 5] = [Ended::Keep, Ended::Discard, Ended::Crash, Ended::Refused, Ended::Other];
-
     /// Classifies an experiment by outcome and failure.
     pub fn of(outcome: Option<Outcome>, failure: Option<FailureClass>) -> Ended {
         match outcome {
@@ -37,17 +36,6 @@ impl Ended {
     /// Classifies a recorded experiment.
     pub fn of_record(record: &Record) -> Ended {
         Ended::of(record.verdict(), record.failure.as_ref().map(|failure| failure.class))
-    }
-
-    /// Its word in counts and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Ended::Keep => "keep",
-            Ended::Discard => "discard",
-            Ended::Crash => "crash",
-            Ended::Refused => "refused",
-            Ended::Other => "other",
-        }
     }
 
     /// Whether it judges the idea: a refused one was never tried.

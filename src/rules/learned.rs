@@ -66,7 +66,7 @@ mod tests {
         let noted = [(9.into(), "twice".to_owned()), (12.into(), "of an idle call".to_owned())];
         let texts: Vec<_> = learned(&records, &noted)
             .into_iter()
-            .map(|note| format!("{} {:?} {}", note.experiment, note.outcome.map(Outcome::name), note.text))
+            .map(|note| format!("{} {:?} {}", note.experiment, note.outcome.map(<&str>::from), note.text))
             .collect();
         let expected = [
             "9 Some(\"discard\") lesson",

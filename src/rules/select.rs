@@ -52,7 +52,7 @@ pub struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// An experiment with the notes on it.
     pub fn of_record(record: &'a Record, notes: &'a [Note]) -> Self {
-        let failure = record.failure.iter().flat_map(|failure| [failure.class.name(), failure.excerpt.as_str()]);
+        let failure = record.failure.iter().flat_map(|failure| [failure.class.into(), failure.excerpt.as_str()]);
         let said = [record.description.as_str(), record.reason.as_str()].into_iter().chain(record.direction.as_deref());
         Candidate {
             ended: Ended::of_record(record),

@@ -51,9 +51,9 @@ impl<'a> Events<'a> {
         };
         let now = store.now();
         let detail = event_detail(event);
-        self.log.work(now, level, event.name(), &detail)?;
+        self.log.work(now, level, event.into(), &detail)?;
         if decision {
-            self.log.decision(now, event.name(), &detail)?;
+            self.log.decision(now, event.into(), &detail)?;
         }
         Ok(())
     }

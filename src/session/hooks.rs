@@ -182,7 +182,7 @@ impl Courier {
             log_limit: Some(OUTPUT),
             stdin: Some(event),
             env: vec![
-                ("AR_EVENT".into(), alert.event.name().into()),
+                ("AR_EVENT".into(), <&str>::from(alert.event).into()),
                 ("AR_TAG".into(), alert.tag.clone()),
                 ("AR_ROOT".into(), self.root.to_string_lossy().into_owned()),
             ],

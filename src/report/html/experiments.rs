@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use maud::{Markup, html};
+use strum::VariantArray;
 
 use super::detail::{Detail, Excerpt};
 use crate::domain::ExperimentId;
@@ -37,7 +38,7 @@ pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
             form #filter hidden {
                 label { "Find " input type="search" name="text" autocomplete="off" placeholder="words of a row"; }
                 fieldset {
-                    @for name in Ended::ALL.into_iter().filter(there).map(Ended::name) {
+                    @for name in Ended::VARIANTS.iter().filter(|ended| there(ended)).map(<&str>::from) {
                         label { input type="checkbox" name="outcome" value=(name) checked; " " (name) }
                     }
                 }
@@ -77,7 +78,7 @@ pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
 }
 
 fn name_of(point: &Point) -> &'static str {
-    point.ended().name()
+    point.ended().into()
 }
 
 /// The columns that say something of at least one experiment.
