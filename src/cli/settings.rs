@@ -260,12 +260,16 @@ mod tests {
             fs::write(&path, format!("{key} = {}\n", setting.toml(&asked).unwrap())).unwrap();
             assert_eq!((setting.asked)(&from_file(&path).unwrap()), values, "{key}");
             assert!(setting.comment.ends_with('.') && !setting.help.ends_with('.'), "{key}");
-            let metric = MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log };
+            let direction = if key == "lower" { Direction::Higher } else { Direction::Lower };
+            let metric = MetricSpec { name: "m".into(), direction, source: MetricSource::Log };
             let start = CommitId::new("1a2b3c4d5e6f");
             let contract = Contract::new("t".parse().unwrap(), metric, "c".into(), start, Timestamp::UNIX_EPOCH);
-            let stored = (setting.stored)(&asked.over(contract));
-            // The dialect stays what it was when the session began.
-            assert!(stored == values || key == "ledger", "{key}: {stored:?}");
+            let over = asked.over(contract.clone());
+            let stored = (setting.stored)(&over);
+            // Name and dialect stay what they were when the session began.
+            let is_taken =
+                stored == values || stored.is_empty() && over != contract || ["tag", "ledger"].contains(&key);
+            assert!(is_taken, "{key}: {stored:?}");
         }
     }
 

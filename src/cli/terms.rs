@@ -1,7 +1,7 @@
 //! The flags that are settings of a session, as the table of all settings describes them.
 
 use autoresearch::agent::preset_names;
-use autoresearch::domain::{Asked, Heading, Kind, Setting, Tag, settings};
+use autoresearch::domain::{Asked, Kind, Setting, Tag, settings};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
@@ -46,7 +46,7 @@ fn flag(setting: &'static Setting) -> Arg {
     let flag = Arg::new(setting.key)
         .long(setting.key)
         .help(setting.help.replace("{presets}", &preset_names()))
-        .help_heading(title(setting.heading));
+        .help_heading(setting.heading.to_string());
     let flag = setting.excludes.into_iter().fold(flag, Arg::conflicts_with);
     if setting.kind == Kind::Switch {
         return flag.action(ArgAction::SetTrue);
@@ -66,16 +66,4 @@ fn flag(setting: &'static Setting) -> Arg {
     }
     let choices = choices.into_iter().map(|(name, help)| PossibleValue::new(name).help(help));
     flag.value_parser(PossibleValuesParser::new(choices))
-}
-
-/// A heading in the help.
-fn title(heading: Heading) -> &'static str {
-    match heading {
-        Heading::Measuring => "Measuring",
-        Heading::Agent => "Agent",
-        Heading::Keeping => "Keeping",
-        Heading::Changes => "Changes",
-        Heading::Stopping => "Stopping",
-        Heading::Session => "Session",
-    }
 }

@@ -1,7 +1,7 @@
 //! The settings that are known by name beyond their own rule.
 
-use super::setting::{Form, Heading, line, texts};
-use super::settings::PLAIN;
+use super::setting::{Form, Heading, choices, line, texts};
+use super::settings::{PLAIN, asked};
 use super::values::command_line;
 use super::{Asked, Contract, Direction, LedgerDialect, MetricSource, Setting, Tag};
 
@@ -16,10 +16,7 @@ pub(super) static CORE: &[Setting] = &[
         example: "\"val_bpb\"",
         is_required: true,
         lines: |it| vec![format!("metric    {}, {} is better", it.metric.name, it.metric.direction)],
-        set: |asked, texts| String::read(texts).map(|name| asked.metric = Some(name)),
-        asked: |asked| texts(asked.metric.as_ref()),
-        stored: |contract| vec![contract.metric.name.clone()],
-        ..Setting::of::<String>()
+        ..asked!(metric: String)
     },
     Setting {
         key: "lower",
@@ -32,7 +29,6 @@ pub(super) static CORE: &[Setting] = &[
             Ok(())
         },
         asked: |asked| switch(asked.direction == Some(Direction::Lower)),
-        stored: |contract| switch(contract.metric.direction == Direction::Lower),
         ..Setting::of::<bool>()
     },
     Setting {
@@ -46,7 +42,6 @@ pub(super) static CORE: &[Setting] = &[
             Ok(())
         },
         asked: |asked| switch(asked.direction == Some(Direction::Higher)),
-        stored: |contract| switch(contract.metric.direction == Direction::Higher),
         ..Setting::of::<bool>()
     },
     Setting {
@@ -59,7 +54,6 @@ pub(super) static CORE: &[Setting] = &[
         lines: |it| line(pattern(&it.metric.source), |pattern| format!("pattern   {pattern}")),
         set: |asked, texts| String::read(texts).map(|pattern| asked.source = Some(MetricSource::Regex(pattern))),
         asked: |asked| texts(asked.source.as_ref().and_then(pattern)),
-        stored: |contract| texts(pattern(&contract.metric.source)),
         ..Setting::of::<String>()
     },
     Setting {
@@ -71,7 +65,6 @@ pub(super) static CORE: &[Setting] = &[
         lines: |it| line(file(&it.metric.source), |file| format!("read from {file}")),
         set: |asked, texts| MetricSource::read(texts).map(|file| asked.source = Some(file)),
         asked: |asked| texts(asked.source.as_ref().and_then(file)),
-        stored: |contract| texts(file(&contract.metric.source)),
         ..Setting::of::<MetricSource>()
     },
     Setting {
@@ -83,10 +76,7 @@ pub(super) static CORE: &[Setting] = &[
         example: "\"uv run train.py\"",
         is_required: true,
         lines: |it| vec![format!("command   {}", it.command)],
-        set: |asked, texts| String::read(texts).map(|line| asked.command = Some(line)),
-        asked: |asked| texts(asked.command.as_ref()),
-        stored: |contract| vec![contract.command.clone()],
-        ..Setting::of::<String>()
+        ..asked!(command: String)
     },
     Setting {
         key: "agent",
@@ -101,20 +91,14 @@ pub(super) static CORE: &[Setting] = &[
             let agent = it.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into());
             vec![format!("agent     {agent}")]
         },
-        set: |asked, texts| String::read(texts).map(|line| asked.agent = Some(line)),
-        asked: |asked| texts(asked.agent.as_ref()),
-        stored: |contract| texts(contract.agent.as_ref()),
-        ..Setting::of::<String>()
+        ..asked!(agent: String)
     },
     Setting {
         key: "tag",
         value: "TAG",
         help: "Session name; the branch is autoresearch/TAG [default: month and day]",
         comment: "The session's name.",
-        set: |asked, texts| Tag::read(texts).map(|tag| asked.tag = Some(tag)),
-        asked: |asked| texts(asked.tag.as_ref()),
-        stored: |contract| texts(Some(&contract.tag)),
-        ..Setting::of::<Tag>()
+        ..asked!(tag: Tag)
     },
     Setting {
         key: "ledger",
@@ -122,10 +106,8 @@ pub(super) static CORE: &[Setting] = &[
         help: "Dialect of a new results.tsv [default: the one that program.md or a notebook uses, else ar]",
         comment: "The columns of a new results.tsv: ar, or karpathy for `commit ... keep, discard, crash`.",
         example: "\"ar\"",
-        set: |asked, texts| LedgerDialect::read(texts).map(|dialect| asked.ledger = Some(dialect)),
-        asked: |asked| texts(asked.ledger.as_ref()),
-        stored: |contract| texts(Some(&contract.ledger)),
-        ..Setting::of::<LedgerDialect>()
+        choices: choices::<LedgerDialect>,
+        ..asked!(ledger: LedgerDialect)
     },
 ];
 

@@ -1,15 +1,21 @@
 //! The dialects of results.tsv.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumMessage, EnumString, VariantArray};
 
-/// The dialect in which a new results.tsv is written. A new dialect is a variant here, with its name and layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The dialect in which a new results.tsv is written. A new dialect is a variant here, with what the help says of it, and its layout.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum LedgerDialect {
     /// `commit_hash … improved|rejected|failed`, 8-character hashes, `nan` for no number.
     #[default]
+    #[strum(message = "commit_hash, improved / rejected / failed")]
     Ar,
     /// `commit … keep|discard|crash`, 7-character hashes, `0.000000` for no number.
+    #[strum(message = "commit, keep / discard / crash")]
     Karpathy,
 }
 
@@ -33,17 +39,6 @@ pub struct DialectLayout {
 }
 
 impl LedgerDialect {
-    /// Each dialect by its name, with what the help says of it.
-    pub(super) const ALL: &[(&'static str, &'static str, LedgerDialect)] = &[
-        ("ar", "commit_hash, improved / rejected / failed", LedgerDialect::Ar),
-        ("karpathy", "commit, keep / discard / crash", LedgerDialect::Karpathy),
-    ];
-
-    /// Each dialect.
-    pub fn each() -> impl Iterator<Item = LedgerDialect> {
-        LedgerDialect::ALL.iter().map(|(.., dialect)| *dialect)
-    }
-
     /// How the dialect writes rows.
     pub const fn layout(self) -> DialectLayout {
         match self {

@@ -3,47 +3,41 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumMessage, EnumString, VariantArray};
 
 use super::{ExperimentId, Number};
 
 /// The steps that a session takes without recent keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Ladder {
     /// Refine, then pivot, then look elsewhere, then flag.
     #[default]
+    #[strum(message = "Refine after 3 experiments, pivot after 5, flag for review instead of the third pivot")]
     Refine,
     /// Pivot the structure soon, and flag soon.
+    #[strum(message = "Pivot the structure after 2 experiments without a finding, flag for review after 4")]
     Structural,
 }
 
-impl Ladder {
-    /// Each ladder by its name, with what the help says of it.
-    pub(super) const ALL: &[(&'static str, &'static str, Ladder)] = &[
-        (
-            "refine",
-            "Refine after 3 experiments, pivot after 5, flag for review instead of the third pivot",
-            Ladder::Refine,
-        ),
-        (
-            "structural",
-            "Pivot the structure after 2 experiments without a finding, flag for review after 4",
-            Ladder::Structural,
-        ),
-    ];
-}
-
 /// Where a pivot takes its new idea from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "snake_case")]
 pub enum Perturbation {
     /// The opposite of what was assumed.
+    #[strum(to_string = "the opposite hypothesis")]
     Opposite,
     /// A structurally similar case elsewhere.
+    #[strum(to_string = "a structurally similar case elsewhere")]
     Analogy,
     /// Taking something away instead of adding.
+    #[strum(to_string = "removal instead of addition")]
     Removal,
     /// A combination of two near misses.
+    #[strum(to_string = "a near miss combined with another")]
     NearMisses,
 }
 
@@ -74,17 +68,6 @@ impl Directive {
     /// Whether it requires a new strategy.
     pub fn wants_new_direction(self) -> bool {
         matches!(self, Directive::Pivot { .. } | Directive::FreshStart { .. })
-    }
-}
-
-impl fmt::Display for Perturbation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Perturbation::Opposite => "the opposite hypothesis",
-            Perturbation::Analogy => "a structurally similar case elsewhere",
-            Perturbation::Removal => "removal instead of addition",
-            Perturbation::NearMisses => "a near miss combined with another",
-        })
     }
 }
 

@@ -1,14 +1,17 @@
 //! What a setting is: one description, from which flag, variable, key of `ar.toml`, template and confirmation are made.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::civil::Time;
+use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, Tag, duration_text, time_of_day_text};
 
 /// The heading that a flag has in the help, in the order of the help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
 pub enum Heading {
     /// How an experiment is measured.
     Measuring,
@@ -62,6 +65,8 @@ pub struct SettingOf<A, C> {
     pub excludes: Option<&'static str>,
     /// Refuses a value that its type allows.
     pub check: fn(&str) -> Result<(), String>,
+    /// The values that it takes, each with its help; empty where there are too many to list.
+    pub choices: fn() -> Vec<(String, &'static str)>,
     /// The lines that show it before a session starts.
     pub lines: fn(&C) -> Vec<String>,
 
@@ -70,15 +75,13 @@ pub struct SettingOf<A, C> {
     pub kind: Kind,
     /// Whether it can be given several times.
     pub is_list: bool,
-    /// The values that it takes, each with its help; empty where there are too many to list.
-    pub choices: fn() -> Vec<(&'static str, &'static str)>,
     /// Reads one value, and drops it.
     pub(super) parse: fn(&str) -> Result<(), String>,
     /// Puts values into what is asked for.
     pub set: fn(&mut A, &[String]) -> Result<(), String>,
     /// Its values in what is asked for.
     pub asked: fn(&A) -> Vec<String>,
-    /// Its values in a contract.
+    /// Its values in a contract; none of a setting that `core_settings` describes.
     pub stored: fn(&C) -> Vec<String>,
 }
 
@@ -97,10 +100,10 @@ impl<A, C> SettingOf<A, C> {
             ends_loop: false,
             excludes: None,
             check: |_| Ok(()),
+            choices: Vec::new,
             lines: |_| Vec::new(),
             kind: F::KIND,
             is_list: F::IS_LIST,
-            choices: F::choices,
             parse: |text| F::read(&[text.to_owned()]).map(drop),
             set: |_, _| Ok(()),
             asked: |_| Vec::new(),
@@ -136,138 +139,79 @@ impl<A, C> SettingOf<A, C> {
 /// A value that is written as one text.
 pub(super) trait Value: Sized {
     /// How it is written in TOML.
-    const KIND: Kind = Kind::Text;
+    const KIND: Kind;
 
     /// Reads it as a user writes it.
     fn parse(text: &str) -> Result<Self, String>;
 
     /// Writes it as it is read.
     fn text(&self) -> String;
-
-    /// All values, each with its help, where there are few.
-    fn choices() -> Vec<(&'static str, &'static str)> {
-        Vec::new()
-    }
 }
 
-/// Implements [`Value`] for types that are read by `FromStr` and written by `Display`.
-macro_rules! value {
-    ($($type:ty),*) => { $(impl Value for $type {
+/// Implements [`Value`] for types, each with its kind and the functions that read and write it.
+macro_rules! values {
+    ($($type:ty: $kind:ident, $parse:expr, $text:expr;)*) => { $(impl Value for $type {
+        const KIND: Kind = Kind::$kind;
+
         fn parse(text: &str) -> Result<Self, String> {
-            text.parse().map_err(|error: <$type as std::str::FromStr>::Err| error.to_string())
+            $parse(text)
         }
 
         fn text(&self) -> String {
-            self.to_string()
+            $text(self)
         }
     })* };
 }
 
-value!(String, Tag, Limit, KeepLogs);
-
-/// Implements [`Value`] for whole numbers.
-macro_rules! whole {
-    ($($type:ty),*) => { $(impl Value for $type {
-        const KIND: Kind = Kind::Whole;
-
-        fn parse(text: &str) -> Result<Self, String> {
-            whole(text)
-        }
-
-        fn text(&self) -> String {
-            self.to_string()
-        }
-    })* };
+values! {
+    String: Text, parsed, String::clone;
+    Tag: Text, parsed, Tag::to_string;
+    Limit: Text, parsed, Limit::to_string;
+    KeepLogs: Text, parsed, KeepLogs::to_string;
+    u32: Whole, whole, u32::to_string;
+    u64: Whole, whole, u64::to_string;
+    f64: Float, finite, f64::to_string;
+    bool: Switch, switch, bool::to_string;
+    Duration: Text, duration, |value: &Duration| duration_text(*value);
+    Time: Text, time_of_day, |value: &Time| time_of_day_text(*value);
+    MetricSource: Text, metric_file, MetricSource::to_string;
+    LedgerDialect: Text, choice, LedgerDialect::to_string;
+    Ladder: Text, choice, Ladder::to_string;
 }
 
-whole!(u32, u64);
-
-impl Value for f64 {
-    const KIND: Kind = Kind::Float;
-
-    fn parse(text: &str) -> Result<Self, String> {
-        finite(text)
-    }
-
-    fn text(&self) -> String {
-        self.to_string()
-    }
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-impl Value for bool {
-    const KIND: Kind = Kind::Switch;
-
-    fn parse(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|_| "must be true or false".into())
-    }
-
-    fn text(&self) -> String {
-        self.to_string()
-    }
+fn switch(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "must be true or false".into())
 }
 
-impl Value for Duration {
-    fn parse(text: &str) -> Result<Self, String> {
-        duration(text)
+/// Reads the JSON file that holds the metric, and where in it: `out.json:/final/loss`.
+fn metric_file(text: &str) -> Result<MetricSource, String> {
+    let (path, pointer) = match text.find(":/") {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, ""),
+    };
+    if path.is_empty() {
+        return Err("write the file and a JSON pointer, as in out.json:/final/loss".into());
     }
-
-    fn text(&self) -> String {
-        duration_text(*self)
-    }
+    Ok(MetricSource::File { path: path.into(), pointer: pointer.into() })
 }
 
-impl Value for Time {
-    fn parse(text: &str) -> Result<Self, String> {
-        time_of_day(text)
-    }
-
-    fn text(&self) -> String {
-        time_of_day_text(*self)
-    }
+fn choice<T: Choice>(text: &str) -> Result<T, String> {
+    let names = || choices::<T>().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    text.parse().map_err(|_| format!("must be one of {}", names()))
 }
 
-impl Value for MetricSource {
-    /// Reads the JSON file that holds the metric, and where in it: `out.json:/final/loss`.
-    fn parse(text: &str) -> Result<Self, String> {
-        let (path, pointer) = match text.find(":/") {
-            Some(at) => (&text[..at], &text[at + 1..]),
-            None => (text, ""),
-        };
-        if path.is_empty() {
-            return Err("write the file and a JSON pointer, as in out.json:/final/loss".into());
-        }
-        Ok(MetricSource::File { path: path.into(), pointer: pointer.into() })
-    }
+/// A type with few values, each with a name and a help.
+pub(super) trait Choice: FromStr + Display + EnumMessage + VariantArray {}
 
-    fn text(&self) -> String {
-        self.to_string()
-    }
-}
+impl<T: FromStr + Display + EnumMessage + VariantArray> Choice for T {}
 
-/// Implements [`Value`] for a type that has a table of all its values.
-macro_rules! choice {
-    ($($type:ty: $table:expr;)*) => { $(impl Value for $type {
-        fn choices() -> Vec<(&'static str, &'static str)> {
-            $table.iter().map(|(name, help, _)| (*name, *help)).collect()
-        }
-
-        fn parse(text: &str) -> Result<Self, String> {
-            let found = $table.iter().find(|(name, ..)| *name == text).map(|(_, _, value)| *value);
-            found.ok_or_else(|| {
-                let names: Vec<_> = $table.iter().map(|(name, ..)| *name).collect();
-                format!("must be one of {}", names.join(", "))
-            })
-        }
-
-        fn text(&self) -> String {
-            $table.iter().find(|(_, _, value)| value == self).map_or("", |(name, ..)| name).to_owned()
-        }
-    })* };
-}
-
-choice! {
-    LedgerDialect: LedgerDialect::ALL;
-    Ladder: Ladder::ALL;
+/// All values, each with its help.
+pub(super) fn choices<T: Choice>() -> Vec<(String, &'static str)> {
+    T::VARIANTS.iter().map(|value| (value.to_string(), value.get_message().unwrap_or_default())).collect()
 }
 
 /// What is asked for by one setting: a value, or a list of them.
@@ -282,9 +226,6 @@ pub(super) trait Form: Sized {
 
     /// Its values, as they are read.
     fn texts(&self) -> Vec<String>;
-
-    /// All values, where there are few.
-    fn choices() -> Vec<(&'static str, &'static str)>;
 }
 
 impl<T: Value> Form for T {
@@ -298,10 +239,6 @@ impl<T: Value> Form for T {
     fn texts(&self) -> Vec<String> {
         vec![self.text()]
     }
-
-    fn choices() -> Vec<(&'static str, &'static str)> {
-        T::choices()
-    }
 }
 
 impl<T: Value> Form for Vec<T> {
@@ -314,10 +251,6 @@ impl<T: Value> Form for Vec<T> {
 
     fn texts(&self) -> Vec<String> {
         self.iter().map(T::text).collect()
-    }
-
-    fn choices() -> Vec<(&'static str, &'static str)> {
-        T::choices()
     }
 }
 
@@ -376,11 +309,11 @@ mod tests {
 
     #[test]
     fn a_metric_file_has_a_path_and_a_pointer() {
-        let read = |text| <MetricSource as Value>::parse(text).map(|source| source.to_string());
+        let read = |text| metric_file(text).map(|source| source.to_string());
         assert_eq!(read("out/m.json:/a/b"), Ok("out/m.json:/a/b".into()));
-        let file = <MetricSource as Value>::parse("out/m.json:/a/b");
+        let file = metric_file("out/m.json:/a/b");
         assert_eq!(file, Ok(MetricSource::File { path: "out/m.json".into(), pointer: "/a/b".into() }));
-        let whole = <MetricSource as Value>::parse("m.json");
+        let whole = metric_file("m.json");
         assert_eq!(whole, Ok(MetricSource::File { path: "m.json".into(), pointer: String::new() }));
         assert!(read(":/a").is_err());
     }

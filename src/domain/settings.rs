@@ -11,7 +11,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::setting::{Form, Heading, Held, SettingOf, joined, line, stored, texts};
+use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stored, texts};
 use super::values::{command_line, non_negative, not_zero};
 use super::{
     CommitId, Direction, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag, count_of,
@@ -39,10 +39,24 @@ pub const CONTRACT_VERSION: u32 = 1;
 /// A setting, from which flag, variable, key of `ar.toml`, template and confirmation are made.
 pub type Setting = SettingOf<Asked, Contract>;
 
-/// Declares [`Contract`] and [`Asked`] with the fields of all settings, and [`PLAIN`]. A setting is declared as
+/// A setting whose values are those of a field of [`Asked`], for the table to complete.
+macro_rules! asked {
+    ($field:ident: $type:ty) => {
+        Setting {
+            set: |asked, texts| <$type as Form>::read(texts).map(|value| asked.$field = Some(value)),
+            asked: |asked| texts(asked.$field.as_ref()),
+            ..Setting::of::<$type>()
+        }
+    };
+}
+
+pub(super) use asked;
+
+/// Declares [`Contract`] and [`Asked`] with the fields of all settings, and [`PLAIN`]. First come the fields of
+/// [`Asked`] that `core_settings` describes. A setting is declared as
 /// `field: type of what is asked as type of what is stored = default { description }`.
 macro_rules! settings {
-    ($(
+    ($($own:ident: $type:ty),*; $(
         $(#[$meta:meta])*
         $field:ident: $asked:ty as $held:ty = $default:expr, { $($part:ident: $value:expr),* $(,)? }
     )*) => {
@@ -109,14 +123,7 @@ macro_rules! settings {
         #[derive(Debug, Clone, Default)]
         #[expect(missing_docs, reason = "the fields are those of the contract")]
         pub struct Asked {
-            pub tag: Option<Tag>,
-            pub metric: Option<String>,
-            pub direction: Option<Direction>,
-            pub source: Option<MetricSource>,
-            pub command: Option<String>,
-            pub agent: Option<String>,
-            pub ledger: Option<LedgerDialect>,
-            pub prices: Option<Prices>,
+            $(pub $own: Option<$type>,)*
             $(pub $field: Option<$asked>,)*
         }
 
@@ -124,14 +131,7 @@ macro_rules! settings {
             /// What is asked for here, and where nothing is what `other` asks for.
             pub fn or(self, other: Asked) -> Asked {
                 Asked {
-                    tag: self.tag.or(other.tag),
-                    metric: self.metric.or(other.metric),
-                    direction: self.direction.or(other.direction),
-                    source: self.source.or(other.source),
-                    command: self.command.or(other.command),
-                    agent: self.agent.or(other.agent),
-                    ledger: self.ledger.or(other.ledger),
-                    prices: self.prices.or(other.prices),
+                    $($own: self.$own.or(other.$own),)*
                     $($field: self.$field.or(other.$field),)*
                 }
             }
@@ -154,15 +154,21 @@ macro_rules! settings {
         /// The settings that nothing but their own rule knows.
         pub(super) static PLAIN: &[Setting] = &[$(Setting {
             $($part: $value,)*
-            set: |asked, texts| <$asked as Form>::read(texts).map(|value| asked.$field = Some(value)),
-            asked: |asked| texts(asked.$field.as_ref()),
             stored: |contract| stored::<$asked>(&contract.$field),
-            ..Setting::of::<$asked>()
+            ..asked!($field: $asked)
         },)*];
     };
 }
 
 settings! {
+    tag: Tag,
+    metric: String,
+    direction: Direction,
+    source: MetricSource,
+    command: String,
+    agent: String,
+    ledger: LedgerDialect,
+    prices: Prices;
     /// How much better than the incumbent a number must be; 0 or more.
     min_delta: f64 as f64 = 0.0, {
         key: "min-delta", heading: Heading::Keeping, value: "DELTA",
@@ -293,7 +299,7 @@ settings! {
     /// By what the session goes when keeps fail to come.
     #[serde(default)]
     ladder: Ladder as Ladder = Ladder::default(), {
-        key: "ladder", heading: Heading::Agent, value: "LADDER",
+        key: "ladder", heading: Heading::Agent, value: "LADDER", choices: choices::<Ladder>,
         help: "Directives to the agent after several experiments without a keep [default: refine]",
         comment: "What the agent is told when there are no recent keeps.", example: "\"structural\"",
         lines: |it| line((it.ladder == Ladder::Structural).then_some("structural"), |name| format!("ladder    {name}")),

@@ -1,5 +1,7 @@
 //! How rows are written into a file: its columns, words and number formats.
 
+use strum::VariantArray;
+
 use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
 use crate::domain::{CommitId, DialectLayout, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
@@ -75,7 +77,8 @@ impl Layout {
         lines: impl Iterator<Item = &'a str>,
         line_end: &'static str,
     ) -> Self {
-        let mut votes: Vec<(LedgerDialect, usize)> = LedgerDialect::each().map(|dialect| (dialect, 0)).collect();
+        let mut votes: Vec<(LedgerDialect, usize)> =
+            LedgerDialect::VARIANTS.iter().copied().map(|dialect| (dialect, 0)).collect();
         let (mut upper, mut lower) = (0usize, 0usize);
         let mut lengths = [0usize; 65];
         for line in lines {
