@@ -96,19 +96,21 @@ struct Start {
     later: Mutex<Vec<&'static str>>,
 }
 
-/// At each point one start, or for a soak one for each time that any session passes it.
-fn starts() -> Vec<Start> {
-    let mut all = Vec::new();
+/// One start at each point, and for a soak then one for each other time that any session passes it.
+fn starts() -> [Vec<Start>; 2] {
+    let [mut first, mut more] = [Vec::new(), Vec::new()];
     for (index, &point) in POINTS.iter().enumerate() {
         let passing: Vec<_> = WHOLE.iter().filter(|whole| whole.trace.contains_key(point)).collect();
+        let Some(&chosen) = passing.get(index % passing.len().max(1)) else { continue };
+        let at = 1 + index * 7 % chosen.trace[point];
         let start = |whole: &'static Whole, time| Start { whole, first: Kill { point, time }, later: Mutex::default() };
+        first.push(start(chosen, at));
         if soak().is_some() {
-            all.extend(passing.iter().flat_map(|whole| (1..=whole.trace[point]).map(|time| start(whole, time))));
-        } else if let Some(whole) = passing.get(index % passing.len().max(1)) {
-            all.push(start(whole, 1 + index * 7 % whole.trace[point]));
+            let all = passing.iter().flat_map(|whole| (1..=whole.trace[point]).map(|time| start(whole, time)));
+            more.extend(all.filter(|start| start.first.time != at || !std::ptr::eq(start.whole, chosen)));
         }
     }
-    all
+    [first, more]
 }
 
 /// How often each point was chosen for a kill on the way back; those that were only passed are there as well.
@@ -149,31 +151,37 @@ fn a_session_that_is_killed_at_any_point_ends_as_if_nothing_had_been() {
     };
     let is_enough = || soak().is_some_and(|wanted| kills.load(Ordering::Relaxed) >= wanted);
     let starts = starts();
-    for round in 0.. {
-        let ended_well = in_parallel(&starts, |Start { whole, first, later }| {
-            if is_enough() {
-                return true;
+    'all: for starts in &starts {
+        for round in 0.. {
+            let ended_well = in_parallel(starts, |Start { whole, first, later }| {
+                if is_enough() {
+                    return true;
+                }
+                if round == 0 {
+                    // Twice in a row; what is passed then is where it is killed on the way back.
+                    let again = Kill { point: first.point, time: 1 };
+                    let Some(traces) = play(whole, &[first.clone(), again]) else { return false };
+                    let points: BTreeSet<_> = traces[1..].iter().flat_map(Trace::keys).copied().collect();
+                    later.lock().unwrap().extend(points);
+                    return true;
+                }
+                // For a suite that is called often, every second one is killed on its way back; a longer run kills all of
+                // them.
+                if soak().is_none() && POINTS.binary_search(&first.point).is_ok_and(|index| index % 2 == 1) {
+                    return true;
+                }
+                let chosen = tally.choose(&mut later.lock().unwrap());
+                chosen.is_none_or(|point| play(whole, &[first.clone(), Kill { point, time: 1 }]).is_some())
+            });
+            assert!(!ended_well.contains(&false), "what came of each of them is told above");
+            if is_enough() || (soak().is_none() && round == 1) {
+                break 'all;
             }
-            if round == 0 {
-                // Twice in a row; what is passed then is where it is killed on the way back.
-                let again = Kill { point: first.point, time: 1 };
-                let Some(traces) = play(whole, &[first.clone(), again]) else { return false };
-                let points: BTreeSet<_> = traces[1..].iter().flat_map(Trace::keys).copied().collect();
-                later.lock().unwrap().extend(points);
-                return true;
+            if starts.iter().all(|start| start.later.lock().unwrap().is_empty()) {
+                break;
             }
-            // For a suite that is called often, every second one is killed on its way back; a longer run kills all of them.
-            if soak().is_none() && POINTS.binary_search(&first.point).is_ok_and(|index| index % 2 == 1) {
-                return true;
-            }
-            let chosen = tally.choose(&mut later.lock().unwrap());
-            chosen.is_none_or(|point| play(whole, &[first.clone(), Kill { point, time: 1 }]).is_some())
-        });
-        assert!(!ended_well.contains(&false), "what came of each of them is told above");
-        let is_all = starts.iter().all(|start| start.later.lock().unwrap().is_empty());
-        if is_all || is_enough() || (soak().is_none() && round == 1) {
-            break;
         }
+        eprintln!("each pair from {} starts was killed; {} kills so far", starts.len(), kills.load(Ordering::Relaxed));
     }
     let tally = tally.0.into_inner().unwrap();
     let missed: Vec<_> = POINTS.iter().filter(|point| !tally.contains_key(**point)).collect();
