@@ -70,7 +70,7 @@ pub use metrics::Metrics;
 pub use name::{ExperimentName, ExperimentNameError, FEWEST_DIGITS, Which};
 pub use nearest::nearest;
 pub use note::Note;
-pub use notice::{Actor, Notice, RowChanges, few, list};
+pub use notice::{Actor, Actors, Notice, RowChanges, few, list};
 pub use outage::{Outage, OutageKind, Refusal};
 pub use outcome::Outcome;
 pub use phase::Phase;

@@ -32,6 +32,35 @@ pub enum Actor {
     Ar,
 }
 
+/// Those who are active while `ar` waits, as the beginning of a sentence: "the agent was", "the agent and the run were".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actors(Vec<Actor>);
+
+impl FromIterator<Actor> for Actors {
+    fn from_iter<I: IntoIterator<Item = Actor>>(actors: I) -> Self {
+        let mut known = Vec::new();
+        for actor in actors {
+            if !known.contains(&actor) {
+                known.push(actor);
+            }
+        }
+        Actors(known)
+    }
+}
+
+impl From<Actor> for Actors {
+    fn from(actor: Actor) -> Self {
+        Actors(vec![actor])
+    }
+}
+
+impl fmt::Display for Actors {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.0.iter().map(Actor::to_string).collect();
+        write!(out, "{} {}", names.join(" and "), if names.len() > 1 { "were" } else { "was" })
+    }
+}
+
 /// A notice. It is no error, but its words stand at each variant as those of the errors do.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's words say what it is")]
@@ -103,38 +132,34 @@ pub enum Notice {
     RunFilesMoved(Vec<PathBuf>),
     #[error("moved what replaced files that git reads to {}", list(.0))]
     GitFilesMoved(Vec<PathBuf>),
-    #[error("restored .autoresearch, replaced while {who} was active; see {}", found.display())]
-    SessionsRestored { who: Actor, found: PathBuf },
+    #[error("restored .autoresearch, replaced while {who} active; see {}", found.display())]
+    SessionsRestored { who: Actors, found: PathBuf },
     #[error("the journal in {} was missing; {REBUILT}{}", folder.display(), after(SET_ASIDE, saved))]
     JournalRebuilt { folder: PathBuf, saved: String },
     #[error("continued the fetched session {tag} from its records{}", after(SET_ASIDE, saved))]
     FetchedContinued { tag: Tag, saved: String },
-    #[error("restored ar's files deleted while {who} was active: {}", list(paths))]
-    FilesRestored { who: Actor, paths: Vec<PathBuf> },
-    #[error(
-        "restored ar's files changed while {who} was active: {}; the changed versions are {}",
-        list(paths),
-        list(kept)
-    )]
-    FilesPutRight { who: Actor, paths: Vec<PathBuf>, kept: Vec<PathBuf> },
-    #[error("cannot restore ar's files changed while {who} was active, they are too large: {}", list(paths))]
-    FilesTooLarge { who: Actor, paths: Vec<PathBuf> },
-    #[error("{what}, while {who} was active: {}", list(paths))]
-    Changed { what: &'static str, who: Actor, paths: Vec<PathBuf> },
-    #[error("restored {}, deleted while {who} was active", path.display())]
-    MemoryRestored { who: Actor, path: PathBuf },
+    #[error("restored ar's files deleted while {who} active: {}", list(paths))]
+    FilesRestored { who: Actors, paths: Vec<PathBuf> },
+    #[error("restored ar's files changed while {who} active: {}; the changed versions are {}", list(paths), list(kept))]
+    FilesPutRight { who: Actors, paths: Vec<PathBuf>, kept: Vec<PathBuf> },
+    #[error("cannot restore ar's files changed while {who} active, they are too large: {}", list(paths))]
+    FilesTooLarge { who: Actors, paths: Vec<PathBuf> },
+    #[error("{what}, while {who} active: {}", list(paths))]
+    Changed { what: &'static str, who: Actors, paths: Vec<PathBuf> },
+    #[error("restored {}, deleted while {who} active", path.display())]
+    MemoryRestored { who: Actors, path: PathBuf },
     // Of refs and rows.
     #[error(
-        "left the ref {name}, which is not a record and was created or moved while {who} was active: another process \
+        "left the ref {name}, which is not a record and was created or moved while {who} active: another process \
          holds that session"
     )]
-    RefLeft { who: Actor, name: String },
-    #[error("removed the ref {name}, created at {} while {who} was active", &object[..8])]
-    RefRemoved { who: Actor, name: String, object: String },
-    #[error("restored the ref {name}, moved to {} while {who} was active", &object[..8])]
-    RefRestored { who: Actor, name: String, object: String },
-    #[error("restored ar's refs deleted while {who} was active: {}", names.join(", "))]
-    RefsRestored { who: Actor, names: Vec<String> },
+    RefLeft { who: Actors, name: String },
+    #[error("removed the ref {name}, created at {} while {who} active", &object[..8])]
+    RefRemoved { who: Actors, name: String, object: String },
+    #[error("restored the ref {name}, moved to {} while {who} active", &object[..8])]
+    RefRestored { who: Actors, name: String, object: String },
+    #[error("restored ar's refs deleted while {who} active: {}", names.join(", "))]
+    RefsRestored { who: Actors, names: Vec<String> },
     #[error("restored deleted refs of records: {}", .0.join(", "))]
     RecordsRestored(Vec<String>),
     #[error("results.tsv was not a file or far too large; moved it to {}", .0.display())]
@@ -143,8 +168,8 @@ pub enum Notice {
     RowsRepaired { rows: usize, old: PathBuf },
     #[error("results.tsv was deleted; restored {} from the records, without foreign rows", count_of(*.0, "row"))]
     RowsRestored(usize),
-    #[error("results.tsv changed while {who} was active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
-    RowsPutRight { who: Actor, what: RowChanges, kept: Option<PathBuf> },
+    #[error("results.tsv changed while {who} active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
+    RowsPutRight { who: Actors, what: RowChanges, kept: Option<PathBuf> },
     // Of an experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
@@ -254,9 +279,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn those_who_are_active_begin_a_sentence() {
+        let actors = |actors: &[Actor]| actors.iter().copied().collect::<Actors>().to_string();
+        assert_eq!(actors(&[Actor::Agent]), "the agent was");
+        assert_eq!(actors(&[Actor::Agent, Actor::Run, Actor::Agent]), "the agent and the run were");
+    }
+
+    #[test]
     fn an_event_has_the_words_of_its_notice_as_detail() {
-        let notice =
-            Notice::FilesPutRight { who: Actor::Run, paths: vec!["a".into(), "b".into()], kept: vec!["c".into()] };
+        let notice = Notice::FilesPutRight {
+            who: Actor::Run.into(),
+            paths: vec!["a".into(), "b".into()],
+            kept: vec!["c".into()],
+        };
         let words = "restored ar's files changed while the run was active: a, b; the changed versions are c";
         let event = serde_json::to_value(Event::from(notice)).unwrap();
         assert_eq!(event, serde_json::json!({"event": "notice", "detail": words}));
@@ -270,7 +305,7 @@ mod tests {
         assert!(rebuilt("refs/y").ends_with("; a change that was set aside may be in refs/y"));
         let what = RowChanges { lost: 1, removed: vec!["r".into(); 4], reordered: true, foreign: 2 };
         assert_eq!(
-            Notice::RowsPutRight { who: Actor::Agent, what, kept: None }.to_string(),
+            Notice::RowsPutRight { who: Actor::Agent.into(), what, kept: None }.to_string(),
             "results.tsv changed while the agent was active: 1 row changed or missing, restored, 4 rows without an \
              experiment, removed: \"r\", \"r\", \"r\", …, rows in another order, restored, 2 foreign rows, left in place"
         );

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::ignored::IgnoredFiles;
 use super::others::HeldSessions;
 use super::own_folder::OwnFolder;
-use crate::domain::{Actor, ExperimentId};
+use crate::domain::{Actor, Actors, ExperimentId};
 use crate::fs::{FileStamp, read_regular};
 use crate::ledger::HeldRows;
 use crate::state::Held;
@@ -14,7 +14,9 @@ use crate::state::Held;
 /// Refs, rows and files as they were last known, by which changes of others are found.
 #[derive(Default)]
 pub(super) struct Expected {
-    /// What was there before the agent or the run that is active.
+    /// Who is at work, and on which experiment.
+    pub(super) at_work: Vec<(Actor, ExperimentId)>,
+    /// What must be there as long as somebody is at work.
     pub(super) watch: Option<Watch>,
     /// What was seen when somebody was active the last time.
     pub(super) seen: Seen,
@@ -37,15 +39,26 @@ impl Expected {
         });
         Expected { files: files.collect(), ..Expected::default() }
     }
+
+    /// Those who are at work.
+    pub(super) fn actors(&self) -> Actors {
+        self.at_work.iter().map(|(who, _)| *who).collect()
+    }
+
+    /// Whether somebody is at work on an experiment.
+    pub(super) fn is_open(&self, id: ExperimentId) -> bool {
+        self.at_work.iter().any(|(_, open)| *open == id)
+    }
+
+    /// The experiments whose run is yet to come, as an agent is at work on them.
+    pub(super) fn coming(&self) -> impl Iterator<Item = ExperimentId> {
+        self.at_work.iter().filter(|(who, _)| *who == Actor::Agent).map(|(_, id)| *id)
+    }
 }
 
 /// What was there before an agent or a run began.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Who is at work.
-    pub(super) who: Actor,
-    /// The experiment that is open.
-    pub(super) id: ExperimentId,
     pub(super) files: Held,
     /// Git's own files, which are put back only where they are no files any more.
     pub(super) git: Held,

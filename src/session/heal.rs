@@ -101,7 +101,7 @@ impl Store {
         self.put_files_right(|_| true)?;
         if was_deleted {
             if let Some(watch) = self.expected.watch.take() {
-                let back = self.put_memories_back(watch.who, &watch.memories);
+                let back = self.put_memories_back(&watch.memories);
                 self.expected.watch = Some(watch);
                 back?;
             }
@@ -218,7 +218,7 @@ impl Store {
         let Some(watch) = &self.expected.watch else { return Ok(()) };
         let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
         if let Some(found) = watch.own.put_back().map_err(failed)? {
-            self.say(Notice::SessionsRestored { who: watch.who, found });
+            self.say(Notice::SessionsRestored { who: self.expected.actors(), found });
         }
         Ok(())
     }

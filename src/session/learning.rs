@@ -12,8 +12,7 @@ use super::store::Store;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
-    Actor, ExperimentId, Idea, Lesson, NewIdea, Notice, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name,
-    with_causes,
+    ExperimentId, Idea, Lesson, NewIdea, Notice, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes,
 };
 use crate::git::Repo;
 use crate::rules::{
@@ -102,8 +101,8 @@ impl Store {
         HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
     }
 
-    /// Puts back what `who` was at work deleted or emptied.
-    pub(super) fn put_memories_back(&mut self, who: Actor, held: &HeldMemories) -> Result<(), SessionError> {
+    /// Puts back what somebody at work deleted or emptied.
+    pub(super) fn put_memories_back(&mut self, held: &HeldMemories) -> Result<(), SessionError> {
         let root = self.repo.main_worktree();
         let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
         let state = self.folder.state();
@@ -111,6 +110,7 @@ impl Store {
             [(lessons.put_back(&held.lessons, &state), lessons.path()), (ideas.put_back(&held.ideas), ideas.path())]
         {
             if self.or_told(back)?.unwrap_or_default() {
+                let who = self.expected.actors();
                 self.say(Notice::MemoryRestored { who, path: path.to_owned() });
             }
         }

@@ -57,7 +57,7 @@ impl Shared<'_> {
     /// results.tsv.
     pub(super) async fn put_right_after(&self, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
         self.remove_left_locks(id, job).await?;
-        self.store().end_watch()
+        self.store().end_watch(id)
     }
 
     /// Removes the locks that git processes of a finished job left behind: they were made during the job, and no process can

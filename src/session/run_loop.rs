@@ -80,7 +80,7 @@ impl Session<'_> {
         // What others wrote is put right first, and from here on nobody's doing is told from this process's own.
         let _ = self.shared.tell();
         let store = self.shared.store.get_mut();
-        store.expected.watch = None;
+        (store.expected.watch, store.expected.at_work) = (None, Vec::new());
         let log = &self.shared.events.get_mut().log;
         let _ = log.work(store.now(), Level::Error, "error", &json!({"detail": detail}));
         store.forget_unwritten();

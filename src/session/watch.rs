@@ -16,7 +16,7 @@ use super::others::{HeldSessions, Others, is_odd_ref, other_records, tag_of};
 use super::own_folder::OwnFolder;
 use super::reading::{SESSIONS, readable_refs};
 use super::store::Store;
-use crate::domain::{Actor, CommitId, ExperimentId, Notice, Phase, Record, RowChanges, Tag};
+use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag};
 use crate::fs::{FileStamp, move_odd_away};
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{NEWEST_KEPT, RefChanges, compare_refs};
@@ -41,41 +41,59 @@ fn is_looked_after(log: &Path) -> bool {
 }
 
 impl Store {
-    /// Looks at all that `who` may not change; from here on this process tells what it writes itself from what others do.
+    /// Notes that `who` is at work on experiment `id`, and what must be there meanwhile. From here on this process tells what it
+    /// writes itself from what others do.
     pub(super) fn begin_watch(&mut self, who: Actor, id: ExperimentId) -> Result<(), SessionError> {
         self.heal()?;
-        self.look_at_logs(id);
+        self.put_right()?;
+        self.expected.at_work.push((who, id));
+        self.hold()
+    }
+
+    /// Notes that nobody is at work on experiment `id` any more. Puts right what somebody changed meanwhile, and says so. Gives
+    /// how many rows were taken out of results.tsv.
+    pub(super) fn end_watch(&mut self, id: ExperimentId) -> Result<u32, SessionError> {
+        self.put_odd_files_right()?;
+        self.undo_link()?;
+        self.heal()?;
+        let rows = self.put_right()?;
+        self.expected.at_work.retain(|(_, open)| *open != id);
+        if !self.expected.at_work.is_empty() {
+            self.hold()?;
+        }
+        Ok(rows)
+    }
+
+    /// Looks at all that nobody at work may change.
+    fn hold(&mut self) -> Result<(), SessionError> {
+        self.look_at_logs();
         let (files, git) = (std::mem::take(&mut self.expected.seen.files), std::mem::take(&mut self.expected.seen.git));
         let state = STATE_FILES.iter().map(|name| self.folder.state().join(name));
         let logs = EVENT_LOGS.iter().map(|name| self.folder.logs().join(name));
         let hiding = HIDING.iter().map(|name| self.repo.common_dir().join(name));
         let newest = self.newest_log().filter(|log| fs::metadata(log).is_ok_and(|meta| meta.len() <= HELD_LOG));
+        let has_agent = self.expected.coming().next().is_some();
         self.expected.watch = Some(Watch {
-            who,
-            id,
             memories: self.hold_memories(),
             git: git.take_on(self.repo.own_files()),
-            ignored: if who == Actor::Agent { Some(IgnoredFiles::look(&self.repo)?) } else { None },
+            ignored: if has_agent { Some(IgnoredFiles::look(&self.repo)?) } else { None },
             own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
             sessions: HeldSessions::look(&self.repo),
             refs: self.watched_refs()?,
-            stamps: self.stamps(id),
+            stamps: self.stamps(),
         });
         Ok(())
     }
 
-    /// Puts right what somebody changed meanwhile, and says so. Gives how many rows were taken out of results.tsv.
-    pub(super) fn end_watch(&mut self) -> Result<u32, SessionError> {
-        self.put_odd_files_right()?;
-        self.undo_link()?;
-        self.heal()?;
+    /// Puts right what somebody changed since the last look, and says so. Gives how many rows were taken out of results.tsv.
+    fn put_right(&mut self) -> Result<u32, SessionError> {
         let Some(watch) = self.expected.watch.take() else { return Ok(0) };
-        self.put_memories_back(watch.who, &watch.memories)?;
+        self.put_memories_back(&watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
         self.put_records_back(&refs)?;
-        let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(&watch, rows))?;
+        let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(rows))?;
         self.name_changed(&watch);
         if let Some(ignored) = &watch.ignored {
             self.journal.last_call.ignored = ignored.changed(&self.repo)?;
@@ -86,8 +104,8 @@ impl Store {
 
     /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began.
     pub(super) fn put_files_right(&mut self, meant: impl Fn(&Path) -> bool) -> Result<(), SessionError> {
+        let who = self.expected.actors();
         let Some(watch) = &mut self.expected.watch else { return Ok(()) };
-        let who = watch.who;
         let (mut deleted, mut back, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for mended in watch.files.put_back(meant)? {
             match mended {
@@ -108,10 +126,10 @@ impl Store {
             }
         }
         if !deleted.is_empty() {
-            self.say(Notice::FilesRestored { who, paths: deleted });
+            self.say(Notice::FilesRestored { who: who.clone(), paths: deleted });
         }
         if !back.is_empty() {
-            self.say(Notice::FilesPutRight { who, paths: back, kept });
+            self.say(Notice::FilesPutRight { who: who.clone(), paths: back, kept });
         }
         if !left.is_empty() {
             self.say(Notice::FilesTooLarge { who, paths: left });
@@ -130,17 +148,17 @@ impl Store {
     fn put_refs_right(&mut self, watch: &Watch) -> Result<Vec<(String, String)>, SessionError> {
         let mut there = self.watched_refs()?;
         let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(watch, &there);
-        let who = watch.who;
+        let who = self.expected.actors();
         for (tag, name) in of_others {
             if is_odd_ref(&self.repo, &tag, &name)? {
-                self.say(Notice::RefLeft { who, name });
+                self.say(Notice::RefLeft { who: who.clone(), name });
             }
         }
         for (name, object) in foreign {
             self.keep_target(&name)?;
             self.repo.refs.drop_ref(&name)?;
             there.retain(|(known, _)| *known != name);
-            self.say(Notice::RefRemoved { who, name, object });
+            self.say(Notice::RefRemoved { who: who.clone(), name, object });
         }
         for (name, was, object) in moved {
             self.keep_target(&name)?;
@@ -149,7 +167,7 @@ impl Store {
                 self.repo.refs.drop_ref(&name)?;
                 there.retain(|(known, _)| *known != name);
             }
-            self.say(Notice::RefRestored { who, name, object });
+            self.say(Notice::RefRestored { who: who.clone(), name, object });
         }
         let mut back = Vec::new();
         for (name, was) in gone {
@@ -201,7 +219,7 @@ impl Store {
     }
 
     /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows.
-    fn put_rows_right(&mut self, watch: &Watch, held: &HeldRows) -> Result<u32, SessionError> {
+    fn put_rows_right(&mut self, held: &HeldRows) -> Result<u32, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
         let (open, branch) = (self.journal.open.as_ref(), self.contract.tag.branch_ref());
         let mut commits: Vec<CommitId> = open.and_then(|open| open.commit.clone()).into_iter().collect();
@@ -216,22 +234,29 @@ impl Store {
             records.retain(|record| record.metric.name == contract.metric.name);
             records
         };
-        let mended = self.ledger.mend_since(held, records, &commits, !self.is_agent_at_work(), &self.folder.state())?;
+        let mended = self.ledger.mend_since(
+            held,
+            records,
+            &commits,
+            self.expected.coming().next().is_none(),
+            &self.folder.state(),
+        )?;
         for trouble in others?.troubles {
             self.say_once(trouble);
         }
         let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(0) };
         if kept.is_none() && !false_rows.is_empty() {
-            kept = Some(self.keep_rows(watch.id, &false_rows)?);
+            kept = Some(self.keep_rows(&false_rows)?);
         }
         let count = u32::try_from(false_rows.len()).unwrap_or(u32::MAX);
         let what = RowChanges { lost, removed: false_rows, reordered, foreign };
-        self.say(Notice::RowsPutRight { who: watch.who, what, kept });
+        self.say(Notice::RowsPutRight { who: self.expected.actors(), what, kept });
         Ok(count)
     }
 
-    /// Keeps rows that are taken out of results.tsv with the other files of experiment `id`; gives the file.
-    fn keep_rows(&self, id: ExperimentId, rows: &[String]) -> Result<PathBuf, SessionError> {
+    /// Keeps rows that are taken out of results.tsv with the other files of the open experiment; gives the file.
+    fn keep_rows(&self, rows: &[String]) -> Result<PathBuf, SessionError> {
+        let id = self.expected.at_work.last().map_or(ExperimentId::BASELINE, |(_, id)| *id);
         let path = self.folder.run(id).join("rows.tsv");
         let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
         let write = || {
@@ -244,29 +269,30 @@ impl Store {
 
     /// Says which of the files changed that are left as they are.
     fn name_changed(&mut self, watch: &Watch) {
-        let now = self.stamps(watch.id);
+        let now = self.stamps();
         let paths: BTreeSet<&PathBuf> = now.keys().chain(watch.stamps.keys()).collect();
         let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
-        let run = self.folder.run(watch.id);
-        let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| path.starts_with(&run));
-        self.say_changed("moved away files that already existed where the next run writes", watch.who, coming);
-        self.name_changed_logs(watch.who, watch.id, LOGS);
-        self.say_changed("git's own settings changed, left as they are", watch.who, git);
+        let runs: Vec<PathBuf> = self.expected.at_work.iter().map(|(_, id)| self.folder.run(*id)).collect();
+        let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| runs.iter().any(|run| path.starts_with(run)));
+        let who = self.expected.actors();
+        self.say_changed("moved away files that already existed where the next run writes", who.clone(), coming);
+        self.name_changed_logs(who.clone(), LOGS);
+        self.say_changed("git's own settings changed, left as they are", who, git);
     }
 
-    fn say_changed(&mut self, what: &'static str, who: Actor, paths: Vec<PathBuf>) {
+    fn say_changed(&mut self, what: &'static str, who: Actors, paths: Vec<PathBuf>) {
         if !paths.is_empty() {
             self.say(Notice::Changed { what, who, paths });
         }
     }
 
     /// Looks at those logs of earlier runs that were not looked at yet: all of them the first time, then the newest.
-    fn look_at_logs(&mut self, id: ExperimentId) {
+    fn look_at_logs(&mut self) {
         let (mut logs, count) = match self.expected.seen.logs.take() {
             Some(logs) => (logs, LOGS),
             None => (Stamps::new(), usize::MAX),
         };
-        for paths in self.logs_of_earlier(id, count) {
+        for paths in self.logs_of_earlier(count) {
             if paths.iter().all(|path| !logs.contains_key(path)) {
                 logs.extend(paths.into_iter().filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))));
             }
@@ -281,19 +307,18 @@ impl Store {
 
     /// Says of all logs of earlier runs which have changed, where they were looked at.
     pub(super) fn name_all_changed_logs(&mut self) {
-        let next = self.history.next_id();
         if self.expected.seen.logs.is_some() {
             // That of the last run was not there when somebody was at work.
-            self.look_at_logs(next);
+            self.look_at_logs();
         }
-        self.name_changed_logs(Actor::Ar, next, usize::MAX);
+        self.name_changed_logs(Actor::Ar.into(), usize::MAX);
     }
 
-    /// Says which of the newest logs of runs before that of experiment `id` have changed since they were looked at.
-    fn name_changed_logs(&mut self, who: Actor, id: ExperimentId, newest: usize) {
+    /// Says which of the newest logs of runs that are over have changed since they were looked at.
+    fn name_changed_logs(&mut self, who: Actors, newest: usize) {
         let Some(mut logs) = self.expected.seen.logs.take() else { return };
         let mut changed = Vec::new();
-        for [plain, compressed] in self.logs_of_earlier(id, newest) {
+        for [plain, compressed] in self.logs_of_earlier(newest) {
             let (was, now) = (logs.get(&plain).copied(), FileStamp::of(&plain));
             let was_compressed = logs.get(&compressed).copied();
             // A plain log that is still there was not compressed.
@@ -319,9 +344,10 @@ impl Store {
         self.say_changed("logs of earlier runs were changed", who, changed);
     }
 
-    /// The logs of the newest runs that are over but that of experiment `id`, plain and compressed.
-    fn logs_of_earlier(&self, id: ExperimentId, newest: usize) -> Vec<[PathBuf; 2]> {
-        let earlier = self.history.records().iter().rev().filter(|record| record.id != id).take(newest);
+    /// The logs of the newest runs that are over, plain and compressed.
+    fn logs_of_earlier(&self, newest: usize) -> Vec<[PathBuf; 2]> {
+        let earlier =
+            self.history.records().iter().rev().filter(|record| !self.expected.is_open(record.id)).take(newest);
         let logs = earlier.map(|record| ["run.log", "run.log.gz"].map(|name| self.folder.run(record.id).join(name)));
         logs.collect()
     }
@@ -340,20 +366,15 @@ impl Store {
         logs.take(NEWEST_KEPT).find(|log| log.is_file())
     }
 
-    /// The files that are named when they change: git's settings and hooks, those apart that it never runs, and what the run
-    /// of experiment `id` is to leave.
-    fn stamps(&self, id: ExperimentId) -> Stamps {
+    /// The files that are named when they change: git's settings and hooks, those apart that it never runs, and what a run that
+    /// is to come will leave.
+    fn stamps(&self) -> Stamps {
         let git = self.repo.common_dir();
         let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten().flatten().map(|entry| entry.path());
         let hooks = hooks.filter(|hook| hook.extension() != Some("sample".as_ref()));
-        let coming = RUN_FILES.iter().map(|name| self.folder.run(id).join(name));
+        let runs = self.expected.coming().map(|id| self.folder.run(id));
+        let coming = runs.flat_map(|run| RUN_FILES.map(|name| run.join(name)));
         let all = ["config", "config.worktree"].iter().map(|name| git.join(name)).chain(hooks);
-        let coming = coming.filter(|_| self.is_agent_at_work());
         all.chain(coming).filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))).collect()
-    }
-
-    /// Whether an agent is at work, and the run of the open experiment is yet to come.
-    fn is_agent_at_work(&self) -> bool {
-        self.journal.phase == Phase::Proposing
     }
 }
