@@ -5,7 +5,7 @@ use super::store::Store;
 use super::workspace::Workspace;
 use crate::agent::{AskedAgain, Proposal};
 use crate::domain::{CommitId, Notice};
-use crate::git::{Repo, SaveAs};
+use crate::git::Repo;
 use crate::state::OpenExperiment;
 
 /// How many commits of one call are looked at.
@@ -52,7 +52,7 @@ impl Workspace {
         reset.retain(|commit| Some(commit) != back.as_ref());
         for commit in &reset {
             let subject = format!("reset by the agent: {}", store.repo.objects.subject(commit)?);
-            store.repo.working_tree.save_commit(&SaveAs { subject, ..store.save_as(commit) }, commit)?;
+            store.keep_commit_as(subject, commit, commit)?;
         }
         if !reset.is_empty() {
             store.say(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });

@@ -351,8 +351,7 @@ impl Attempt {
     /// Closes an attempt whose base is not the best one any more; its commit is kept under a saved ref.
     pub(super) fn give_up(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
         if let Some(commit) = &self.open.commit {
-            let save_as = store.save_as(&self.open.base);
-            let saved = store.repo.working_tree.save_commit(&save_as, commit)?;
+            let saved = store.keep_commit(&self.open.base, commit)?;
             let what = format!("experiment {} was not made on the best one any more; its change", self.open.id);
             store.say(Notice::ChangeIsIn { what, saved });
         }

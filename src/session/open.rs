@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
         let branch = store.contract.tag.branch_ref();
         let tip = store.tip();
         match store.repo.refs.branch(&branch)? {
-            None => store.repo.refs.create_branch(&branch, &tip, "autoresearch: start")?,
+            None => store.create_branch(&tip, "start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
             Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) => {
                 let subject = store.repo.objects.subject(&found)?;

@@ -12,7 +12,7 @@ use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{AgentCall, CommitId, Event, Notice, Phase, Record, Version};
-use crate::git::{SaveAs, Untracked};
+use crate::git::Untracked;
 use crate::rules::{Again, LOST_RETRIES, again};
 use crate::state::OpenExperiment;
 
@@ -246,8 +246,7 @@ impl Attempt {
         draft: &Record,
     ) -> Result<(), SessionError> {
         let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
-        let save = SaveAs { subject, ..store.save_as(&self.open.base) };
-        let reference = store.repo.working_tree.save_commit(&save, &draft.commit)?;
+        let reference = store.keep_commit_as(subject, &self.open.base, &draft.commit)?;
         crash::point("rework.version_saved");
         if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
             let Again { time, limit, .. } = again;

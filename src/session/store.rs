@@ -262,9 +262,34 @@ impl Store {
         message: &str,
     ) -> Result<(CommitId, String), SessionError> {
         let commit = self.repo.working_tree.commit(change, base, message)?;
-        let reference = self.repo.working_tree.save_commit(&self.save_as(base), &commit)?;
+        let reference = self.keep_commit(base, &commit)?;
         crash::point("git.change_kept");
         Ok((commit, reference))
+    }
+
+    /// Keeps a commit, made on `base`, under a saved ref; gives the ref.
+    pub(super) fn keep_commit(&self, base: &CommitId, commit: &CommitId) -> Result<String, SessionError> {
+        Ok(self.repo.working_tree.save_commit(&self.save_as(base), commit)?)
+    }
+
+    /// Does the same and says in the saved ref what it is.
+    pub(super) fn keep_commit_as(
+        &self,
+        subject: String,
+        base: &CommitId,
+        commit: &CommitId,
+    ) -> Result<String, SessionError> {
+        Ok(self.repo.working_tree.save_commit(&SaveAs { subject, ..self.save_as(base) }, commit)?)
+    }
+
+    /// Creates the session's branch.
+    pub(super) fn create_branch(&self, at: &CommitId, why: &str) -> Result<(), SessionError> {
+        Ok(self.repo.refs.create_branch(&self.contract.tag.branch_ref(), at, &format!("autoresearch: {why}"))?)
+    }
+
+    /// Moves the session's branch.
+    pub(super) fn move_branch(&self, from: &CommitId, to: &CommitId, why: &str) -> Result<(), SessionError> {
+        Ok(self.repo.refs.advance(&self.contract.tag.branch_ref(), from, to, &format!("autoresearch: {why}"))?)
     }
 
     /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.

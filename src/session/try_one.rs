@@ -13,7 +13,6 @@ use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, Unparsed, Version};
-use crate::git::SaveAs;
 use crate::rules::{Again, History, REWORKS, again, directions_tried};
 use crate::state::{OpenExperiment, Status};
 
@@ -224,8 +223,7 @@ impl Session<'_> {
             }
         }
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let save = SaveAs { subject, ..store.save_as(&open.base) };
-        let reference = store.repo.working_tree.save_commit(&save, &record.commit)?;
+        let reference = store.keep_commit_as(subject, &open.base, &record.commit)?;
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));

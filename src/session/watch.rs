@@ -213,7 +213,7 @@ impl Store {
             && self.repo.objects.has_commit(&commit)
             && self.history.records().iter().all(|record| record.commit != commit)
         {
-            self.repo.working_tree.save_commit(&self.save_as(&commit), &commit)?;
+            self.keep_commit(&commit, &commit)?;
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Workspace {
         let tip = match store.repo.refs.branch(&branch)? {
             Some(tip) => tip,
             None => {
-                store.repo.refs.create_branch(&branch, base, "autoresearch: restore")?;
+                store.create_branch(base, "restore")?;
                 store.say(Notice::BranchRecreated(store.contract.tag.branch()));
                 base.clone()
             }
@@ -63,7 +63,7 @@ impl Workspace {
     fn clear_operation(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(operation) = store.repo.operation()? else { return Ok(()) };
         for commit in &operation.commits {
-            store.repo.working_tree.save_commit(&store.save_as(commit), commit)?;
+            store.keep_commit(commit, commit)?;
         }
         store.repo.clear_operation()?;
         store.say(Notice::OperationEnded(operation.name.to_string()));
@@ -84,11 +84,10 @@ impl Workspace {
             return Ok(());
         }
         if !known.contains(&&tip) {
-            let saved = store.repo.working_tree.save_commit(&store.save_as(&tip), &tip)?;
+            let saved = store.keep_commit(&tip, &tip)?;
             store.say(Notice::BranchMoved { tip: tip.clone(), saved });
         }
-        let branch = store.contract.tag.branch_ref();
-        Ok(store.repo.refs.advance(&branch, &tip, to, &format!("autoresearch: {why}"))?)
+        store.move_branch(&tip, to, why)
     }
 
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
@@ -157,7 +156,7 @@ impl Workspace {
         what: &str,
     ) -> Result<(), SessionError> {
         if *commit != open.base {
-            let saved = store.repo.working_tree.save_commit(&store.save_as(&open.base), commit)?;
+            let saved = store.keep_commit(&open.base, commit)?;
             store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
