@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::grid::Align::{self, Below, Left, Right, Text};
+use super::grid::text;
 use super::point::signed_gain;
 use crate::domain::{Clock, ExperimentId, Note, Number, Outcome, Record, exact_time, nearest};
 use crate::rules::{Ended, History};
@@ -70,11 +71,6 @@ const DEFAULT: [&str; 10] =
 
 /// Which of these to omit on a narrow terminal, the least important first.
 pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failure"];
-
-/// Text, or nothing.
-fn text(cell: Option<impl ToString>) -> String {
-    cell.map(|cell| cell.to_string()).unwrap_or_default()
-}
 
 fn tenths(number: Option<f64>) -> String {
     text(number.map(|number| format!("{number:.1}")))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::json;
 
-use super::grid::{Align, Grid};
+use super::grid::{Align, Grid, text};
 use crate::domain::{CommitId, ExperimentId, Note, Record, exact_time};
 
 /// A record with the notes on it, as JSON has it; without notes the field is absent.
@@ -32,18 +32,18 @@ const COLUMNS: [(&str, Cell); 28] = [
     ("commit", |record| commit(&record.commit)),
     ("base", |record| commit(&record.base)),
     ("outcome", |record| record.outcome.to_string()),
-    ("failure", |record| record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default()),
+    ("failure", |record| text(record.failure.as_ref().map(|failure| failure.class))),
     ("metric", |record| record.metric.name.clone()),
     ("better", |record| record.metric.direction.to_string()),
-    ("value", |record| number(record.metric.value)),
+    ("value", |record| text(record.metric.value)),
     ("raw", |record| record.metric.raw.clone().unwrap_or_default()),
-    ("memory_gb", |record| number(record.memory_gb)),
+    ("memory_gb", |record| text(record.memory_gb)),
     ("runs", |record| record.runs.len().to_string()),
-    ("seconds", |record| number((!record.runs.is_empty()).then(|| record.run_seconds()))),
+    ("seconds", |record| text((!record.runs.is_empty()).then(|| record.run_seconds()))),
     ("command", |record| record.runs.last().map(|run| run.command.clone()).unwrap_or_default()),
     ("seed", |record| record.runs.last().and_then(|run| run.seed).map(|seed| seed.to_string()).unwrap_or_default()),
     ("agent", |record| record.agent.as_ref().map(|call| call.command.clone()).unwrap_or_default()),
-    ("agent_seconds", |record| number(record.agent.as_ref().map(|call| call.seconds))),
+    ("agent_seconds", |record| text(record.agent.as_ref().map(|call| call.seconds))),
     ("files", |record| record.diff.files.to_string()),
     ("added", |record| record.diff.added.to_string()),
     ("deleted", |record| record.diff.deleted.to_string()),
@@ -72,35 +72,22 @@ pub fn exported_grid(records: &[Record], notes: &BTreeMap<ExperimentId, Vec<Note
 /// What a ledger's rows become, for people.
 pub fn imported_grid(records: &[Record]) -> Grid {
     let metric = records.first().map_or("value", |record| record.metric.name.as_str());
-    let mut grid = Grid::new([
-        ("line", Align::Right),
-        ("#", Align::Right),
-        ("outcome", Align::Left),
-        (metric, Align::Right),
-        ("said", Align::Left),
-        ("commit", Align::Left),
-        ("description", Align::Left),
-    ]);
-    for record in records {
-        let row = record.imported.as_ref();
-        let known = if record.commit.is_known() { record.commit.short(12) } else { "not known" };
-        grid.push([
-            row.map(|row| row.line.to_string()).unwrap_or_default(),
-            record.id.to_string(),
-            record.outcome.to_string(),
-            record.metric.number().map(|number| number.to_string()).unwrap_or_default(),
-            row.and_then(|row| row.commit_text.clone()).unwrap_or_default(),
-            known.to_owned(),
-            record.description.clone(),
-        ]);
-    }
-    grid
+    let known = |commit: &CommitId| if commit.is_known() { commit.short(12) } else { "not known" }.to_owned();
+    let said = |record: &Record| record.imported.as_ref().and_then(|row| row.commit_text.clone()).unwrap_or_default();
+    Grid::of(
+        records,
+        &[
+            ("line", Align::Right, &|record| text(record.imported.as_ref().map(|row| row.line))),
+            ("#", Align::Right, &|record| record.id.to_string()),
+            ("outcome", Align::Left, &|record| record.outcome.to_string()),
+            (metric, Align::Right, &|record| text(record.metric.number())),
+            ("said", Align::Left, &|record| said(record)),
+            ("commit", Align::Left, &|record| known(&record.commit)),
+            ("description", Align::Left, &|record| record.description.clone()),
+        ],
+    )
 }
 
 fn commit(commit: &CommitId) -> String {
     commit.short(usize::MAX).to_owned()
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
 }

@@ -2,28 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::grid::{Align, Grid};
+use super::grid::{Align, Grid, text};
 use crate::domain::{FORMAT_VERSION, Finding, Severity, Tag, count_of};
 
 /// The findings as a table, a row each.
 pub fn findings_grid(findings: &[Finding]) -> Grid {
-    let mut grid = Grid::new([
-        ("area", Align::Left),
-        ("session", Align::Left),
-        ("level", Align::Left),
-        ("what", Align::Left),
-        ("hint", Align::Left),
-    ]);
-    for finding in findings {
-        grid.push([
-            finding.area.to_string(),
-            finding.session.as_ref().map(Tag::to_string).unwrap_or_default(),
-            finding.level.to_string(),
-            finding.what.clone(),
-            finding.hint.clone().unwrap_or_default(),
-        ]);
-    }
-    grid
+    Grid::of(
+        findings,
+        &[
+            ("area", Align::Left, &|finding| finding.area.to_string()),
+            ("session", Align::Left, &|finding| text(finding.session.as_ref())),
+            ("level", Align::Left, &|finding| finding.level.to_string()),
+            ("what", Align::Left, &|finding| finding.what.clone()),
+            ("hint", Align::Left, &|finding| text(finding.hint.as_ref())),
+        ],
+    )
 }
 
 /// The findings for people: what is wrong with a hint below it, and at last how it stands.

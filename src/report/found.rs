@@ -300,9 +300,14 @@ impl Report {
         self.summary.best.map(|index| &self.points[index])
     }
 
+    /// What the metric is called.
+    pub(super) fn metric_name(&self) -> &str {
+        self.metric.as_deref().unwrap_or("value")
+    }
+
     /// The course of the experiments, as a chart shows it.
     pub fn series(&self) -> Series {
-        Series::new(self.metric.as_deref().unwrap_or("value"), self.direction, &self.points)
+        Series::new(self.metric_name(), self.direction, &self.points)
     }
 }
 

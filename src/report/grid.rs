@@ -57,6 +57,15 @@ impl Grid {
         Grid { columns: named.collect(), rows: Vec::new(), spare: Vec::new() }
     }
 
+    /// A table of items, a row each, with columns that say what they show of an item.
+    pub fn of<T>(items: impl IntoIterator<Item = T>, columns: &[(&str, Align, &dyn Fn(&T) -> String)]) -> Self {
+        let mut grid = Grid::new(columns.iter().map(|(name, align, _)| (*name, *align)));
+        for item in items {
+            grid.push(columns.iter().map(|(.., cell)| cell(&item)));
+        }
+        grid
+    }
+
     /// Omits these columns where there is no room for them, the least important first.
     #[must_use]
     pub fn sparing(mut self, columns: impl Into<Vec<&'static str>>) -> Self {
@@ -248,6 +257,11 @@ impl Grid {
         }
         text
     }
+}
+
+/// A cell of what may be absent.
+pub(super) fn text(cell: Option<impl ToString>) -> String {
+    cell.map(|cell| cell.to_string()).unwrap_or_default()
 }
 
 /// A cell that no spreadsheet takes for a formula: text that begins like one has a quote before it, as they themselves mark text.

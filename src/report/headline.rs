@@ -7,7 +7,7 @@ use crate::rules::{Point, format_gain};
 impl Report {
     /// From which number to which, by how much, in how many experiments, how long and at what cost, on one line.
     pub fn headline(&self) -> String {
-        let metric = one_line(self.metric.as_deref().unwrap_or("value"));
+        let metric = one_line(self.metric_name());
         let number = |point: Option<&Point>| point.and_then(|point| point.value.clone());
         let (best, start) = (number(self.best()), number(self.baseline()));
         let experiments = self.experiments();

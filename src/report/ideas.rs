@@ -1,27 +1,19 @@
 //! The backlog as a table.
 
-use super::grid::{Align, Grid};
+use super::grid::{Align, Grid, text};
 use crate::domain::Idea;
 
 /// The ideas, a row each.
 pub fn ideas_grid(ideas: &[Idea]) -> Grid {
-    let mut grid = Grid::new([
-        ("#", Align::Right),
-        ("state", Align::Left),
-        ("score", Align::Right),
-        ("direction", Align::Left),
-        ("by", Align::Left),
-        ("idea", Align::Left),
-    ]);
-    for known in ideas {
-        grid.push([
-            known.id.to_string(),
-            known.state.to_string(),
-            known.idea.score.map(|score| score.to_string()).unwrap_or_default(),
-            known.idea.direction.clone().unwrap_or_default(),
-            known.by.clone(),
-            known.idea.text.clone(),
-        ]);
-    }
-    grid
+    Grid::of(
+        ideas,
+        &[
+            ("#", Align::Right, &|idea| idea.id.to_string()),
+            ("state", Align::Left, &|idea| idea.state.to_string()),
+            ("score", Align::Right, &|idea| text(idea.idea.score)),
+            ("direction", Align::Left, &|idea| text(idea.idea.direction.as_ref())),
+            ("by", Align::Left, &|idea| idea.by.clone()),
+            ("idea", Align::Left, &|idea| idea.idea.text.clone()),
+        ],
+    )
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::each::Each;
-use super::grid::{Align, Grid};
+use super::grid::{Align, Grid, text};
 use super::point::signed_gain;
 use crate::domain::{Direction, FORMAT_VERSION, Number};
 use crate::ledger::{Ledger, Row, RowStatus};
@@ -27,17 +27,6 @@ fn candidate(row: &Row, direction: Direction) -> Candidate<'_> {
 
 /// These rows of a ledger, those that cannot be read too. A gain is over the row that was kept before in the ledger.
 pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
-    let mut grid = Grid::new([
-        ("line", Align::Right),
-        ("commit", Align::Left),
-        ("outcome", Align::Left),
-        (ledger.metric.as_deref().unwrap_or("value"), Align::Right),
-        ("gain", Align::Right),
-        ("GiB", Align::Right),
-        ("problem", Align::Below),
-        ("description", Align::Text),
-    ])
-    .sparing(["GiB", "gain", "commit"]);
     let mut incumbent: Option<&Number> = None;
     let mut had_to_beat = Vec::with_capacity(ledger.rows.len());
     for row in &ledger.rows {
@@ -46,21 +35,24 @@ pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
             incumbent = row.value.as_ref().or(incumbent);
         }
     }
-    for place in selected {
-        let row = &ledger.rows[*place];
-        let both = row.value.as_ref().zip(had_to_beat[*place]);
-        grid.push([
-            row.line.to_string(),
-            row.commit.as_deref().unwrap_or_default().to_owned(),
-            row.status.word().to_owned(),
-            row.value.as_ref().map(Number::to_string).unwrap_or_default(),
-            both.map(|(value, best)| signed_gain(ledger.direction, value, best)).unwrap_or_default(),
-            row.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),
-            row.problem.as_deref().unwrap_or_default().to_owned(),
-            row.description.to_string(),
-        ]);
-    }
-    grid
+    let gain = |place: usize| {
+        let both = ledger.rows[place].value.as_ref().zip(had_to_beat[place]);
+        both.map(|(value, best)| signed_gain(ledger.direction, value, best))
+    };
+    Grid::of(
+        selected.iter().map(|place| (&ledger.rows[*place], *place)),
+        &[
+            ("line", Align::Right, &|(row, _)| row.line.to_string()),
+            ("commit", Align::Left, &|(row, _)| text(row.commit.as_deref())),
+            ("outcome", Align::Left, &|(row, _)| row.status.word().to_owned()),
+            (ledger.metric.as_deref().unwrap_or("value"), Align::Right, &|(row, _)| text(row.value.as_ref())),
+            ("gain", Align::Right, &|(_, place)| text(gain(*place))),
+            ("GiB", Align::Right, &|(row, _)| text(row.memory_gb.map(|memory| format!("{memory:.1}")))),
+            ("problem", Align::Below, &|(row, _)| text(row.problem.as_deref())),
+            ("description", Align::Text, &|(row, _)| row.description.to_string()),
+        ],
+    )
+    .sparing(["GiB", "gain", "commit"])
 }
 
 /// These rows of a ledger as a JSON document, with what was assumed.

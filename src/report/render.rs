@@ -7,7 +7,7 @@ use anstyle::Style;
 use super::chart::{Glyphs, chart_text};
 use super::cost::cost_sentence;
 use super::found::{Report, Times};
-use super::grid::{Align, Format, Grid, escape_markdown};
+use super::grid::{Align, Format, Grid, escape_markdown, text};
 use super::point::{commit, describe, outcome, value};
 use super::sections::sections;
 use super::width::wrap;
@@ -50,26 +50,17 @@ pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs
 
 /// All experiments of a report as a table.
 pub fn report_grid(report: &Report) -> Grid {
-    let metric = report.metric.as_deref().unwrap_or("value");
-    let mut grid = Grid::new([
-        ("id", Align::Right),
-        ("commit", Align::Left),
-        (metric, Align::Right),
-        ("outcome", Align::Left),
-        ("failure", Align::Left),
-        ("description", Align::Text),
-    ]);
-    for point in &report.points {
-        grid.push([
-            point.id.to_string(),
-            commit(point),
-            value(point),
-            outcome(point).to_owned(),
-            point.failure.map(|class| class.to_string()).unwrap_or_default(),
-            point.description.to_string(),
-        ]);
-    }
-    grid
+    Grid::of(
+        &report.points,
+        &[
+            ("id", Align::Right, &|point| point.id.to_string()),
+            ("commit", Align::Left, &|point| commit(point)),
+            (report.metric_name(), Align::Right, &|point| value(point)),
+            ("outcome", Align::Left, &|point| outcome(point).to_owned()),
+            ("failure", Align::Left, &|point| text(point.failure)),
+            ("description", Align::Text, &|point| point.description.to_string()),
+        ],
+    )
 }
 
 /// The facts of a report, a line each.

@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::each::Each;
 use super::found::Report;
-use super::grid::{Align, Grid, escape_markdown};
+use super::grid::{Align, Grid, escape_markdown, text};
 use super::point::{commit, signed_gain, value};
 use super::width::wrap;
-use crate::domain::{ExperimentId, FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
-use crate::rules::{Margin, MarginBy, Miss, Point, Repeated, listed};
+use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
+use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
 
 /// How many kept steps are shown; of more the smaller ones are summed up.
 const MOST_KEPT: usize = 20;
@@ -121,34 +121,25 @@ fn kept(report: &Report) -> Option<Section> {
     let mut by_gain: Vec<usize> = (0..kept.len()).collect();
     by_gain.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
     let small: BTreeSet<usize> = by_gain.into_iter().skip(MOST_KEPT).collect();
-    let mut grid = Grid::new([
-        ("#", Align::Right),
-        ("commit", Align::Left),
-        (report.metric.as_deref().unwrap_or("value"), Align::Right),
-        ("gain", Align::Right),
-        ("relative", Align::Right),
-        ("share", Align::Right),
-        ("what", Align::Text),
-    ])
+    let percent = |ratio: Option<f64>| text(ratio.map(percent_text));
+    let gain = |step: &KeptStep| {
+        let (value, before) = (report.points[step.index].value.as_ref()?, report.points[step.over?].value.as_ref()?);
+        Some(signed_gain(report.direction, value, before))
+    };
+    let large = kept.iter().enumerate().filter(|(place, _)| !small.contains(place));
+    let grid = Grid::of(
+        large.map(|(_, step)| (step, &report.points[step.index])),
+        &[
+            ("#", Align::Right, &|(_, point)| point.id.to_string()),
+            ("commit", Align::Left, &|(_, point)| commit(point)),
+            (report.metric_name(), Align::Right, &|(_, point)| value(point)),
+            ("gain", Align::Right, &|(step, _)| text(gain(step))),
+            ("relative", Align::Right, &|(step, _)| percent(step.relative_gain)),
+            ("share", Align::Right, &|(step, _)| percent(step.share)),
+            ("what", Align::Text, &|(_, point)| point.description.to_string()),
+        ],
+    )
     .sparing(["share", "relative"]);
-    let percent = |ratio: Option<f64>| ratio.map(percent_text).unwrap_or_default();
-    for (place, step) in kept.iter().enumerate() {
-        let point = &report.points[step.index];
-        if small.contains(&place) {
-            continue;
-        }
-        let before = step.over.and_then(|over| report.points[over].value.as_ref());
-        let gain = point.value.as_ref().zip(before).map(|(value, before)| signed_gain(report.direction, value, before));
-        grid.push([
-            point.id.to_string(),
-            commit(point),
-            value(point),
-            gain.unwrap_or_default(),
-            percent(step.relative_gain),
-            percent(step.share),
-            point.description.to_string(),
-        ]);
-    }
     let mut section = Section::table("kept experiments and their gains", grid);
     if !small.is_empty() {
         let together: f64 = small.iter().filter_map(|place| kept[*place].gain).sum();
@@ -159,27 +150,17 @@ fn kept(report: &Report) -> Option<Section> {
 }
 
 fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
-    #[derive(Serialize)]
-    struct Kept<'a> {
-        id: ExperimentId,
-        commit: Option<&'a str>,
-        value: Option<f64>,
-        gain: Option<f64>,
-        relative_gain: Option<f64>,
-        share: Option<f64>,
-        description: &'a str,
-    }
     report.summary.kept.iter().map(|step| {
         let point = &report.points[step.index];
-        Kept {
-            id: point.id,
-            commit: point.commit.as_deref(),
-            value: point.value.as_ref().map(|number| number.value),
-            gain: step.gain,
-            relative_gain: step.relative_gain,
-            share: step.share,
-            description: &point.description,
-        }
+        json!({
+            "id": point.id,
+            "commit": point.commit,
+            "value": point.value.as_ref().map(|number| number.value),
+            "gain": step.gain,
+            "relative_gain": step.relative_gain,
+            "share": step.share,
+            "description": point.description,
+        })
     })
 }
 
@@ -188,34 +169,26 @@ fn near_misses(report: &Report) -> Option<Section> {
     if report.misses.is_empty() {
         return None;
     }
-    let mut grid = Grid::new([
-        ("#", Align::Right),
-        ("commit", Align::Left),
-        (report.metric.as_deref().unwrap_or("value"), Align::Right),
-        ("gain", Align::Right),
-        ("over", Align::Right),
-        ("what", Align::Text),
-    ]);
-    let mut refused = Vec::new();
-    for Miss { index, rival, gain } in &report.misses {
-        let (point, rival) = (&report.points[*index], &report.points[*rival]);
-        let both = point.value.as_ref().zip(rival.value.as_ref());
-        if *gain > 0.0 && !point.reason.is_empty() {
-            refused.push((format!("{}: {}", point.id, one_line(&point.reason)), None));
-        }
-        grid.push([
-            point.id.to_string(),
-            commit(point),
-            value(point),
-            match both {
-                _ if *gain == 0.0 => "equal".into(),
-                Some((value, rival)) => signed_gain(report.direction, value, rival),
-                None => String::new(),
-            },
-            rival.id.to_string(),
-            point.description.to_string(),
-        ]);
-    }
+    let all = report.misses.iter().map(|miss| (miss, &report.points[miss.index], &report.points[miss.rival]));
+    let is_refused = |(miss, point, _): &(&Miss, &Point, &Point)| miss.gain > 0.0 && !point.reason.is_empty();
+    let refused = all.clone().filter(is_refused);
+    let refused = refused.map(|(_, point, _)| (format!("{}: {}", point.id, one_line(&point.reason)), None));
+    let gain = |miss: &Miss, point: &Point, rival: &Point| match point.value.as_ref().zip(rival.value.as_ref()) {
+        _ if miss.gain == 0.0 => "equal".into(),
+        Some((value, rival)) => signed_gain(report.direction, value, rival),
+        None => String::new(),
+    };
+    let grid = Grid::of(
+        all,
+        &[
+            ("#", Align::Right, &|(_, point, _)| point.id.to_string()),
+            ("commit", Align::Left, &|(_, point, _)| commit(point)),
+            (report.metric_name(), Align::Right, &|(_, point, _)| value(point)),
+            ("gain", Align::Right, &|(miss, point, rival)| gain(miss, point, rival)),
+            ("over", Align::Right, &|(.., rival)| rival.id.to_string()),
+            ("what", Align::Text, &|(_, point, _)| point.description.to_string()),
+        ],
+    );
     let title = match report.margin {
         Some(Margin { size, by: MarginBy::Spread }) => {
             format!("near misses, within the spread of {}", two_digits(size))
@@ -225,7 +198,7 @@ fn near_misses(report: &Report) -> Option<Section> {
         }
         None => "not kept, with a number as good or better".into(),
     };
-    Some(Section { lines: refused, ..Section::table(title, grid) })
+    Some(Section { lines: refused.collect(), ..Section::table(title, grid) })
 }
 
 fn misses_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
@@ -246,23 +219,17 @@ fn misses_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
 /// What failed, by class, with what the newest one of each said.
 fn failed(report: &Report) -> Option<Section> {
     let failures = &report.summary.failures;
-    let mut grid = Grid::new([
-        ("class", Align::Left),
-        ("times", Align::Right),
-        ("newest", Align::Right),
-        ("earlier", Align::Left),
-        ("message", Align::Text),
-    ]);
-    for (class, count) in failures {
-        let newest = report.summary.examples.get(class).map(|index| &report.points[*index]);
-        grid.push([
-            class.to_string(),
-            count.to_string(),
-            newest.map(|point| point.id.to_string()).unwrap_or_default(),
-            earlier(report, *class),
-            newest.map(said).unwrap_or_default(),
-        ]);
-    }
+    let newest = |class: &FailureClass| report.summary.examples.get(class).map(|index| &report.points[*index]);
+    let grid = Grid::of(
+        failures,
+        &[
+            ("class", Align::Left, &|(class, _)| class.to_string()),
+            ("times", Align::Right, &|(_, count)| count.to_string()),
+            ("newest", Align::Right, &|(class, _)| text(newest(class).map(|point| point.id))),
+            ("earlier", Align::Left, &|(class, _)| earlier(report, **class)),
+            ("message", Align::Text, &|(class, _)| text(newest(class).map(said))),
+        ],
+    );
     (!failures.is_empty()).then(|| Section::table("what failed", grid))
 }
 

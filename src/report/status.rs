@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::cost::cost_sentence;
 use super::found::Report;
-use super::grid::{Align, Format, Grid};
+use super::grid::{Align, Format, Grid, text};
 use super::json::PointFields;
 use super::point::{commit, describe, outcome, value};
 use super::render::{counts_sentence, fact};
@@ -35,30 +35,21 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
 }
 
 fn grid(sessions: &[SessionStatus]) -> Grid {
-    let mut grid = Grid::new([
-        ("session", Align::Left),
-        ("doing", Align::Text),
-        ("metric", Align::Left),
-        ("best", Align::Right),
-        ("experiments", Align::Right),
-        ("since keep", Align::Right),
-        ("process", Align::Right),
-        ("damaged", Align::Below),
-    ])
-    .sparing(["process", "metric", "since keep"]);
-    for session in sessions {
-        grid.push([
-            session.tag.to_string(),
-            session.doing(),
-            session.contract.as_ref().map(|contract| contract.metric.name.clone()).unwrap_or_default(),
-            session.history.best().map(|(_, best)| best.to_string()).unwrap_or_default(),
-            session.history.experiments().to_string(),
-            session.history.since_keep().to_string(),
-            session.process.map(|process| process.to_string()).unwrap_or_default(),
-            session.damage.join("; "),
-        ]);
-    }
-    grid
+    let metric = |session: &SessionStatus| Some(session.contract.as_ref()?.metric.name.clone());
+    Grid::of(
+        sessions,
+        &[
+            ("session", Align::Left, &|session| session.tag.to_string()),
+            ("doing", Align::Text, &|session| session.doing()),
+            ("metric", Align::Left, &|session| text(metric(session))),
+            ("best", Align::Right, &|session| text(session.history.best().map(|(_, best)| best))),
+            ("experiments", Align::Right, &|session| session.history.experiments().to_string()),
+            ("since keep", Align::Right, &|session| session.history.since_keep().to_string()),
+            ("process", Align::Right, &|session| text(session.process)),
+            ("damaged", Align::Below, &|session| session.damage.join("; ")),
+        ],
+    )
+    .sparing(["process", "metric", "since keep"])
 }
 
 impl SessionStatus {
@@ -373,25 +364,16 @@ fn last(report: &Report) -> &[Point] {
 }
 
 fn last_grid(report: &Report) -> Grid {
-    let metric = report.metric.as_deref().unwrap_or("value");
-    let mut grid = Grid::new([
-        ("#", Align::Right),
-        ("commit", Align::Left),
-        ("outcome", Align::Left),
-        (metric, Align::Right),
-        ("failure", Align::Left),
-        ("what", Align::Text),
-    ])
-    .sparing(["failure"]);
-    for point in last(report) {
-        grid.push([
-            point.id.to_string(),
-            commit(point),
-            outcome(point).to_owned(),
-            value(point),
-            point.failure.map(|class| class.to_string()).unwrap_or_default(),
-            point.description.to_string(),
-        ]);
-    }
-    grid
+    Grid::of(
+        last(report),
+        &[
+            ("#", Align::Right, &|point| point.id.to_string()),
+            ("commit", Align::Left, &|point| commit(point)),
+            ("outcome", Align::Left, &|point| outcome(point).to_owned()),
+            (report.metric_name(), Align::Right, &|point| value(point)),
+            ("failure", Align::Left, &|point| text(point.failure)),
+            ("what", Align::Text, &|point| point.description.to_string()),
+        ],
+    )
+    .sparing(["failure"])
 }

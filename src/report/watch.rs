@@ -38,8 +38,7 @@ impl Overview {
     /// Computes it for the experiments of the status.
     pub fn of(status: &SessionStatus) -> Overview {
         let report = status.report();
-        let series = Series::new(report.metric.as_deref().unwrap_or("value"), report.direction, &report.points);
-        Overview { history: Arc::clone(&status.history), series, counts: counts_sentence(&report) }
+        Overview { history: Arc::clone(&status.history), series: report.series(), counts: counts_sentence(&report) }
     }
 
     /// Whether the status has the same experiments.

@@ -99,7 +99,7 @@ fn columns(report: &Report) -> Vec<Column> {
             .collect(),
     };
     let metric = Column {
-        name: safe_line(report.metric.as_deref().unwrap_or("value")),
+        name: safe_line(report.metric_name()),
         class: "number",
         cells: report
             .points
