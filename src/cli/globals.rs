@@ -1,6 +1,6 @@
 //! Options that every command takes.
 
-use clap::builder::PossibleValue;
+use anstream::ColorChoice;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::output;
@@ -24,28 +24,22 @@ pub(super) struct Globals {
 }
 
 /// When to colour.
-#[derive(Debug, Clone, Copy)]
-struct Color(anstream::ColorChoice);
-
-impl ValueEnum for Color {
-    fn value_variants<'a>() -> &'a [Self] {
-        use anstream::ColorChoice::{Always, Auto, Never};
-        &[Color(Auto), Color(Always), Color(Never)]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self.0 {
-            anstream::ColorChoice::Auto => "auto",
-            anstream::ColorChoice::Never => "never",
-            anstream::ColorChoice::Always | anstream::ColorChoice::AlwaysAnsi => "always",
-        }))
-    }
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
 }
 
 impl Globals {
     /// Makes all that is printed from now on follow the options.
     pub(super) fn apply(&self) {
-        self.color.0.write_global();
+        let choice = match self.color {
+            Color::Auto => ColorChoice::Auto,
+            Color::Always => ColorChoice::Always,
+            Color::Never => ColorChoice::Never,
+        };
+        choice.write_global();
         output::set_manners(output::Manners { no_pager: self.no_pager, quiet: self.quiet, verbose: self.verbose > 0 });
     }
 }

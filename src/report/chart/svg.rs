@@ -168,16 +168,29 @@ fn radii(series: &Series) -> (f64, f64) {
     }
 }
 
+/// How the mark of an experiment looks, and what is said of it.
+struct Look {
+    name: &'static str,
+    radius: f64,
+    fill: &'static str,
+    stroke: &'static str,
+    said: &'static str,
+}
+
+fn look(kind: MarkKind, (kept, other): (f64, f64)) -> Look {
+    let (name, radius, fill, stroke, said) = match kind {
+        MarkKind::Keep => ("keep", kept, "#2fbf71", "#0b2e1a", "kept"),
+        MarkKind::Discard => ("discard", other, "#8c959f", "none", "not kept"),
+        MarkKind::Crash => ("crash", 3.4, "#8c959f", "#cf222e", "crashed"),
+        MarkKind::Refused => ("refused", 2.8, "none", "#8c959f", "refused, and never run"),
+    };
+    Look { name, radius, fill, stroke, said }
+}
+
 /// The mark of an experiment; one beyond the edge points to where it is.
 fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
     let (x, y) = frame.at(mark);
-    let (kept, other) = radii(series);
-    let (name, radius) = match mark.kind {
-        MarkKind::Keep => ("keep", kept),
-        MarkKind::Discard => ("discard", other),
-        MarkKind::Crash => ("crash", 3.4),
-        MarkKind::Refused => ("refused", 2.8),
-    };
+    let Look { name, radius, fill, stroke, said } = look(mark.kind, radii(series));
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     let outline = match edge {
         Some(Edge::Above) => Some(format!("M{} {}h{}l-{} -{}z", px(x - 5.0), px(y + 9.0), 10, 5, 8)),
@@ -189,11 +202,11 @@ fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
         None => None,
     };
     html! {
-        g class=(name) fill=(fill_of(mark.kind))
-            stroke=(stroke_of(mark.kind))
+        g class=(name) fill=(fill)
+            stroke=(stroke)
             fill-opacity=[(mark.kind == MarkKind::Discard).then_some("0.55")]
             stroke-width=[(mark.kind == MarkKind::Crash).then_some("1.5")] {
-            title { (hover(mark)) }
+            title { (hover(mark, said)) }
             @match outline {
                 Some(outline) => path d=(outline) {},
                 None => circle cx=(px(x)) cy=(px(y)) r=(radius) {},
@@ -202,33 +215,10 @@ fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
     }
 }
 
-fn fill_of(kind: MarkKind) -> &'static str {
-    match kind {
-        MarkKind::Keep => "#2fbf71",
-        MarkKind::Discard | MarkKind::Crash => "#8c959f",
-        MarkKind::Refused => "none",
-    }
-}
-
-fn stroke_of(kind: MarkKind) -> &'static str {
-    match kind {
-        MarkKind::Keep => "#0b2e1a",
-        MarkKind::Discard => "none",
-        MarkKind::Crash => "#cf222e",
-        MarkKind::Refused => "#8c959f",
-    }
-}
-
 /// What is said of an experiment when the pointer is on its mark.
-fn hover(mark: &Mark) -> String {
-    let what = match mark.kind {
-        MarkKind::Keep => "kept",
-        MarkKind::Discard => "not kept",
-        MarkKind::Crash => "crashed",
-        MarkKind::Refused => "refused, and never run",
-    };
+fn hover(mark: &Mark, said: &str) -> String {
     let value = if mark.raw.is_empty() { String::new() } else { format!(" {}", safe_line(&mark.raw)) };
-    format!("experiment {}:{value} {what}\n{}", mark.number, cut(&safe_line(&mark.description), HOVER_CHARS))
+    format!("experiment {}:{value} {said}\n{}", mark.number, cut(&safe_line(&mark.description), HOVER_CHARS))
 }
 
 /// What the marks mean, with how many there are of each.
