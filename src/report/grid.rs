@@ -50,6 +50,9 @@ pub struct Grid {
     spare: Vec<&'static str>,
 }
 
+/// A column of a table of items: its name, its alignment and what it shows of an item.
+type Shown<'a, T> = (&'a str, Align, &'a dyn Fn(&T) -> String);
+
 impl Grid {
     /// Starts a table with these columns; their names are cleaned as cells are.
     pub fn new(columns: impl IntoIterator<Item = (impl Into<String>, Align)>) -> Self {
@@ -57,8 +60,8 @@ impl Grid {
         Grid { columns: named.collect(), rows: Vec::new(), spare: Vec::new() }
     }
 
-    /// A table of items, a row each, with columns that say what they show of an item.
-    pub fn of<T>(items: impl IntoIterator<Item = T>, columns: &[(&str, Align, &dyn Fn(&T) -> String)]) -> Self {
+    /// A table of items, a row each.
+    pub fn of<T>(items: impl IntoIterator<Item = T>, columns: &[Shown<'_, T>]) -> Self {
         let mut grid = Grid::new(columns.iter().map(|(name, align, _)| (*name, *align)));
         for item in items {
             grid.push(columns.iter().map(|(.., cell)| cell(&item)));
