@@ -12,43 +12,9 @@ use std::time::Duration;
 
 use duct::Handle;
 
-/// Commands that this program has, or that are set aside for it. Some read as an archiver's letters (`stop` is `s`,
-/// `t`, `o` and `p`).
-const OWN_COMMANDS: &[&str] = &[
-    "ablate",
-    "brief",
-    "completions",
-    "demo",
-    "diff",
-    "doctor",
-    "export",
-    "extract",
-    "finalize",
-    "guard",
-    "help",
-    "idea",
-    "import",
-    "init",
-    "log",
-    "man",
-    "mcp",
-    "note",
-    "rate",
-    "report",
-    "repro",
-    "restore",
-    "resume",
-    "run",
-    "score",
-    "show",
-    "status",
-    "stop",
-    "tell",
-    "top",
-    "try",
-    "verify",
-    "version",
-];
+/// Words that are set aside for commands of this program. Some read as an archiver's letters, as `stop` does: `s`, `t`, `o`
+/// and `p`.
+const RESERVED: &[&str] = &["ablate", "guard", "mcp", "rate", "score", "tell", "top", "verify"];
 
 /// Words for a command of this program that are letters of the archiver's too: `list` is `t` with `l`, `i` and `s`. A call
 /// is the archiver's where an archive follows.
@@ -107,27 +73,32 @@ impl ArchiverError {
     }
 }
 
-/// Whether a word belongs to this program whatever else it reads as.
-fn is_own(word: &str) -> bool {
-    OWN_COMMANDS.contains(&word) || matches!(word, "-h" | "--help" | "-V" | "--version" | "--")
+/// Whether a word is one of this program's `commands`, or set aside for one.
+fn is_command(word: &str, commands: &[&str]) -> bool {
+    commands.contains(&word) || RESERVED.contains(&word)
 }
 
 /// Whether a command line, the program's name first, is meant for the archiver: operation letters with modifiers, a response
 /// file, or an option that only archivers have. A line whose first word after options of this program is one of its commands
 /// never is, nor one that ends with a misspelt command; `means_command` says whether it is such a line, and is asked only
 /// where both could be meant.
-pub(crate) fn is_archiver_call(args: &[OsString], means_command: impl Fn(&[OsString]) -> bool) -> bool {
+pub(crate) fn is_archiver_call(
+    args: &[OsString],
+    commands: &[&str],
+    means_command: impl Fn(&[OsString]) -> bool,
+) -> bool {
     let Some((first, others)) = args.get(1..).and_then(<[OsString]>::split_first) else { return false };
     // A response file may be named in any encoding; the rest is ASCII.
     if first.as_encoded_bytes().first() == Some(&b'@') {
         return first.len() > 1;
     }
+    let is_own = |word: &str| is_command(word, commands) || matches!(word, "-h" | "--help" | "-V" | "--version" | "--");
     let Some(first) = first.to_str().filter(|first| !is_own(first)) else { return false };
     let is_word = |arg: &OsString| !arg.as_encoded_bytes().starts_with(b"-");
     if LIKE_COMMANDS.contains(&first) {
         return others.first().is_some_and(is_word);
     }
-    let is_command = |arg: &OsString| arg.to_str().is_some_and(|word| OWN_COMMANDS.contains(&word));
+    let is_command = |arg: &OsString| arg.to_str().is_some_and(|word| is_command(word, commands));
     // An archive has an extension, and files to be put into it.
     let is_bare =
         |arg: &OsString| is_word(arg) && !arg.as_encoded_bytes().iter().any(|byte| matches!(byte, b'.' | b'/'));
@@ -241,7 +212,7 @@ mod tests {
 
     fn goes_to_archiver(line: &str) -> bool {
         let args: Vec<OsString> = ["ar"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
-        is_archiver_call(&args, crate::cli::means_command)
+        is_archiver_call(&args, &crate::cli::commands(), crate::cli::means_command)
     }
 
     #[test]
@@ -302,14 +273,16 @@ mod tests {
     fn each_command_is_ours() {
         let mut program = crate::cli::program();
         program.build();
-        let unknown = program.get_subcommands().map(|command| command.get_name().to_owned()).find(|name| !is_own(name));
-        assert_eq!(unknown, None);
+        let commands = crate::cli::commands();
+        let names = program.get_subcommands().map(|command| command.get_name().to_owned());
+        let unknown: Vec<_> = names.filter(|name| !is_command(name, &commands)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
         assert!(LIKE_COMMANDS.iter().all(|word| crate::cli::is_alias(word)));
     }
 
     #[test]
     fn everything_else_is_ours() {
-        for first in OWN_COMMANDS.iter().chain(&["-h", "--help", "-V", "--version", "--"]) {
+        for first in crate::cli::commands().iter().chain(RESERVED).chain(&["-h", "--help", "-V", "--version", "--"]) {
             assert!(!goes_to_archiver(first), "{first}");
         }
         for first in [

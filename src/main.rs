@@ -15,7 +15,7 @@ use autoresearch::exec;
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     // Before anything else: builds make thousands of these calls.
-    if archiver::is_archiver_call(&args, cli::means_command) {
+    if archiver::is_archiver_call(&args, &cli::commands(), cli::means_command) {
         let error = archiver::become_archiver();
         let source = error.source().map(|source| format!("\n  caused by: {source}")).unwrap_or_default();
         let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();

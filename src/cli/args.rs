@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use exchange::{ExportArgs, ImportArgs};
 pub(super) use formats::{AnswerFormat, ExportFormat, OutputFormat, ReportFormat, StreamFormat};
-pub(crate) use guide::program;
+pub(crate) use guide::{commands, program};
 pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
     BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ShowArgs, StatusArgs,

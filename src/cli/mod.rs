@@ -57,8 +57,8 @@ use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::archiver::Asked;
-pub(crate) use args::program;
 use args::{Cli, Command};
+pub(crate) use args::{commands, program};
 use error::CliError;
 #[cfg(test)]
 pub(crate) use words::is_alias;

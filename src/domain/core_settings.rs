@@ -104,7 +104,7 @@ pub(super) static CORE: &[Setting] = &[
         key: "ledger",
         value: "DIALECT",
         help: "Dialect of a new results.tsv [default: the one that program.md or a notebook uses, else ar]",
-        comment: "The columns of a new results.tsv: ar, or karpathy for `commit ... keep, discard, crash`.",
+        comment: "The dialect of a new results.tsv, which has its columns and words.",
         example: "\"ar\"",
         choices: choices::<LedgerDialect>,
         ..asked!(ledger: LedgerDialect)

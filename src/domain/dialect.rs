@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumMessage, EnumString, VariantArray};
 
+use super::FailureClass;
+
 /// The dialect in which a new results.tsv is written. A new dialect is a variant here, with what the help says of it, and its layout.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
@@ -32,8 +34,8 @@ pub struct DialectLayout {
     pub no_value: &'static str,
     /// Memory that nobody measured.
     pub no_memory: &'static str,
-    /// Memory of an experiment that ran out of it, if the dialect says so.
-    pub oom: Option<&'static str>,
+    /// The failures whose word stands in place of the memory.
+    pub in_memory: &'static [FailureClass],
     /// Whether an experiment without a number has no memory either.
     pub forgets_memory: bool,
 }
@@ -48,7 +50,7 @@ impl LedgerDialect {
                 words: ["improved", "rejected", "failed"],
                 no_value: "nan",
                 no_memory: "nan",
-                oom: Some("oom"),
+                in_memory: &[FailureClass::Oom],
                 forgets_memory: false,
             },
             LedgerDialect::Karpathy => DialectLayout {
@@ -57,7 +59,7 @@ impl LedgerDialect {
                 words: ["keep", "discard", "crash"],
                 no_value: "0.000000",
                 no_memory: "0.0",
-                oom: None,
+                in_memory: &[],
                 forgets_memory: true,
             },
         }

@@ -1,12 +1,26 @@
 //! Why an experiment has no number.
 
 use serde::{Deserialize, Serialize};
-use strum::{Display, IntoStaticStr};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 /// Why an experiment has no valid value.
 ///
-/// A new class is a variant here with its [`FailureTexts`], and the code that detects it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr)]
+/// A new class is a variant here with its [`FailureTexts`] and what the functions below say of it, and the code that detects it.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum FailureClass {
@@ -60,6 +74,37 @@ impl FailureClass {
     /// Whether the change was refused and never run.
     pub fn is_refusal(self) -> bool {
         matches!(self, FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge | FailureClass::Duplicate)
+    }
+
+    /// Whether it says something about the change: the change was run, and nothing else ended the run.
+    pub fn judges_change(self) -> bool {
+        !self.is_refusal() && !matches!(self, FailureClass::NoChange | FailureClass::Killed | FailureClass::Lost)
+    }
+
+    /// Whether another process on the GPU can be its cause.
+    pub fn can_come_from_gpu(self) -> bool {
+        matches!(self, FailureClass::Oom | FailureClass::Timeout)
+    }
+
+    /// Whether a full disk can be its cause.
+    pub fn can_come_from_disk(self) -> bool {
+        use FailureClass::{Crash, Killed, NoMetric, NoOutput};
+        self.can_come_from_gpu() || matches!(self, Crash | Killed | NoOutput | NoMetric)
+    }
+
+    /// Whether the last line of the log says why.
+    pub fn is_in_log(self) -> bool {
+        use FailureClass::{Crash, GuardFailed, ImportError, Oom, SyntaxError};
+        matches!(self, Crash | GuardFailed | ImportError | Oom | SyntaxError)
+    }
+
+    /// The word for it in the cells of ledgers.
+    pub fn ledger_word(self) -> Option<&'static str> {
+        match self {
+            FailureClass::Oom => Some("oom"),
+            FailureClass::Timeout => Some("timeout"),
+            _ => None,
+        }
     }
 
     /// What is said of it.

@@ -17,8 +17,8 @@ pub struct Entry<'a> {
     pub memory_gb: Option<f64>,
     /// The verdict.
     pub outcome: Outcome,
-    /// Whether it ran out of memory.
-    pub oom: bool,
+    /// Why it has no number.
+    pub failure: Option<FailureClass>,
     /// What it tried.
     pub description: &'a str,
 }
@@ -31,7 +31,7 @@ impl<'a> Entry<'a> {
             value: record.metric.number(),
             memory_gb: record.memory_gb,
             outcome: record.outcome,
-            oom: record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Oom),
+            failure: record.failure.as_ref().map(|failure| failure.class),
             description: &record.description,
         }
     }
@@ -166,9 +166,10 @@ impl Layout {
     }
 
     fn memory(&self, entry: &Entry<'_>) -> String {
-        let DialectLayout { no_memory, oom, forgets_memory, .. } = self.dialect.layout();
+        let DialectLayout { no_memory, in_memory, forgets_memory, .. } = self.dialect.layout();
         let unit = self.columns.memory.and_then(|column| memory_unit(&self.header[column])).unwrap_or(1.0);
-        match (entry.memory_gb.filter(|memory| memory.is_finite()), oom.filter(|_| entry.oom)) {
+        let named = entry.failure.filter(|class| in_memory.contains(class)).and_then(FailureClass::ledger_word);
+        match (entry.memory_gb.filter(|memory| memory.is_finite()), named) {
             (_, Some(word)) => word.to_owned(),
             (Some(memory), None) if entry.value.is_some() || !forgets_memory => format!("{:.1}", memory * unit),
             _ => no_memory.to_owned(),

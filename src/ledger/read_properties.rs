@@ -66,7 +66,7 @@ proptest! {
             value: told.value.as_ref().map(|raw| raw.parse().unwrap()),
             memory_gb: told.memory,
             outcome: told.outcome,
-            oom: false,
+            failure: None,
             description: &told.description,
         })).collect();
         for (place, count, cell) in &bad {

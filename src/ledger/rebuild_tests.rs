@@ -20,7 +20,7 @@ fn entries(experiments: &[(CommitId, Option<Number>, String)]) -> Vec<Entry<'_>>
             value: value.clone(),
             memory_gb: None,
             outcome: if value.is_some() { Outcome::Keep } else { Outcome::Crash },
-            oom: false,
+            failure: None,
             description,
         })
         .collect()

@@ -1,6 +1,7 @@
 //! The words for an outcome.
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use crate::domain::{FailureClass, Outcome};
 
@@ -117,10 +118,10 @@ pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
 /// How a row failed, where one of its cells says so: `oom` stands for a verdict, for memory and for the number.
 pub(super) fn failure<'a>(status: RowStatus, mut cells: impl Iterator<Item = &'a str>) -> Option<FailureClass> {
     let class = |cell: &str| {
-        cell.split(|c: char| !c.is_alphanumeric()).find_map(|word| match word.to_ascii_lowercase().as_str() {
-            "oom" => Some(FailureClass::Oom),
-            "timeout" => Some(FailureClass::Timeout),
-            _ => None,
+        cell.split(|c: char| !c.is_alphanumeric()).find_map(|word| {
+            let is_named =
+                |class: &FailureClass| class.ledger_word().is_some_and(|name| word.eq_ignore_ascii_case(name));
+            FailureClass::VARIANTS.iter().copied().find(is_named)
         })
     };
     if status == RowStatus::Crash { cells.find_map(class) } else { None }

@@ -261,11 +261,10 @@ fn earlier(report: &Report, class: FailureClass) -> String {
 /// What a failed run's log says last of it, where it is the log that says why; else the reason. The last line of a run that
 /// crashed is often of its progress.
 fn said(point: &Point) -> String {
-    use FailureClass::{Crash, GuardFailed, ImportError, Oom, SyntaxError};
-    let is_in_log = matches!(point.failure, Some(Crash | GuardFailed | ImportError | Oom | SyntaxError));
+    let is_in_log = point.failure.is_some_and(FailureClass::is_in_log);
     let says = |line: &&str| {
         let line = line.to_lowercase();
-        point.failure != Some(Crash) || WORDS_OF_FAILURE.iter().any(|word| line.contains(word))
+        point.failure != Some(FailureClass::Crash) || WORDS_OF_FAILURE.iter().any(|word| line.contains(word))
     };
     let line = point.excerpt.lines().rev().find(|line| is_in_log && !line.trim().is_empty()).filter(says);
     line.unwrap_or(&point.reason).to_owned()

@@ -27,15 +27,10 @@ const HELD: u64 = 256 << 20;
 /// What outside the change may have made a run fail. `others` is the most GPU memory, in bytes, that other processes held
 /// during the run. `full` is a folder whose disk was full at its end.
 pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Path>) -> Option<String> {
-    let needs_gpu = matches!(class, FailureClass::Oom | FailureClass::Timeout);
-    let needs_disk = needs_gpu
-        || matches!(
-            class,
-            FailureClass::Crash | FailureClass::Killed | FailureClass::NoOutput | FailureClass::NoMetric
-        );
-    let held = others.filter(|bytes| needs_gpu && *bytes >= HELD);
+    let held = others.filter(|bytes| class.can_come_from_gpu() && *bytes >= HELD);
     let held = held.map(|held| format!("another process held {} of the GPU", bytes_text(held)));
-    let full = full.filter(|_| needs_disk).map(|folder| format!("the disk of {} was full", folder.display()));
+    let full =
+        full.filter(|_| class.can_come_from_disk()).map(|folder| format!("the disk of {} was full", folder.display()));
     let causes: Vec<String> = [held, full].into_iter().flatten().collect();
     (!causes.is_empty()).then(|| causes.join(", "))
 }
@@ -43,17 +38,8 @@ pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Pat
 /// The first experiment with the same tree, or with the same change on the same base: on another base the result may
 /// differ. Experiments that never ran, or whose failure does not judge the idea, do not count.
 pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &CommitId) -> Option<&'a Record> {
-    let measured = |record: &&Record| match record.failure.as_ref().map(|failure| failure.class) {
-        Some(
-            FailureClass::Scope
-            | FailureClass::Protected
-            | FailureClass::TooLarge
-            | FailureClass::NoChange
-            | FailureClass::Duplicate
-            | FailureClass::Killed
-            | FailureClass::Lost,
-        ) => false,
-        Some(_) | None => record.outside_cause.is_none(),
+    let measured = |record: &&Record| {
+        record.outside_cause.is_none() && record.failure.as_ref().is_none_or(|failure| failure.class.judges_change())
     };
     let find = |is_same: &dyn Fn(&Record, &Fingerprint) -> bool| {
         let mut records = history.records().iter().filter(measured);

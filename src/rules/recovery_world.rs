@@ -368,7 +368,7 @@ impl World {
                 open.runs += 1;
             }
             StartRun => {
-                if matches!(self.run, Run::Unstarted | Run::Gone) {
+                if matches!(self.run, Run::Unstarted) {
                     assert!(!self.was_over, "a run that was over is started again");
                     let commit = open.commit();
                     assert_eq!((self.branch, self.tree), (commit, Tree::Of(commit)), "another commit is run");

@@ -61,14 +61,12 @@ impl Conventions {
         match self.columns.as_ref()? {
             (Columns::Of(dialect), _) if *dialect == LedgerDialect::default() => None,
             (Columns::Of(dialect), file) => {
-                let DialectLayout { commit, words, .. } = dialect.layout();
-                let words = words.join(", ");
-                Some(format!("{file} uses {dialect:?}'s columns: a new results.tsv has {commit} … {words}"))
+                Some(format!("{file} uses {dialect:?}'s columns: a new results.tsv has {}", columns_text(*dialect)))
             }
             (Columns::Others(names), file) => Some(format!(
-                "{file} names columns that ar does not write ({}): a new results.tsv has commit_hash … improved, \
-                 rejected, failed",
-                names.join(", ")
+                "{file} names columns that ar does not write ({}): a new results.tsv has {}",
+                names.join(", "),
+                columns_text(LedgerDialect::default())
             )),
         }
     }
@@ -130,4 +128,10 @@ fn and_list(words: &[&str]) -> String {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         words => words.concat(),
     }
+}
+
+/// The columns and words of a dialect in short.
+fn columns_text(dialect: LedgerDialect) -> String {
+    let DialectLayout { commit, words, .. } = dialect.layout();
+    format!("{commit} … {}", words.join(", "))
 }

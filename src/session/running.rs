@@ -81,17 +81,21 @@ impl Attempt {
         Ok(())
     }
 
-    /// Attaches to the run, or starts it if there is none.
-    async fn take_run(&self, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<RunWatch, SessionError> {
+    /// Attaches to the run, or starts it if there is none. `None` for one that was lost since it was looked for.
+    async fn take_run(&self, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Option<RunWatch>, SessionError> {
         let mut deletions = 0;
         loop {
             if !self.is_prepared {
                 shared.await_files(self).await;
             }
             let folder = shared.store().folder.run(self.open.id);
-            if matches!(shared.executor.found(&folder, RUN), RunFound::Gone | RunFound::Unstarted) {
-                shared.check_room()?;
-                return self.start_run(workspace, &mut shared.store(), &shared.executor);
+            match shared.executor.found(&folder, RUN) {
+                RunFound::Gone if !self.is_prepared => return Ok(None),
+                RunFound::Gone | RunFound::Unstarted => {
+                    shared.check_room()?;
+                    return self.start_run(workspace, &mut shared.store(), &shared.executor).map(Some);
+                }
+                RunFound::Going | RunFound::Over => {}
             }
             let attached = self.attach_run(&shared.store(), &shared.executor);
             match attached {
@@ -103,7 +107,7 @@ impl Attempt {
                 }
                 run => {
                     shared.store().begin_watch(Actor::Run, self.open.id)?;
-                    return run;
+                    return run.map(Some);
                 }
             }
         }
@@ -176,8 +180,11 @@ impl Attempt {
         deadline: Deadline,
     ) -> Result<Ending<Box<Measured>>, SessionError> {
         loop {
-            let run = self.take_run(workspace, shared).await?;
-            match self.watch_run(workspace, shared, run, deadline).await? {
+            let ended = match self.take_run(workspace, shared).await? {
+                Some(run) => self.watch_run(workspace, shared, run, deadline).await?,
+                None => Ending::Lost,
+            };
+            match ended {
                 Ending::Lost if self.open.runs <= LOST_RETRIES => self.run_again(workspace, &mut shared.store())?,
                 ending => return Ok(ending),
             }

@@ -68,7 +68,8 @@ fn refuse_newer(path: &Path) -> Result<(), StateError> {
 
 fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
     let is_journal = path.file_name().is_some_and(|name| name == PROGRESS);
-    let known = if is_journal { JOURNAL_VERSION } else { FORMAT_VERSION };
+    let has_several = is_journal && value.get("attempts").is_some();
+    let known = if has_several { JOURNAL_VERSION } else { FORMAT_VERSION };
     match value.get("version").and_then(Value::as_u64) {
         Some(found) if found > u64::from(known) => Err(StateError::Newer { path: path.to_owned(), found, known }),
         _ => Ok(()),

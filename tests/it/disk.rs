@@ -321,7 +321,7 @@ fn a_line_that_does_not_fit_is_not_there_at_all() {
         value: None,
         memory_gb: None,
         outcome: Outcome::Crash,
-        oom: false,
+        failure: None,
         description: "does not fit",
     };
     let mut ledger = LedgerFile::open(&rows, "loss", LedgerDialect::Ar).unwrap();

@@ -337,7 +337,7 @@ fn when_the_shim_is_killed_the_command_is_lost_and_ended() {
 #[test]
 fn the_memory_of_all_processes_counts() {
     let bench = Bench::new();
-    let hold = "(head -c 40000000 /dev/zero; sleep 1) | tail -c 40000000 > /dev/null";
+    let hold = "(head -c 40000000 /dev/zero; sleep 4) | tail -c 40000000 > /dev/null";
     let exit = bench.end(&bench.job(&format!("{hold} & {hold} & {hold} & wait")));
     assert!(succeeded(&exit), "{}", bench.log());
     let megabytes = exit.peak_rss_bytes / 1_000_000;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use autoresearch::domain::{CommitId, LedgerDialect, Number, Outcome, Record};
+use autoresearch::domain::{CommitId, FailureClass, LedgerDialect, Number, Outcome, Record};
 use autoresearch::ledger::{Entry, Ledger, LedgerError, LedgerFile, Rebuilt, RowStatus, Said, read};
 use autoresearch::report::Report;
 use proptest::prelude::*;
@@ -36,14 +36,14 @@ fn append_three(path: &Path, dialect: LedgerDialect) {
         value: Some(value),
         memory_gb: Some(14.26),
         outcome: Outcome::Keep,
-        oom: false,
+        failure: None,
         description: "say \"hi\"\tto\nit",
     };
     file.append(&kept).unwrap();
     file.append(&Entry { commit: &commit('b'), outcome: Outcome::Discard, description: "worse", ..kept.clone() })
         .unwrap();
     let crash = Entry { commit: &commit('c'), value: None, memory_gb: None, outcome: Outcome::Crash, ..kept.clone() };
-    file.append(&Entry { description: "no memory", oom: true, ..crash.clone() }).unwrap();
+    file.append(&Entry { description: "no memory", failure: Some(FailureClass::Oom), ..crash.clone() }).unwrap();
     file.append(&Entry { commit: &commit('d'), description: "typo", ..crash.clone() }).unwrap();
 }
 
@@ -161,7 +161,7 @@ fn a_row_is_known_again_and_a_torn_one_is_not() {
         value: Some(value),
         memory_gb: None,
         outcome: Outcome::Keep,
-        oom: false,
+        failure: None,
         description: "again",
     };
     file.append(&entry).unwrap();
@@ -183,7 +183,7 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
                         value: Some(number("1.25")),
                         memory_gb: None,
                         outcome: Outcome::Discard,
-                        oom: false,
+                        failure: None,
                         description: "together",
                     };
                     file.append(&entry).unwrap();
@@ -282,7 +282,7 @@ fn a_row_that_waits_while_the_file_is_rebuilt_stands_in_the_new_one() {
                 value: Some(number("1.25")),
                 memory_gb: None,
                 outcome: Outcome::Discard,
-                oom: false,
+                failure: None,
                 description: "an idea",
             })
         });
@@ -331,7 +331,7 @@ proptest! {
         for (description, value, outcome) in &rows {
             let value = value.map(|value| number(&value.to_string()));
             let outcome = [Outcome::Keep, Outcome::Discard, Outcome::Crash][*outcome];
-            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, oom: false, description };
+            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, failure: None, description };
             file.append(&entry).unwrap();
         }
         let bytes = fs::read(&path).unwrap();

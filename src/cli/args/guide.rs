@@ -14,6 +14,11 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Setup and help", &["demo", "completions", "man", "help", "version"]),
 ];
 
+/// The commands, by name.
+pub(crate) fn commands() -> Vec<&'static str> {
+    GROUPS.iter().flat_map(|(_, commands)| commands.iter().copied()).collect()
+}
+
 /// A command line, and what it does.
 pub(in crate::cli) type Example = (&'static str, &'static str);
 

@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use strum::VariantArray;
+
 use super::facts::Facts;
 use super::patients::finding_of;
 use crate::agent::{PRESETS, Preset, agent_terms};
-use crate::domain::{Area, Asked, Finding, Severity, bytes_text, shell_word};
+use crate::domain::{Area, Asked, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{NamedFile, judge_space, named_files};
@@ -68,7 +70,10 @@ fn conventions(repo: &Repo, is_new: bool) -> Vec<Finding> {
     let program = said.program_text().map(|text| Finding::ok(Area::Agent, text));
     let ledger = said.ledger_text().filter(|_| is_new).map(|text| match said.dialect() {
         Some(_) => Finding::ok(Area::Ledger, text),
-        None => Finding::warning(Area::Ledger, text).hint("choose with --ledger ar or --ledger karpathy"),
+        None => {
+            let choices: Vec<_> = LedgerDialect::VARIANTS.iter().map(|dialect| format!("--ledger {dialect}")).collect();
+            Finding::warning(Area::Ledger, text).hint(format!("choose with {}", choices.join(" or ")))
+        }
     });
     program.into_iter().chain(ledger).collect()
 }

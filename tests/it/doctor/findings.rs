@@ -172,12 +172,12 @@ fn a_ledger_that_is_not_the_sessions_and_rows_that_say_something_else() {
 fn what_a_newer_ar_wrote_is_left_to_it() {
     let repo = session();
     let newer = "use the newer ar that wrote it";
-    for (name, version) in [("contract.json", 2), ("progress.json", 3)] {
+    for name in ["contract.json", "progress.json"] {
         let old = repo.read(state(name));
-        edit(&repo, &state(name), |file| file["version"] = version.into());
-        finds(&repo, 1, "error", &format!("has format version {version}"), newer);
+        edit(&repo, &state(name), |file| file["version"] = 2.into());
+        finds(&repo, 1, "error", "has format version 2", newer);
         doctor(&repo, &["--repair"], 1);
-        assert!(repo.read(state(name)).contains(&format!("\"version\":{version}")));
+        assert!(repo.read(state(name)).contains("\"version\":2"));
         repo.write(state(name), old);
     }
     let record = repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).replace("{\"version\":1", "{\"version\":2");
