@@ -32,18 +32,6 @@ pub enum MetricFileError {
     },
 }
 
-impl MetricFileError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            MetricFileError::Syntax(_) => Some("the run must write one complete JSON document to the file".to_owned()),
-            MetricFileError::Missing { .. } | MetricFileError::Pointer(_) | MetricFileError::NotANumber { .. } => {
-                Some("give the path within the document: `--metric-file out.json:/eval/loss`".to_owned())
-            }
-        }
-    }
-}
-
 /// Reads the number at `pointer` (RFC 6901, empty for the whole document) in a JSON document, its digits as written.
 ///
 /// `NaN` and `Infinity`, which Python's `json` writes, are read as not finite; so is a number in a string read as one.

@@ -255,21 +255,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Compresses the large logs of the experiments that are over and drops those that are too much.
+    /// Compresses the log of the last experiment if it is large, and drops logs that are too much.
     ///
     /// # Errors
     ///
     /// What was done cannot be written to the event log.
-    pub fn keep_logs(&mut self) -> Result<(), SessionError> {
-        let Shared { store, events, log_keeper, .. } = &mut self.shared;
-        log_keeper.get_mut().keep(store.get_mut(), &events.get_mut().log)
-    }
-
-    /// Does that after one experiment by itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::keep_logs`].
     pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
         let Shared { store, events, log_keeper, .. } = &mut self.shared;
         log_keeper.get_mut().keep_newest(store.get_mut(), &events.get_mut().log)
