@@ -6,7 +6,6 @@ mod diff;
 mod diff_text;
 mod held;
 mod identity;
-mod packed_tags;
 mod store;
 mod tags;
 mod trees;
