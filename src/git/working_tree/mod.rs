@@ -12,7 +12,6 @@ mod snapshot;
 mod tree;
 mod untracked;
 mod walk;
-mod whole_folders;
 
 pub(in crate::git) use attributes::refuse_encodings;
 pub use changes::{Changes, Look};

@@ -13,7 +13,6 @@ use gix::worktree::stack::state::ignore::Source;
 
 use super::odd::QuietFolders;
 use super::untracked::KeptFiles;
-use super::whole_folders::WholeFolders;
 use crate::fs::OWN_FOLDER;
 use crate::git::error::{During, Result};
 use crate::git::index::{Index, Staged};
@@ -39,8 +38,6 @@ pub struct WorkingTree {
     pub(super) kept: KeptFiles,
     /// Folders in which no odd file can be.
     pub(super) quiet_folders: RefCell<QuietFolders>,
-    /// Folders in which everything is tracked.
-    pub(super) whole_folders: RefCell<WholeFolders>,
 }
 
 impl WorkingTree {
@@ -52,8 +49,8 @@ impl WorkingTree {
         programs: Arc<Programs>,
     ) -> WorkingTree {
         let kept = KeptFiles::new(root.clone(), gix.git_dir().to_owned(), Rc::clone(&objects));
-        let (quiet_folders, whole_folders) = (RefCell::default(), RefCell::default());
-        WorkingTree { gix, root, objects, refs, index, programs, kept, quiet_folders, whole_folders }
+        let quiet_folders = RefCell::default();
+        WorkingTree { gix, root, objects, refs, index, programs, kept, quiet_folders }
     }
 
     /// What says of a path whether it is ignored, by the ignore files of the working tree and those that git is set up to read.

@@ -1,5 +1,4 @@
-//! One walk over the working tree on all cores: each folder is read once, if it has to be read, and each tracked file looked
-//! at from its folder.
+//! One walk over the working tree on all cores: each folder is read once, and each tracked file looked at from its folder.
 //!
 //! gix looks at files by their whole paths, from one thread per list of folders; this takes a third of that time. What it
 //! cannot do is left to gix.
@@ -21,8 +20,7 @@ use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use super::tree::WorkingTree;
-use super::whole_folders::{Tracked, Whole, WholeFolders};
-use crate::fs::{FileStamp, OWN_FOLDER};
+use crate::fs::OWN_FOLDER;
 use crate::git::error::{At, During, Result};
 use crate::git::index::Staged;
 use crate::git::path::to_path;
@@ -33,7 +31,6 @@ const WORTH_A_THREAD: usize = 2000;
 /// What the walk is over, and how files are compared.
 struct Walk<'a> {
     index: &'a State,
-    whole: &'a WholeFolders,
     compare: Options,
     executable_bit: bool,
     symlinks: bool,
@@ -62,34 +59,6 @@ struct Found {
     suspects: Vec<BString>,
     /// What is not tracked and nothing tracked is below.
     unknown: Vec<(BString, FileType)>,
-    whole: Vec<(BString, Whole)>,
-}
-
-/// What a look at one folder gave.
-#[derive(Default)]
-struct Looked {
-    suspects: Vec<BString>,
-    unknown: Vec<(BString, FileType)>,
-    below: Vec<Folder>,
-    /// The tracked files and folders, by their names.
-    tracked: Tracked,
-    /// Whether one of them is not there or was not looked for, or is a submodule.
-    is_missing: bool,
-}
-
-impl Looked {
-    /// Whether everything is tracked in the folder, of which as much is known, or as many names.
-    fn is_whole(&self, known: impl FnOnce(&Tracked) -> bool) -> bool {
-        !self.is_missing && self.unknown.is_empty() && known(&self.tracked)
-    }
-
-    /// Adds it to what was found, and gives the folders that are still to be looked at.
-    fn taken(self, found: &mut Found, folder: &Folder, whole: Option<Whole>) -> Vec<Folder> {
-        found.suspects.extend(self.suspects);
-        found.unknown.extend(self.unknown);
-        found.whole.extend(whole.map(|whole| (folder.path.clone(), whole)));
-        self.below
-    }
 }
 
 /// What a walk found.
@@ -117,17 +86,13 @@ pub(super) fn walk(tree: &WorkingTree, index: &Staged, with_untracked: bool) -> 
     let root = &tree.root;
     let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
     let opened = File::from(opened.at("reading", root)?);
-    let mut whole = tree.whole_folders.take().again(&opened);
     let walk = Walk {
         index,
-        whole: &whole,
         compare: tree.gix.stat_options().during(WHAT)?,
         executable_bit: capabilities.executable_bit,
         symlinks: capabilities.symlink,
     };
     let found = walk.all(Arc::new(opened), root)?;
-    whole.take(found.whole);
-    tree.whole_folders.replace(whole);
     let mut scan = Scan { suspects: found.suspects, ..Scan::default() };
     if with_untracked {
         match untracked_of(tree, found.unknown, index)? {
@@ -302,7 +267,6 @@ impl Walk<'_> {
                 let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
                 found.suspects.extend(other.suspects);
                 found.unknown.extend(other.unknown);
-                found.whole.extend(other.whole);
             }
             Ok(found)
         });
@@ -356,38 +320,9 @@ impl Walk<'_> {
             }
             opened => Arc::new(opened?),
         };
-        let now = opened.metadata().map_err(|error| errno(&error))?;
-        if let Some(whole) = self.whole.get(folder.path.as_ref(), &now) {
-            let look = self.look(folder, &opened, None)?;
-            if look.is_whole(|tracked| tracked.is_what(whole)) {
-                return Ok(look.taken(found, folder, Some(whole)));
-            }
-        }
-        self.read(folder, &opened, self.whole.stamp(&now), found)
-    }
-
-    /// Does it by the names in the folder.
-    fn read(
-        &self,
-        folder: &Folder,
-        opened: &Arc<File>,
-        settled: Option<FileStamp>,
-        found: &mut Found,
-    ) -> rustix::io::Result<Vec<Folder>> {
-        let mut names = Names::in_folder(opened)?;
-        let count = names.found.len();
-        let look = self.look(folder, opened, Some(&mut names))?;
-        let whole = settled.filter(|_| look.is_whole(|tracked| tracked.are(count)));
-        let whole = whole.map(|stamp| look.tracked.whole(stamp));
-        Ok(look.taken(found, folder, whole))
-    }
-
-    /// Looks at each tracked file that is named in the folder, or without names at each.
-    fn look(&self, folder: &Folder, opened: &Arc<File>, names: Option<&mut Names>) -> rustix::io::Result<Looked> {
-        let (skip, entries) = (folder.path.len(), self.index.entries());
-        let path_of = |at: usize| -> &[u8] { entries[at].path(self.index) };
-        let is_read = names.is_some();
-        let mut names = names.map(Names::sorted).into_iter().flatten().peekable();
+        let (skip, path_of) = (folder.path.len(), |at: usize| -> &[u8] { entries[at].path(self.index) });
+        let mut names = Names::in_folder(&opened)?;
+        let mut names = names.sorted().peekable();
         let mut submodules: Vec<&[u8]> = Vec::new();
         let mut unknown: Vec<(&[u8], FileType)> = Vec::new();
         // Passes over the names before that of an entry, which are not tracked; whether it is there.
@@ -398,10 +333,9 @@ impl Walk<'_> {
                     order => return names.next_if(|_| order == Ordering::Equal).is_some(),
                 }
             }
-            !is_read
+            false
         };
-        let mut looked = Looked::default();
-        let mut last: &[u8] = b"";
+        let mut below = Vec::new();
         let mut at = folder.entries.start;
         while at < folder.entries.end {
             let (entry, path) = (&entries[at], path_of(at));
@@ -410,9 +344,8 @@ impl Walk<'_> {
                 let prefix = &path[..=skip + slash];
                 let left = &entries[at..folder.entries.end];
                 let end = at + left.partition_point(|entry| entry.path(self.index).starts_with(prefix));
-                looked.below.push(Folder { above: Arc::clone(opened), path: prefix.into(), entries: at..end });
-                looked.is_missing |= !is_named(&rest[..slash], true);
-                looked.tracked.add(&rest[..slash], true);
+                below.push(Folder { above: Arc::clone(&opened), path: prefix.into(), entries: at..end });
+                is_named(&rest[..slash], true);
                 at = end;
                 continue;
             }
@@ -422,17 +355,10 @@ impl Walk<'_> {
             } else {
                 is_named(rest, false)
             };
-            // A file in conflict has several entries.
-            if last != rest {
-                looked.tracked.add(rest, false);
-            }
-            last = rest;
-            looked.is_missing |= !is_there || is_skipped(entry) || entry.mode == Mode::COMMIT;
             if !is_skipped(entry) {
-                let there = if is_there { stat_at(opened, rest)? } else { None };
-                looked.is_missing |= there.is_none();
+                let there = if is_there { stat_at(&opened, rest)? } else { None };
                 if there.is_none_or(|there| self.is_suspect(entry, &there)) {
-                    looked.suspects.push(path.into());
+                    found.suspects.push(path.into());
                 }
             }
             at += 1;
@@ -442,10 +368,10 @@ impl Walk<'_> {
             if name != b".git" && !(kind == FileType::Directory && submodules.contains(&name)) {
                 let mut path = folder.path.clone();
                 path.extend_from_slice(name);
-                looked.unknown.push((path, kind));
+                found.unknown.push((path, kind));
             }
         }
-        Ok(looked)
+        Ok(below)
     }
 
     /// Whether a file may differ from its entry, by what the file system says.
