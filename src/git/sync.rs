@@ -1,6 +1,5 @@
 //! Making what was written durable: files and the folders that name them.
 
-use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::path::Path;
 
@@ -25,33 +24,4 @@ pub(in crate::git) fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
 /// Adds a folder in which a name was changed, and those above it up to `root`, which may be new.
 pub(in crate::git) fn add_folders(unsynced: &mut Unsynced, dir: &Path, root: &Path) {
     dir.ancestors().take_while(|dir| dir.starts_with(root)).for_each(|dir| unsynced.add(dir));
-}
-
-/// What a repository syncs later.
-#[derive(Debug, Default)]
-pub(in crate::git) struct Syncs {
-    /// Whether branches and the index may wait for [`Syncs::take`].
-    is_deferred: Cell<bool>,
-    deferred: RefCell<Unsynced>,
-}
-
-impl Syncs {
-    /// From here on [`Syncs::soon`] only notes what is to be synced.
-    pub(in crate::git) fn defer(&self) {
-        self.is_deferred.set(true);
-    }
-
-    /// What was noted since this was last called, and is not synced.
-    pub(in crate::git) fn take(&self) -> Unsynced {
-        self.deferred.take()
-    }
-
-    /// Syncs what nothing relies on until something else is synced: now, or later where that was asked for.
-    pub(in crate::git) fn soon(&self, unsynced: Unsynced) -> Result<()> {
-        match self.is_deferred.get() {
-            true => self.deferred.borrow_mut().append(unsynced),
-            false => now(unsynced)?,
-        }
-        Ok(())
-    }
 }

@@ -19,7 +19,7 @@ use crate::fs::Unsynced;
 use crate::git::error::{During, GitError, Result};
 use crate::git::objects::{Objects, TagObject, identity};
 use crate::git::path::{commit_id, object_id, parse_id};
-use crate::git::sync::{self, Syncs};
+use crate::git::sync;
 
 /// Checks a full ref name.
 pub(in crate::git) fn full_name(name: &str) -> Result<FullName> {
@@ -49,13 +49,12 @@ pub struct PreparedRecord {
 pub struct Refs {
     pub(super) gix: Rc<gix::Repository>,
     pub(super) objects: Rc<Objects>,
-    pub(super) syncs: Rc<Syncs>,
 }
 
 impl Refs {
     /// The refs of a repository that lead to `objects`.
-    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>) -> Refs {
-        Refs { gix, objects, syncs }
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>) -> Refs {
+        Refs { gix, objects }
     }
 
     /// Where a ref leads to, by its full name.
@@ -331,7 +330,7 @@ impl Refs {
         self.expect(name, Some(expected)).err().unwrap_or(err)
     }
 
-    /// Syncs a ref's file and the folders above it, a branch perhaps later. `HEAD` is the working tree's own. Where a process
+    /// Syncs a ref's file and the folders above it. `HEAD` is the working tree's own. Where a process
     /// has packed the refs meanwhile, that is the file of packed refs, and folders may be gone.
     pub(in crate::git) fn sync_ref(&self, name: &str) -> Result<()> {
         let root = if name == "HEAD" { self.gix.git_dir() } else { self.gix.common_dir() };
@@ -345,6 +344,6 @@ impl Refs {
             sync::add_folders(&mut unsynced, dir, root);
         }
         unsynced.add(path);
-        if name.starts_with("refs/heads/") { self.syncs.soon(unsynced) } else { sync::now(unsynced) }
+        sync::now(unsynced)
     }
 }
