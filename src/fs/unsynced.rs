@@ -1,17 +1,9 @@
-//! What was changed and is not on the disk yet: synced together, which costs a disk hardly more than one file does.
+//! What was changed and is not on the disk yet.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
-/// How many files are synced at the same time: more than a disk's queue merges is no gain.
-const AT_ONCE: usize = 16;
-
-/// How many files are worth a thread of their own: to start one takes as long as to sync one.
-const WORTH_A_THREAD: usize = 3;
 
 /// Files and folders to be synced before the next step that rests on them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,31 +20,13 @@ impl Unsynced {
         self.0.append(&mut other.0);
     }
 
-    /// Syncs all of them at once. What is gone by now is passed over.
+    /// Syncs all of them. What is gone by now is passed over.
     ///
     /// # Errors
     ///
     /// The first that cannot be synced, and why.
     pub fn sync(self) -> Result<(), (PathBuf, io::Error)> {
-        let paths: Vec<PathBuf> = self.0.into_iter().collect();
-        let next = AtomicUsize::new(0);
-        let sync_some = || -> Result<(), (PathBuf, io::Error)> {
-            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                sync_one(path).map_err(|source| (path.clone(), source))?;
-            }
-            Ok(())
-        };
-        thread::scope(|scope| {
-            let count = paths.len().div_ceil(WORTH_A_THREAD).min(AT_ONCE);
-            // Where there is no thread to be had the others do its part.
-            let others: Vec<_> =
-                (1..count).filter_map(|_| thread::Builder::new().spawn_scoped(scope, sync_some).ok()).collect();
-            let own = sync_some();
-            let join = |other: thread::ScopedJoinHandle<'_, _>| {
-                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            others.into_iter().map(join).fold(own, Result::and)
-        })
+        self.0.into_iter().try_for_each(|path| sync_one(&path).map_err(|source| (path, source)))
     }
 }
 
