@@ -8,11 +8,10 @@ use gix::bstr::{BString, ByteSlice};
 use gix::index::entry::{Mode, Stage};
 
 use super::files::Files;
-use super::odd::{self, OddFolders};
-use super::scan::scan;
+use super::odd;
 use super::tree::WorkingTree;
 use super::untracked::{PutBack, Since, Untracked};
-use super::walk::Scan;
+use super::walk::{Scan, walk};
 use crate::domain::CommitId;
 use crate::fs::{OWN_FOLDER, absent};
 use crate::git::error::Result;
@@ -39,7 +38,7 @@ pub struct Changes {
 impl WorkingTree {
     /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
     pub fn look(&self) -> Result<Look> {
-        Ok(Look { scan: scan(self, &*self.index.read()?, true)? })
+        Ok(Look { scan: walk(self, &*self.index.read()?, true)? })
     }
 
     /// Whether a look is still right about untracked files when the working tree was brought from one commit to another
@@ -119,7 +118,7 @@ impl WorkingTree {
     /// up to 1 MiB each, 64 MiB and 4,096 files in all. Of a file that `before` has with the same stamp nothing is
     /// read. What is kept is not synced: the files themselves are still there.
     pub fn untracked(&self, before: &Untracked) -> Result<Untracked> {
-        let scan = scan(self, &*self.index.read()?, true)?;
+        let scan = walk(self, &*self.index.read()?, true)?;
         let paths = [scan.untracked, scan.nested].concat();
         self.kept.keep(Untracked::stamp(&self.root, &paths)?, before)
     }
@@ -179,7 +178,7 @@ impl WorkingTree {
     /// has one for each run, is left out where git reads nothing in it: it is ignored, and neither tracked nor in `base`.
     pub fn odd_worktree_files(&self, base: Option<&CommitId>) -> Vec<PathBuf> {
         let passes_over = || self.passes_over_own(base).unwrap_or(false);
-        OddFolders { root: &self.root, quiet: &self.quiet_folders }.below(&self.root, passes_over)
+        odd::odd_below(&self.root, &self.quiet_folders, passes_over)
     }
 
     /// Refuses a working tree with such files, by the first of them.

@@ -7,7 +7,6 @@ mod filters;
 mod odd;
 mod plan;
 mod restore;
-mod scan;
 mod snapshot;
 mod tree;
 mod untracked;

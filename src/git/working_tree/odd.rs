@@ -27,67 +27,63 @@ pub(super) type QuietFolders = HashMap<PathBuf, FileStamp>;
 /// How many bytes of a file that leads to another folder are read.
 const POINTER: u64 = 64 * 1024;
 
-/// The folders of a working tree, and those in which nothing has to be looked for again.
-pub(super) struct OddFolders<'a> {
-    pub(super) root: &'a Path,
-    pub(super) quiet: &'a RefCell<QuietFolders>,
-}
-
-impl OddFolders<'_> {
-    /// What stands in place of ignore and attribute files at and below `top`, and would be waited for. Each folder is
-    /// read, those that are ignored with the others, and no file looked at that has another name. A folder without folders in
-    /// it that was read before is read again once its times say that something was put in or taken out. Whether git
-    /// passes over this program's own folder is asked only where that matters.
-    pub(super) fn below(&self, top: &Path, passes_over_own: impl Fn() -> bool) -> Vec<PathBuf> {
-        let mut odd = Vec::new();
-        let (before, mut quiet) = (self.quiet.take(), QuietFolders::new());
-        let (mut folders, own) = (vec![top.to_owned()], self.root.join(OWN_FOLDER));
-        while let Some(folder) = folders.pop() {
-            let stamp = FileStamp::of(&folder);
-            if let Some(stamp) = stamp
-                && before.get(&folder) == Some(&stamp)
-            {
-                quiet.insert(folder, stamp);
-                continue;
-            }
-            // What was changed just now may be changed again within the same tick of the file system's clock.
-            let settled = stamp.filter(FileStamp::is_settled);
-            let (mut is_quiet, mut has_own, below) = (true, false, folders.len());
-            for entry in entries(&folder) {
-                let Ok(kind) = entry.file_type() else { continue };
-                let is_read = || IN_WORKTREE.iter().any(|name| entry.file_name() == *name);
-                if !kind.is_dir() {
-                    if kind.is_file() || !is_read() {
-                        continue;
-                    }
-                    // Where a link leads to changes without the folder.
-                    is_quiet = false;
-                    if fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
-                        odd.push(entry.path());
-                    }
-                } else if entry.file_name() == OWN_FOLDER && folder == self.root {
-                    (is_quiet, has_own) = (false, true);
-                } else if entry.file_name() != ".git" {
-                    folders.push(entry.path());
-                } else if folder != self.root {
-                    odd.extend(odd_in(&entry.path()));
-                    is_quiet = false;
+/// What stands in place of ignore and attribute files of the working tree at `root`, and would be waited for. Each folder is
+/// read, those that are ignored with the others, and no file looked at that has another name. A folder without folders in
+/// it that was read before is read again once its times say that something was put in or taken out. Whether git
+/// passes over this program's own folder is asked only where that matters.
+pub(super) fn odd_below(
+    root: &Path,
+    quiet_folders: &RefCell<QuietFolders>,
+    passes_over_own: impl Fn() -> bool,
+) -> Vec<PathBuf> {
+    let mut odd = Vec::new();
+    let (before, mut quiet) = (quiet_folders.take(), QuietFolders::new());
+    let (mut folders, own) = (vec![root.to_owned()], root.join(OWN_FOLDER));
+    while let Some(folder) = folders.pop() {
+        let stamp = FileStamp::of(&folder);
+        if let Some(stamp) = stamp
+            && before.get(&folder) == Some(&stamp)
+        {
+            quiet.insert(folder, stamp);
+            continue;
+        }
+        // What was changed just now may be changed again within the same tick of the file system's clock.
+        let settled = stamp.filter(FileStamp::is_settled);
+        let (mut is_quiet, mut has_own, below) = (true, false, folders.len());
+        for entry in entries(&folder) {
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_read = || IN_WORKTREE.iter().any(|name| entry.file_name() == *name);
+            if !kind.is_dir() {
+                if kind.is_file() || !is_read() {
+                    continue;
                 }
-            }
-            // Whether it is ignored is asked only where nothing is in the way of who reads that.
-            if has_own && !(odd.is_empty() && passes_over_own()) {
-                folders.push(own.clone());
-            }
-            if let Some(stamp) = settled
-                && is_quiet
-                && folders.len() == below
-            {
-                quiet.insert(folder, stamp);
+                // Where a link leads to changes without the folder.
+                is_quiet = false;
+                if fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+                    odd.push(entry.path());
+                }
+            } else if entry.file_name() == OWN_FOLDER && folder == root {
+                (is_quiet, has_own) = (false, true);
+            } else if entry.file_name() != ".git" {
+                folders.push(entry.path());
+            } else if folder != root {
+                odd.extend(odd_in(&entry.path()));
+                is_quiet = false;
             }
         }
-        self.quiet.replace(quiet);
-        odd
+        // Whether it is ignored is asked only where nothing is in the way of who reads that.
+        if has_own && !(odd.is_empty() && passes_over_own()) {
+            folders.push(own.clone());
+        }
+        if let Some(stamp) = settled
+            && is_quiet
+            && folders.len() == below
+        {
+            quiet.insert(folder, stamp);
+        }
     }
+    quiet_folders.replace(quiet);
+    odd
 }
 
 /// What stands in place of files in a repository's own folders and would be waited for, or is none.

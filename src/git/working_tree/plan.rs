@@ -10,9 +10,9 @@ use gix::index::entry::{Mode, Stage, Stat};
 
 use super::changes::Look;
 use super::files::{Files, Large, OnDisk};
-use super::scan::scan;
 use super::tree::WorkingTree;
 use super::untracked::{Since, Untracked};
+use super::walk::walk;
 use crate::fs::{absent, in_writable_folder};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::{Edits, Staged};
@@ -65,7 +65,7 @@ impl Plan {
     ) -> Result<Plan> {
         let mut suspects: BTreeSet<BString> = match look {
             Some(look) => look.scan.suspects.iter().cloned().collect(),
-            None => scan(tree, staged, false)?.suspects.into_iter().collect(),
+            None => walk(tree, staged, false)?.suspects.into_iter().collect(),
         };
         let mut known = BTreeMap::new();
         for path in &suspects {

@@ -9,9 +9,9 @@ use gix::index::entry::{Mode, Stat};
 
 use super::attributes::{is_attributes, refuse_encoding_in};
 use super::files::{Files, MAX_FILE_SIZE, OnDisk};
-use super::scan::scan;
 use super::tree::WorkingTree;
 use super::untracked::{Since, Untracked};
+use super::walk::walk;
 use crate::crash;
 use crate::domain::{CommitId, DiffStat};
 use crate::fs::Unsynced;
@@ -130,7 +130,7 @@ impl WorkingTree {
     /// The same on a tree.
     pub(in crate::git) fn propose_on(&self, base: ObjectId, known: &Untracked) -> Result<Proposal> {
         let mut index = self.index.own()?;
-        let scan = scan(self, &index, true)?;
+        let scan = walk(self, &index, true)?;
         let mut left_out = Vec::new();
         let staged = self.index.against(&index, base)?;
         let differing = staged.iter().filter(|(_, sides)| sides.tree != sides.index);

@@ -1,9 +1,10 @@
 //! One walk over the working tree on all cores: each folder is read once, and each tracked file looked at from its folder.
 //!
-//! gix looks at files by their whole paths, from one thread per list of folders; this takes a third of that time. What it
-//! cannot do is left to gix.
+//! gix looks at files by their whole paths, from one thread per list of folders; this takes a third of that time.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::fs::File;
 use std::num::NonZero;
@@ -13,9 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use gix::bstr::{BString, ByteSlice};
+use gix::fs::Capabilities;
 use gix::index::State;
 use gix::index::entry::stat::Options;
 use gix::index::entry::{Flags, Mode, Stage, Stat, stat::Time};
+use gix::utils::str::precompose_bstr;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
@@ -32,8 +35,7 @@ const WORTH_A_THREAD: usize = 2000;
 struct Walk<'a> {
     index: &'a State,
     compare: Options,
-    executable_bit: bool,
-    symlinks: bool,
+    file_system: Capabilities,
 }
 
 /// A folder that is yet to be read, with the tracked files below it.
@@ -73,81 +75,85 @@ pub(super) struct Scan {
     pub(super) nested: Vec<BString>,
 }
 
-/// A folder that holds a repository of its own, or what looks like one: gix knows which it is.
-struct Nested;
-
-/// Walks over the tracked files, and over all others `with_untracked`; nothing where gix has to do it.
-pub(super) fn walk(tree: &WorkingTree, index: &Staged, with_untracked: bool) -> Result<Option<Scan>> {
+/// Walks over the tracked files, and over all others `with_untracked`.
+pub(super) fn walk(tree: &WorkingTree, index: &Staged, with_untracked: bool) -> Result<Scan> {
     const WHAT: &str = "looking at the working tree";
-    let capabilities = tree.gix.filesystem_options().during(WHAT)?;
-    if capabilities.ignore_case || capabilities.precompose_unicode || index.is_sparse() {
-        return Ok(None);
-    }
     let root = &tree.root;
     let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
     let opened = File::from(opened.at("reading", root)?);
     let walk = Walk {
         index,
         compare: tree.gix.stat_options().during(WHAT)?,
-        executable_bit: capabilities.executable_bit,
-        symlinks: capabilities.symlink,
+        file_system: tree.gix.filesystem_options().during(WHAT)?,
     };
     let found = walk.all(Arc::new(opened), root)?;
     let mut scan = Scan { suspects: found.suspects, ..Scan::default() };
     if with_untracked {
-        match untracked_of(tree, found.unknown, index)? {
-            Ok(untracked) => scan.untracked = untracked,
-            Err(Nested) => return Ok(None),
-        }
+        add_untracked(tree, found.unknown, index, &mut scan)?;
     }
     scan.suspects.sort();
     scan.suspects.dedup();
-    Ok(Some(scan))
+    Ok(scan)
 }
 
-/// The files among and below what is not tracked that are not ignored. Those in `ar`'s own folder never are among them.
-fn untracked_of(
+/// Adds the files and repositories among and below what is not tracked that are not ignored. Those in `ar`'s own folder never
+/// are among them.
+fn add_untracked(
     tree: &WorkingTree,
     mut unknown: Vec<(BString, FileType)>,
     index: &Staged,
-) -> Result<Result<Vec<BString>, Nested>> {
+    scan: &mut Scan,
+) -> Result<()> {
     const WHAT: &str = "looking for ignored files";
     if unknown.is_empty() {
-        return Ok(Ok(Vec::new()));
+        return Ok(());
     }
     // Of one folder after the other, so that its ignore file is read once.
     unknown.retain(|(path, _)| path != OWN_FOLDER);
     unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
     unknown.reverse();
     let mut excludes = tree.ignores(index)?;
-    let mut untracked = Vec::new();
     while let Some((path, kind)) = unknown.pop() {
         let mode = if kind == FileType::Directory { Mode::DIR } else { Mode::FILE };
         if excludes.at_path(to_path(path.as_ref()), Some(mode)).during(WHAT)?.is_excluded() {
             continue;
         }
         match kind {
-            FileType::RegularFile | FileType::Symlink => untracked.push(path),
+            FileType::RegularFile | FileType::Symlink => scan.untracked.push(path),
             FileType::Directory => {
                 let folder = tree.root.join(to_path(path.as_ref()));
                 let Some(mut inside) = names(&folder)? else { continue };
                 let first = unknown.len();
+                let mut has_git = false;
                 for (name, kind) in inside.sorted() {
                     if name == b".git" {
-                        return Ok(Err(Nested));
+                        has_git = true;
+                        continue;
                     }
                     let mut below = path.clone();
                     below.push(b'/');
                     below.extend_from_slice(name);
                     unknown.push((below, kind));
                 }
+                if has_git && is_repository(tree, &folder) {
+                    unknown.truncate(first);
+                    scan.nested.push(path);
+                    continue;
+                }
                 unknown[first..].reverse();
             }
             _ => {}
         }
     }
-    untracked.sort();
-    Ok(Ok(untracked))
+    scan.untracked.sort();
+    scan.nested.sort();
+    Ok(())
+}
+
+/// Whether a folder has a repository of its own.
+fn is_repository(tree: &WorkingTree, folder: &Path) -> bool {
+    let git = folder.join(".git");
+    gix::discover::is_git(&git).is_ok() && git.canonicalize().ok() != tree.gix.git_dir().canonicalize().ok()
 }
 
 /// How folders are opened: not through a link.
@@ -335,6 +341,8 @@ impl Walk<'_> {
             }
             false
         };
+        // Where names are the same that differ in case or composition, the file system finds what the index names.
+        let folds = self.file_system.ignore_case || self.file_system.precompose_unicode;
         let mut below = Vec::new();
         let mut at = folder.entries.start;
         while at < folder.entries.end {
@@ -353,7 +361,7 @@ impl Walk<'_> {
                 submodules.push(rest);
                 true
             } else {
-                is_named(rest, false)
+                is_named(rest, false) || folds
             };
             if !is_skipped(entry) {
                 let there = if is_there { stat_at(&opened, rest)? } else { None };
@@ -364,6 +372,12 @@ impl Walk<'_> {
             at += 1;
         }
         unknown.extend(names);
+        if folds && !unknown.is_empty() {
+            let tracked =
+                folder.entries.clone().filter_map(|at| path_of(at)[skip..].split(|byte| *byte == b'/').next());
+            let tracked: HashSet<BString> = tracked.map(|name| self.folded(name)).collect();
+            unknown.retain(|(name, _)| !tracked.contains(&self.folded(name)));
+        }
         for (name, kind) in unknown {
             if name != b".git" && !(kind == FileType::Directory && submodules.contains(&name)) {
                 let mut path = folder.path.clone();
@@ -372,6 +386,14 @@ impl Walk<'_> {
             }
         }
         Ok(below)
+    }
+
+    /// A name as such a file system compares it.
+    fn folded(&self, name: &[u8]) -> BString {
+        match self.file_system.precompose_unicode {
+            true => precompose_bstr(Cow::Borrowed(name.into())).to_lowercase().into(),
+            false => name.to_lowercase().into(),
+        }
     }
 
     /// Whether a file may differ from its entry, by what the file system says.
@@ -383,8 +405,8 @@ impl Walk<'_> {
             kind == FileType::Directory,
             kind == FileType::Symlink,
             is_file && FileMode::from_raw_mode(there.st_mode).contains(FileMode::XUSR),
-            self.symlinks,
-            self.executable_bit,
+            self.file_system.symlink,
+            self.file_system.executable_bit,
         );
         if entry.mode == Mode::COMMIT {
             return changed.is_some();
