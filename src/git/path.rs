@@ -89,28 +89,8 @@ pub(in crate::git) fn commit_id(id: impl Into<ObjectId>) -> CommitId {
 /// Quotes a path as git does when it holds quotes, backslashes, control characters or (with `quote_high`) bytes
 /// beyond ASCII: `"caf\303\251"`. A path without them stays as it is.
 pub(in crate::git) fn quote(path: &BStr, quote_high: bool) -> BString {
-    let special =
-        |byte: u8| byte < 0x20 || byte == 0x7f || byte == b'"' || byte == b'\\' || (quote_high && byte >= 0x80);
-    if !path.iter().copied().any(special) {
-        return path.to_owned();
-    }
-    let mut quoted = BString::from("\"");
-    for &byte in path.iter() {
-        match byte {
-            b'"' | b'\\' => quoted.extend([b'\\', byte]),
-            0x07 => quoted.extend(b"\\a"),
-            0x08 => quoted.extend(b"\\b"),
-            b'\t' => quoted.extend(b"\\t"),
-            b'\n' => quoted.extend(b"\\n"),
-            0x0b => quoted.extend(b"\\v"),
-            0x0c => quoted.extend(b"\\f"),
-            b'\r' => quoted.extend(b"\\r"),
-            byte if special(byte) => quoted.extend(format!("\\{byte:03o}").bytes()),
-            byte => quoted.push(byte),
-        }
-    }
-    quoted.push(b'"');
-    quoted
+    let is_special = path.iter().any(|byte| byte.is_ascii_control() || matches!(byte, b'"' | b'\\'));
+    if is_special || quote_high { ansi_c::quote(path).into_owned() } else { path.to_owned() }
 }
 
 /// Takes the quotes of [`quote`] off again; a path without quotes stays as it is. Nothing when they are torn.
