@@ -23,19 +23,6 @@ pub(super) fn refuse_encoding_in(root: &Path, relative: &Path) -> Result<()> {
     check(&root.join(relative), relative)
 }
 
-/// An index with the attribute files of `index` alone. gix looks through all entries whenever it prepares to read attributes,
-/// which takes it ten times as long.
-pub(super) fn attribute_files(index: &State) -> State {
-    let mut files = State::new(index.object_hash());
-    for entry in index.entries() {
-        let path = entry.path(index);
-        if is_attributes(path) {
-            files.dangerously_push_entry(entry.stat, entry.id, entry.flags, entry.mode, path);
-        }
-    }
-    files
-}
-
 /// Whether a path is that of an attribute file.
 pub(super) fn is_attributes(path: &BStr) -> bool {
     path == ".gitattributes" || path.ends_with(b"/.gitattributes")

@@ -13,7 +13,6 @@ use gix::index::{State, fs::Metadata};
 use gix::objs::Kind;
 use gix::worktree::stack::state::attributes::Source;
 
-use super::attributes::attribute_files;
 use super::filters::Filters;
 use super::tree::WorkingTree;
 use crate::fs::{absent, in_writable_folder};
@@ -96,7 +95,7 @@ impl<'repo> Files<'repo> {
     fn new(tree: &'repo WorkingTree, index: &State, source: Source) -> Result<Files<'repo>> {
         const WHAT: &str = "preparing the filters";
         let call = tree.programs.call(Program::Filter);
-        let stack = tree.gix.attributes_only(&attribute_files(index), source).during(WHAT)?.detach();
+        let stack = tree.gix.attributes_only(index, source).during(WHAT)?.detach();
         let filters = Filters::new(&tree.gix, &stack)?;
         let pipeline = gix::filter::Pipeline::new(&tree.gix, stack).during(WHAT)?;
         let capabilities = tree.gix.filesystem_options().during(WHAT)?;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use gix::index::State;
 use gix::index::entry::Mode;
 use gix::worktree::stack::state::ignore::Source;
 
@@ -55,11 +54,7 @@ impl WorkingTree {
 
     /// What says of a path whether it is ignored, by the ignore files of the working tree and those that git is set up to read.
     pub(super) fn ignores(&self, staged: &Staged) -> Result<gix::AttributeStack<'_>> {
-        // Only those that are marked as left out of the working tree are read from the index, which is looked through for them.
-        let none = State::new(staged.object_hash());
-        let index = if staged.has_skipped() { staged } else { &none };
-        let source = Source::WorktreeThenIdMappingIfNotSkipped;
-        self.gix.excludes(index, None, source).during("reading ignore files")
+        self.gix.excludes(staged, None, Source::WorktreeThenIdMappingIfNotSkipped).during("reading ignore files")
     }
 
     /// Whether git ignores a file of the working tree.
