@@ -57,12 +57,10 @@ def follow(context, kind, seconds):
     log = folder / ".autoresearch/bench/runs/00000/run.log"
     while loop.poll() is None and not (log.exists() and log.stat().st_size > PACE / 2):
         time.sleep(0.05)
-    # Shims are forked from a process that `ar` starts.
-    servers = children(loop.pid)
-    shims = [shim for server in servers for shim in children(server)]
-    before = time.monotonic(), log.stat().st_size, sum(map(processor, [loop.pid, *servers, *shims]))
+    shims = children(loop.pid)
+    before = time.monotonic(), log.stat().st_size, sum(map(processor, [loop.pid, *shims]))
     time.sleep(seconds)
-    after = time.monotonic(), log.stat().st_size, sum(map(processor, [loop.pid, *servers, *shims]))
+    after = time.monotonic(), log.stat().st_size, sum(map(processor, [loop.pid, *shims]))
     status = Path(f"/proc/{loop.pid}/status").read_text()
     resident = int(status.split("VmHWM:")[1].split()[0]) / 1024
     _, said = loop.communicate()

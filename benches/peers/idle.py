@@ -1,10 +1,9 @@
 """What `ar` takes while an experiment trains, and over a night of 1,000 experiments.
 
-While a command sleeps, wake-ups and processor time are those of `ar run`, of the shim that watches over the command, and of the
-process that shims are forked from together, all threads, as the kernel counts them: voluntary context switches, and nanoseconds on
-a processor. The count begins when the command has just started, when the shim looks often. Memory is that of `ar run` at its
-largest in a session of 1,000 experiments whose agent and command take no time; the pages of the program itself, which the others
-share, are counted in.
+While a command sleeps, wake-ups and processor time are those of `ar run` and of the shim that watches over the command together,
+all threads, as the kernel counts them: voluntary context switches, and nanoseconds on a processor. The count begins when the
+command has just started, when the shim looks often. Memory is that of `ar run` at its largest in a session of 1,000 experiments
+whose agent and command take no time; the pages of the program itself, which the shim shares, are counted in.
 """
 
 import os
@@ -107,6 +106,6 @@ def rows(context):
     early, late = (10, 20) if context.short else (100, 1000)
     yield Row(f"resident memory after {late:,} experiments against after {early}", [near[late]], [near[early]],
               f"after {early}", "MB", 1.0, "what grows are the records of the session, some 2 KB each, and what is held of "
-              "refs, rows and event logs, compressed, to put them back")
+              "refs, rows and event logs, to put them back")
     context.growth("Resident memory of `ar run` by number of experiments, MB", ["experiments", "MB"],
                    [[f"{step:,}", f"{near[step]:.1f}"] for step in steps])

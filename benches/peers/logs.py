@@ -4,10 +4,10 @@
 peers are `grep -a '^val_bpb:' FILE | tail -1` and the same with ripgrep, which say the metric's line alone. In a log without a
 line feed these find nothing, as all of it is one line: there they are called with `-ao 'val_bpb: *[0-9.]*'`. That both read the
 same number is checked. All files are in the page cache. `ar` reads a log that is over from its end, and stops where nothing
-earlier can matter: at the last mention of the metric and of memory. Where a log names no memory, all of it is read, on up to four
-cores. What that costs is copying out of the page cache, which `dd` shows on one core, and one search for all names; the peers, which
-search all of it for one name, use one core. A name may be coloured: escapes are taken out where one stands within what begins as a
-name does. Where almost every line may mention a name they are taken out everywhere.
+earlier can matter: at the last mention of the metric and of memory. Where a log names no memory, all of it is read.
+What that costs is copying out of the page cache, which `dd` shows, and one search for all names; the peers search all of it for one
+name. All use one core. A name may be coloured: escapes are taken out where one stands within what begins as a name does. Where
+almost every line may mention a name they are taken out everywhere.
 """
 
 import json

@@ -88,7 +88,7 @@ def left_by(folder):
 def rows(context):
     subprocess.run(["cc", "-O2", "-o", context.folder / "tool", HERE / "tool.c"], check=True)
     sizes = [10, 100] if context.short else [10, 100, 1_000, 10_000, 100_000]
-    held = {10: (0.7, 1.0), 100: (0.7, 1.0), 10_000: (0.5, 1.0), 100_000: (0.4, 1.0)}
+    held = {10: (1.3, 1.0), 100: (1.3, 1.0), 10_000: (0.9, 1.0), 100_000: (0.9, 1.0)}
     growth = []
     for files in sizes:
         source = context.folder / f"files{files}"
