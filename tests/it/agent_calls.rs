@@ -77,13 +77,13 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
     let stubborn = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ >> ../stubborn; sleep 60' & sleep 60; sleep 60";
     let steps = [format!("change; {stubborn}"), stubborn.to_owned(), "change".to_owned()];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-    let called = run(&repo, &steps, 2, &["--agent-timeout", "700ms", "--grace", "100ms"]).ok();
+    let called = run(&repo, &steps, 2, &["--agent-timeout", "3s", "--grace", "100ms"]).ok();
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
     let cut = "   1  -        the agent reached its time limit; measuring what it changed\n   1  discard";
     assert!(called.stdout.contains(cut), "{called:#?}");
     let idle = "   2  -        the agent reached its time limit and changed nothing\n";
     assert!(called.stdout.contains(idle), "{called:#?}");
-    let ended = "The last call was terminated after 700ms, the time limit for a call. ";
+    let ended = "The last call was terminated after 3s, the time limit for a call. ";
     let measured =
         format!("{ended}What it had changed by then was measured. Make a change that you can finish in time.");
     assert!(told(&repo, 2).contains(&measured), "{}", told(&repo, 2));
@@ -93,7 +93,7 @@ fn a_call_that_takes_too_long_is_ended_with_all_that_it_started_and_its_change_i
         assert!(!Path::new("/proc").join(pid).exists(), "{pid} is still running");
     }
     let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
-    assert_eq!(contract["agent_timeout"], 0.7);
+    assert_eq!(contract["agent_timeout"], 3.0);
 }
 
 #[test]
