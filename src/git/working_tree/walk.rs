@@ -222,7 +222,7 @@ impl Walk<'_> {
                 let (name, prefix) = (&rest[..slash], &path[..=skip + slash]);
                 let left = &entries[at..folder.entries.end];
                 let end = at + left.partition_point(|entry| entry.path(self.index).starts_with(prefix));
-                let is_folder = || place.join(to_path(name.into())).symlink_metadata().is_ok_and(|meta| meta.is_dir());
+                let is_folder = || place.join(to_path(name)).symlink_metadata().is_ok_and(|meta| meta.is_dir());
                 if is_named(name, true) || (folds && is_folder()) {
                     found.below.push(Folder { path: prefix.into(), entries: at..end });
                 } else {
@@ -238,7 +238,8 @@ impl Walk<'_> {
             } else {
                 is_named(rest, false) || folds
             };
-            if !is_skipped(entry) && !(is_there && self.is_as_known(entry, &place.join(to_path(rest.into())))?) {
+            let is_as_known = is_skipped(entry) || (is_there && self.is_as_known(entry, &place.join(to_path(rest)))?);
+            if !is_as_known {
                 found.suspects.push(path.to_owned());
             }
             at += 1;
