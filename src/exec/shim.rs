@@ -27,8 +27,8 @@ use super::usage::{Sampler, oom_kills};
 use super::{ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::fs::{is_disk_full, is_odd, move_odd_away, sync};
-use crate::state::{write_json, write_json_unsynced};
+use crate::fs::{Unsynced, is_disk_full, is_odd, move_odd_away};
+use crate::state::{write_json_after, write_json_unsynced};
 
 /// What the program does as a shim, until the job in `job_file` is finished. Its standard input is its end of the socket to
 /// `ar`, its standard output the locked lock file of the job's folder, and standard error takes its last output. The job's
@@ -85,10 +85,11 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
             write_json_unsynced(&files.exit, &exit)?;
         } else {
             // The log lasts before `exit.json` calls it complete.
+            let mut unsynced = Unsynced::default();
             if !is_odd(&job.log) {
-                sync(&job.log).map_err(|source| ExecError::File { path: job.log.clone(), source })?;
+                unsynced.add(&job.log);
             }
-            write_json(&files.exit, &exit)?;
+            write_json_after(unsynced, &files.exit, &exit)?;
         }
         crash::point("exit_written");
     }

@@ -8,6 +8,7 @@ mod names;
 mod read;
 mod stamp;
 mod standing;
+mod unsynced;
 mod write;
 
 pub use error::{FileError, absent, failed, is_disk_full};
@@ -19,6 +20,7 @@ pub use names::{
 pub use read::{TAIL, is_odd, open_regular, read_at_most, read_regular, read_tail};
 pub use stamp::FileStamp;
 pub use standing::{OWN_FOLDER, make_folder, standing};
+pub use unsynced::Unsynced;
 pub use write::{
-    append, append_line, create_folder, remove_left_over, replace_through, sync, write_atomic, write_unsynced,
+    append, append_line, create_folder, remove_left_over, replace_through, write_after, write_atomic, write_unsynced,
 };

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::{FileError, failed};
 use super::read::only_regular;
-use super::{make_folder, standing};
+use super::{Unsynced, make_folder, standing};
 use crate::crash;
 
 /// How the names of temporary files start.
@@ -16,13 +16,18 @@ const TEMPORARY: &str = ".ar-";
 /// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. Who may read it stays as it is; for a
 /// new file the umask says it.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    replace(folder_of(path), path, content, true)
+    write_after(Unsynced::default(), path, content)
+}
+
+/// Does what [`write_atomic`] does, with all that is in `unsynced` on the disk before the file is replaced.
+pub fn write_after(unsynced: Unsynced, path: &Path, content: &[u8]) -> Result<(), FileError> {
+    replace(folder_of(path), path, content, Some(unsynced))
 }
 
 /// Replaces a file at once for whoever reads it, and leaves it to the system when that is on the disk: for what nothing
 /// rests on after a power cut.
 pub fn write_unsynced(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    replace(folder_of(path), path, content, false)
+    replace(folder_of(path), path, content, None)
 }
 
 pub(super) fn folder_of(path: &Path) -> &Path {
@@ -33,13 +38,13 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 /// the folder of `path` sees no half of it, also when this process is killed. Where `path` leads to another file system the
 /// temporary file is beside it after all.
 pub fn replace_through(folder: &Path, path: &Path, content: &[u8]) -> Result<(), FileError> {
-    match replace(folder, path, content, true) {
+    match replace(folder, path, content, Some(Unsynced::default())) {
         Err(FileError { source, .. }) if source.kind() == io::ErrorKind::CrossesDevices => write_atomic(path, content),
         replaced => replaced,
     }
 }
 
-fn replace(folder: &Path, path: &Path, content: &[u8], durably: bool) -> Result<(), FileError> {
+fn replace(folder: &Path, path: &Path, content: &[u8], durably: Option<Unsynced>) -> Result<(), FileError> {
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new()
             .prefix(TEMPORARY)
@@ -49,24 +54,18 @@ fn replace(folder: &Path, path: &Path, content: &[u8], durably: bool) -> Result<
             file.as_file().set_permissions(replaced.permissions())?;
         }
         file.write_all(content)?;
-        if durably {
-            file.as_file().sync_all()?;
+        if let Some(unsynced) = &durably {
+            let mut unsynced = unsynced.clone();
+            unsynced.add(file.path());
+            unsynced.sync().map_err(|(_, source)| source)?;
         }
         crash::point("state.file_prepared");
         file.persist(path)?;
         crash::point("state.file_replaced");
-        if durably { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
+        if durably.is_some() { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
     };
     // The temporary file is in `folder`, which may be deleted as well.
     standing(path, || standing(&folder.join(TEMPORARY), write)).map_err(failed("write", path))
-}
-
-/// Syncs a file or a folder; one that is gone by now is passed over.
-pub fn sync(path: &Path) -> io::Result<()> {
-    match File::open(path).and_then(|file| file.sync_all()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        synced => synced,
-    }
 }
 
 /// Creates a folder with those above it that are not there, and syncs each folder that got a new one.

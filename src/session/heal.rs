@@ -133,7 +133,7 @@ impl Store {
         self.write_files_again()?;
         let now = self.now();
         // What is counted of an experiment and not yet written down would be counted again after a kill.
-        self.written.write(&self.folder.state(), now)?;
+        self.written.journal.write(&self.folder.state(), now)?;
         crash::point("heal.journal_written");
         self.put_files_right(|_| true)?;
         self.memory().create(self.history.records())?;

@@ -19,7 +19,7 @@ use super::plan::{Drive, Plan};
 use super::protected::{Protected, forget_copies};
 use super::reading::{expected_tip, read_history};
 use super::shared::Shared;
-use super::store::{Said, Store};
+use super::store::{Said, Store, Written};
 use super::surroundings::Place;
 use super::times::Times;
 use super::watchdog::listen;
@@ -28,7 +28,7 @@ use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{Contract, Directive, Event, Notice, StopReason};
 use crate::exec::Executor;
-use crate::fs::remove_left_over;
+use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{History, folders_of};
 use crate::state::{EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
         let mut session = Session {
             shared: Shared {
                 store: RefCell::new(Store {
-                    written: journal.clone(),
+                    written: Written { journal: journal.clone(), unsynced: Unsynced::default() },
                     journal,
                     repo,
                     folder,

@@ -304,12 +304,12 @@ impl Attempt {
         let subject = store.subject_of_call(&tip, &self.open.base)?;
         let stat = store.repo.working_tree.proposal_stat(&change)?;
         self.open.description = texts.choose(subject, || describe(&change, stat));
-        let commit = if made_by_agent {
-            store.repo.working_tree.sync_commit(&change, &tip)?;
-            tip.clone()
+        let (commit, unsynced) = if made_by_agent {
+            (tip.clone(), store.repo.working_tree.unsynced_commit(&change, &tip)?)
         } else {
-            store.repo.working_tree.commit(&change, &self.open.base, &self.open.description)?
+            store.repo.working_tree.commit_unsynced(&change, &self.open.base, &self.open.description)?
         };
+        store.written.unsynced.append(unsynced);
         workspace.check(store, &mut self.open, &commit, change.too_large(), &found)?;
         self.open.commit = Some(commit.clone());
         crash::point("committing.commit_written");

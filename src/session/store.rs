@@ -18,13 +18,15 @@ use crate::domain::{
     ToldStep, with_causes,
 };
 use crate::exec;
-use crate::fs::{FileStamp, move_odd_away, write_atomic};
+use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
 use crate::rules::{
     History, Turn, UNNAMED_LIMIT, climb, directions_tried, same_direction, stall, turn_of, unnamed_in_a_row,
 };
-use crate::state::{Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text};
+use crate::state::{
+    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
+};
 
 /// What the folder of a run holds beside the files of the run and of the jobs.
 const MORE: [&str; 3] = ["lock", "prompt.md", "proposal.json"];
@@ -44,14 +46,21 @@ pub(super) struct Store {
     pub(super) contract: Contract,
     pub(super) history: History,
     pub(super) journal: Journal,
-    /// The journal as it was last written.
-    pub(super) written: Journal,
+    pub(super) written: Written,
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) expected: Expected,
     pub(super) said: Said,
     /// Whether the opening of the session was taken back.
     pub(super) taken_back: bool,
+}
+
+/// The journal's file.
+pub(super) struct Written {
+    /// The journal as it was last written.
+    pub(super) journal: Journal,
+    /// What must be on the disk before the journal is written the next time, beside what the repository knows of.
+    pub(super) unsynced: Unsynced,
 }
 
 /// What the store and the workspace did and nobody was told of yet.
@@ -143,8 +152,9 @@ impl Store {
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let now = self.clock.now();
-        self.journal.write(&self.folder.state(), now)?;
-        self.written = self.journal.clone();
+        let unsynced = std::mem::take(&mut self.written.unsynced);
+        self.journal.write_after(unsynced, &self.folder.state(), now)?;
+        self.written.journal = self.journal.clone();
         self.watch_again(&self.folder.state().join(PROGRESS));
         Ok(())
     }
@@ -152,7 +162,7 @@ impl Store {
     /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
     /// on.
     pub(super) fn forget_unwritten(&mut self) {
-        self.journal = self.written.clone();
+        self.journal = self.written.journal.clone();
     }
 
     /// Enters a step of an attempt in the journal.
@@ -182,7 +192,9 @@ impl Store {
         let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
         let open = OpenExperiment { draft: Some(Box::new(record.clone())), rows_from, ..open };
         let (reference, message) = self.record_text(record)?;
-        let tag = self.repo.refs.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
+        let (tag, unsynced) =
+            self.repo.refs.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
+        self.written.unsynced.append(unsynced);
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
         self.repo.refs.place_record(tag)?;
@@ -322,6 +334,7 @@ impl Store {
             stale_count: self.journal.stale_count,
             stall: stall(false, Some(said)),
         })?;
+        self.written.unsynced.add(self.folder.state().join(ITERATIONS));
         Ok(())
     }
 
@@ -347,6 +360,7 @@ impl Store {
         let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
         let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
         self.memory().log_iteration(&Iteration { stall, ..of_record })?;
+        self.written.unsynced.add(self.folder.state().join(ITERATIONS));
         Ok(())
     }
 
@@ -357,6 +371,7 @@ impl Store {
         }
         self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
         self.memory().add_findings(self.now(), id, findings)?;
+        self.written.unsynced.add(self.folder.state().join(FINDINGS));
         Ok(())
     }
 

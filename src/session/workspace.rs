@@ -219,7 +219,7 @@ impl Workspace {
         store.journal.close();
         match self.goes_on {
             // The next step says the same at once; until then the record's ref says that the experiment is over.
-            true => store.written = store.journal.clone(),
+            true => store.written.journal = store.journal.clone(),
             false => store.write_journal()?,
         }
         self.untracked.is_current = self.goes_on;

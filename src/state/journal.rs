@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::StateError;
-use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json};
+use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after};
 use crate::domain::{
     AgentCall, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep,
     Version,
 };
+use crate::fs::Unsynced;
 
 /// The version of a journal with at most one.
 const OF_ONE: u32 = 1;
@@ -312,9 +313,14 @@ impl Journal {
 
     /// Writes it durably.
     pub fn write(&mut self, state: &Path, now: Timestamp) -> Result<(), StateError> {
+        self.write_after(Unsynced::default(), state, now)
+    }
+
+    /// Does the same with all that is in `unsynced` on the disk before it says so.
+    pub fn write_after(&mut self, unsynced: Unsynced, state: &Path, now: Timestamp) -> Result<(), StateError> {
         self.last_seen = now;
         self.version = if self.attempts.is_empty() { OF_ONE } else { JOURNAL_VERSION };
-        write_json(&state.join(PROGRESS), self)
+        write_json_after(unsynced, &state.join(PROGRESS), self)
     }
 }
 

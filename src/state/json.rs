@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::StateError;
 use crate::domain::FORMAT_VERSION;
-use crate::fs::{FileError, failed, read_at_most, write_atomic, write_unsynced};
+use crate::fs::{FileError, Unsynced, failed, read_at_most, write_after, write_unsynced};
 
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";
@@ -22,12 +22,17 @@ const LARGEST: u64 = 256 << 20;
 
 /// Replaces a JSON file, indented, unless a newer version of `ar` wrote it.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
-    Ok(write_atomic(path, &json_text(path, value)?)?)
+    write_json_after(Unsynced::default(), path, value)
 }
 
 /// Like [`write_json`], for a file that may be lost in a power cut.
 pub fn write_json_unsynced(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
     Ok(write_unsynced(path, &json_text(path, value)?)?)
+}
+
+/// Like [`write_json`], but syncs everything in `unsynced` before it replaces the file.
+pub fn write_json_after(unsynced: Unsynced, path: &Path, value: &impl Serialize) -> Result<(), StateError> {
+    Ok(write_after(unsynced, path, &json_text(path, value)?)?)
 }
 
 /// Formats the content of the JSON file at `path`, unless a newer version of `ar` wrote the existing one.

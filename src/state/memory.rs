@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::StateError;
 use super::json::{read_json, write_json};
 use crate::domain::{ExperimentId, FORMAT_VERSION, Outcome, Record, Stall, exact_time};
-use crate::fs::{append_line, read_tail, write_atomic};
+use crate::fs::{append, read_tail, write_atomic};
 use crate::rules::same_direction;
 
 /// The findings.
@@ -205,7 +205,8 @@ impl Memory {
     }
 
     fn append(&self, name: &str, line: &Value) -> Result<(), StateError> {
-        Ok(append_line(&self.folder.join(name), &line.to_string())?)
+        append(&self.folder.join(name), &line.to_string())?;
+        Ok(())
     }
 }
 

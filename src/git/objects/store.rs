@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::held::{Held, Place};
-use crate::fs::read_regular;
+use crate::fs::{Unsynced, read_regular};
 use crate::git::error::{At, During, Result};
 use crate::git::path::parse_id;
 use crate::git::programs::Programs;
@@ -137,11 +137,22 @@ impl Objects {
 
     /// Syncs those of the objects that have files of their own; others were in a pack before.
     pub(in crate::git) fn sync(&self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
-        let files = ids.into_iter().map(|id| {
+        sync::now(self.unsynced(ids))
+    }
+
+    /// The files and folders of the same.
+    pub(in crate::git) fn unsynced(&self, ids: impl IntoIterator<Item = ObjectId>) -> Unsynced {
+        let root = self.objects_dir();
+        let mut unsynced = Unsynced::default();
+        for id in ids {
             self.hold_written(id);
-            self.loose_path(id)
-        });
-        sync::with_folders(files.filter(|path| path.exists()), &self.objects_dir())
+            let path = self.loose_path(id);
+            if let Some(dir) = path.parent().filter(|_| path.exists()) {
+                sync::add_folders(&mut unsynced, dir, &root);
+                unsynced.add(path);
+            }
+        }
+        unsynced
     }
 
     /// Holds an object that another process, or gix by itself, has written.

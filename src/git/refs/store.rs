@@ -15,6 +15,7 @@ use gix::refs::{FullName, Target};
 use super::guard::RefGuard;
 use crate::crash;
 use crate::domain::CommitId;
+use crate::fs::Unsynced;
 use crate::git::error::{During, GitError, Result};
 use crate::git::objects::{Objects, TagObject, identity};
 use crate::git::path::{commit_id, object_id, parse_id};
@@ -152,19 +153,20 @@ impl Refs {
     /// Writes an annotated tag on `commit` under the new ref `refname`, as the committer. When this returns, object
     /// and ref are on disk. [`GitError::RefExists`] when the ref is there, whatever it names.
     pub fn write_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
-        let tag = self.prepare_record(refname, commit, message, None)?;
+        let (tag, unsynced) = self.prepare_record(refname, commit, message, None)?;
+        sync::now(unsynced)?;
         self.place_record(tag)
     }
 
-    /// Does the first half of [`Refs::write_record`]: writes the tag, which is on the disk when this returns. The ref must be a
-    /// new one, or lead to the object that it `replaces`.
+    /// Does the first half of [`Refs::write_record`]: writes the tag, and gives what is to be synced before
+    /// [`Refs::place_record`]. The ref must be a new one, or lead to the object that it `replaces`.
     pub fn prepare_record(
         &self,
         refname: &str,
         commit: &CommitId,
         message: &str,
         replaces: Option<&str>,
-    ) -> Result<PreparedRecord> {
+    ) -> Result<(PreparedRecord, Unsynced)> {
         let name = full_name(refname)?;
         let previous = match replaces {
             Some(old) => PreviousValue::ExistingMustMatch(parse_id(old)?.into()),
@@ -174,8 +176,7 @@ impl Refs {
             None => PreviousValue::MustNotExist,
         };
         let id = self.objects.write_tag(refname, commit, message)?;
-        self.objects.sync([id])?;
-        Ok(PreparedRecord { name, id, previous })
+        Ok((PreparedRecord { name, id, previous }, self.objects.unsynced([id])))
     }
 
     /// Does the second half: makes the ref lead to the tag, which is on the disk.
@@ -334,12 +335,15 @@ impl Refs {
     pub(in crate::git) fn sync_ref(&self, name: &str) -> Result<()> {
         let root = if name == "HEAD" { self.gix.git_dir() } else { self.gix.common_dir() };
         let path: PathBuf = root.join(name);
-        // Folders alone where the file is gone.
-        let is_packed = !path.exists();
-        sync::with_folders([path], root)?;
-        if is_packed {
-            sync::with_folders([self.gix.common_dir().join("packed-refs")], self.gix.common_dir())?;
+        let mut unsynced = Unsynced::default();
+        if !path.exists() {
+            unsynced.add(self.gix.common_dir().join("packed-refs"));
+            unsynced.add(self.gix.common_dir());
         }
-        Ok(())
+        if let Some(dir) = path.parent() {
+            sync::add_folders(&mut unsynced, dir, root);
+        }
+        unsynced.add(path);
+        sync::now(unsynced)
     }
 }

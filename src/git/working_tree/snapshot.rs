@@ -14,10 +14,12 @@ use super::untracked::{Since, Untracked};
 use super::walk::walk;
 use crate::crash;
 use crate::domain::{CommitId, DiffStat};
+use crate::fs::Unsynced;
 use crate::git::error::Result;
 use crate::git::index::{Edits, Sides, Staged};
 use crate::git::objects::{ChangeKind, ChangedPath, EntryKind, TreeChange, Version};
 use crate::git::path::{commit_id, object_id, refused_part, to_git, to_path};
+use crate::git::sync;
 
 /// A file that is too large to become part of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,16 +203,28 @@ impl WorkingTree {
     /// at its end. Hooks do not run; the commit is signed where `commit.gpgSign` asks for it. When this returns, the
     /// commit is on disk with all that belongs to it.
     pub fn commit(&self, proposal: &Proposal, parent: &CommitId, message: &str) -> Result<CommitId> {
-        let id = self.objects.write_commit(proposal.tree, vec![object_id(parent)?], message, true)?;
-        crash::point("git.commit_unsynced");
-        let commit = commit_id(id);
-        self.sync_commit(proposal, &commit)?;
+        let (commit, unsynced) = self.commit_unsynced(proposal, parent, message)?;
+        sync::now(unsynced)?;
         Ok(commit)
     }
 
-    /// Syncs a commit of a proposal that somebody else made, with all that belongs to it.
-    pub fn sync_commit(&self, proposal: &Proposal, commit: &CommitId) -> Result<()> {
-        self.objects.sync(proposal.written.iter().copied().chain([object_id(commit)?]))
+    /// Does the same, and gives what is to be synced before anything leads to the commit.
+    pub fn commit_unsynced(
+        &self,
+        proposal: &Proposal,
+        parent: &CommitId,
+        message: &str,
+    ) -> Result<(CommitId, Unsynced)> {
+        let id = self.objects.write_commit(proposal.tree, vec![object_id(parent)?], message, true)?;
+        crash::point("git.commit_unsynced");
+        let commit = commit_id(id);
+        let unsynced = self.unsynced_commit(proposal, &commit)?;
+        Ok((commit, unsynced))
+    }
+
+    /// What is to be synced before anything leads to a commit of a proposal that somebody else made.
+    pub fn unsynced_commit(&self, proposal: &Proposal, commit: &CommitId) -> Result<Unsynced> {
+        Ok(self.objects.unsynced(proposal.written.iter().copied().chain([object_id(commit)?])))
     }
 
     /// Commits a proposal without a parent. When this returns, the commit is on disk.
