@@ -14,7 +14,7 @@
 //! | [`WorkingTree`] | the files: snapshots, proposals, restoring them |
 //!
 //! Every function that returns success after writing objects, refs or the index has synced them to disk, file and
-//! folder; gix itself syncs nothing.
+//! folder, but for what [`Repo::defer_syncs`] puts off; gix itself syncs nothing.
 
 mod error;
 mod index;

@@ -1,10 +1,16 @@
 //! Making what was written durable: files and the folders that name them.
 
-use std::fs::File;
-use std::path::Path;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use super::error::{At, Result};
-use crate::fs::{Unsynced, write_atomic};
+use crate::fs::Unsynced;
 
 /// Syncs one folder, so that the names in it last.
 pub(in crate::git) fn folder(path: &Path) -> Result<()> {
@@ -18,10 +24,66 @@ pub(in crate::git) fn now(unsynced: Unsynced) -> Result<()> {
 
 /// Replaces a file durably: readers see the old content or the new one.
 pub(in crate::git) fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
-    write_atomic(path, content).or_else(|error| Err(error.source).at("writing", path))
+    let dir = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(dir).at("making the folder", dir)?;
+    let mut file = NamedTempFile::new_in(dir).at("writing", path)?;
+    file.write_all(content).at("writing", path)?;
+    // A new file: read and write for the user, read for all others.
+    let permissions = fs::metadata(path).map_or_else(|_| Permissions::from_mode(0o644), |meta| meta.permissions());
+    file.as_file().set_permissions(permissions).at("writing", path)?;
+    file.as_file().sync_all().at("syncing", path)?;
+    file.persist(path).map_err(|err| err.error).at("writing", path)?;
+    folder(dir)
 }
 
-/// Adds a folder in which a name was changed, and those above it up to `root`, which may be new.
-pub(in crate::git) fn add_folders(unsynced: &mut Unsynced, dir: &Path, root: &Path) {
-    dir.ancestors().take_while(|dir| dir.starts_with(root)).for_each(|dir| unsynced.add(dir));
+/// What a repository knows of the disk.
+#[derive(Debug, Default)]
+pub(in crate::git) struct Syncs {
+    /// The folders whose names in those above them are on the disk, by device and inode.
+    folders: RefCell<HashMap<PathBuf, (u64, u64)>>,
+    /// Whether branches and the index may wait for [`Syncs::take`].
+    is_deferred: Cell<bool>,
+    deferred: RefCell<Unsynced>,
+}
+
+impl Syncs {
+    /// From here on [`Syncs::soon`] only notes what is to be synced.
+    pub(in crate::git) fn defer(&self) {
+        self.is_deferred.set(true);
+    }
+
+    /// What was noted since this was last called, and is not synced.
+    pub(in crate::git) fn take(&self) -> Unsynced {
+        self.deferred.take()
+    }
+
+    /// Syncs what nothing relies on until something else is synced: now, or later where that was asked for.
+    pub(in crate::git) fn soon(&self, unsynced: Unsynced) -> Result<()> {
+        match self.is_deferred.get() {
+            true => self.deferred.borrow_mut().append(unsynced),
+            false => now(unsynced)?,
+        }
+        Ok(())
+    }
+
+    /// Adds a folder in which a name was changed, and those above it, up to `root`, that may be new.
+    pub(in crate::git) fn add_folder(&self, unsynced: &mut Unsynced, dir: PathBuf, root: &Path) {
+        let mut dir = dir;
+        while dir.starts_with(root) {
+            let is_known = self.knows(&dir);
+            let above = dir.parent().map(Path::to_owned);
+            unsynced.add(dir);
+            match above {
+                Some(above) if !is_known => dir = above,
+                _ => break,
+            }
+        }
+    }
+
+    /// Whether a folder was seen before, the same one; from now on it was.
+    fn knows(&self, dir: &Path) -> bool {
+        let Ok(there) = fs::metadata(dir) else { return false };
+        let now = (there.dev(), there.ino());
+        self.folders.borrow_mut().insert(dir.to_owned(), now) == Some(now)
+    }
 }

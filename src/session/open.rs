@@ -49,6 +49,7 @@ impl<'a> Session<'a> {
         } else if matches!(drive, Drive::Loop { .. }) || !continued {
             repo.objects.check_signing()?;
         }
+        repo.defer_syncs();
         let is_fetched = continued && is_fetched(&repo, &contract.tag)?;
         repo.exclude(OWN_FILES)?;
         let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();

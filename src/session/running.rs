@@ -156,6 +156,8 @@ impl Attempt {
             timeout,
             incumbent: store.history.best().map(|(_, number)| number),
         });
+        // The run is active meanwhile, and does not need it.
+        store.repo.sync_deferred()?;
         Ok(RunWatch { job, log: follower, before: Duration::ZERO, began: Instant::now() })
     }
 

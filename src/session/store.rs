@@ -152,7 +152,8 @@ impl Store {
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let now = self.clock.now();
-        let unsynced = std::mem::take(&mut self.written.unsynced);
+        let mut unsynced = std::mem::take(&mut self.written.unsynced);
+        unsynced.append(self.repo.unsynced());
         self.journal.write_after(unsynced, &self.folder.state(), now)?;
         self.written.journal = self.journal.clone();
         self.watch_again(&self.folder.state().join(PROGRESS));

@@ -17,18 +17,19 @@ use gix::index::{File, State};
 use super::lock::{self, IndexLock};
 use super::staged::Staged;
 use crate::crash;
-use crate::fs::{FileStamp, read_regular};
+use crate::fs::{FileStamp, Unsynced, read_regular};
 use crate::git::error::{At, During, Result};
 use crate::git::lock_file::lock_path;
 use crate::git::objects::Version;
 use crate::git::path::{TEMPORARY, lstat, permissions};
-use crate::git::sync;
+use crate::git::sync::Syncs;
 
 /// The index of a working tree: it alone writes it, under git's own lock.
 pub struct Index {
     gix: Rc<gix::Repository>,
     /// The root of the working tree.
     root: PathBuf,
+    syncs: Rc<Syncs>,
     /// As it was read or written last, with what its file looked like then.
     last: RefCell<Option<(FileStamp, Rc<Staged>)>>,
 }
@@ -42,8 +43,8 @@ pub(in crate::git) struct Sides {
 
 impl Index {
     /// The index of the working tree at `root`.
-    pub(in crate::git) fn new(gix: Rc<gix::Repository>, root: PathBuf) -> Index {
-        Index { gix, root, last: RefCell::default() }
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, root: PathBuf, syncs: Rc<Syncs>) -> Index {
+        Index { gix, root, syncs, last: RefCell::default() }
     }
 
     /// The file of the index.
@@ -151,7 +152,7 @@ impl Index {
         Ok(())
     }
 
-    /// Replaces the index that `lock` holds.
+    /// Replaces the index that `lock` holds; its name may last later.
     fn replace(&self, lock: &IndexLock, bytes: &[u8]) -> Result<()> {
         let path = lock.index();
         let dir = path.parent().unwrap_or(Path::new("."));
@@ -165,7 +166,9 @@ impl Index {
         crash::point("git.index_prepared");
         file.persist(path).map_err(|err| err.error).at("writing", path)?;
         crash::point("git.index_replaced");
-        sync::folder(dir)
+        let mut unsynced = Unsynced::default();
+        unsynced.add(dir);
+        self.syncs.soon(unsynced)
     }
 
     /// Removes temporary files that a killed process left behind. Only for the holder of the index lock.

@@ -26,7 +26,7 @@ use crate::fs::{Unsynced, read_regular};
 use crate::git::error::{At, During, Result};
 use crate::git::path::parse_id;
 use crate::git::programs::Programs;
-use crate::git::sync;
+use crate::git::sync::{self, Syncs};
 
 /// How often a write is tried, and how long is waited between.
 const TRIES: u32 = 5;
@@ -41,6 +41,7 @@ const GC_WAIT: Duration = Duration::from_secs(10);
 pub struct Objects {
     pub(super) gix: Rc<gix::Repository>,
     held: RefCell<Held>,
+    syncs: Rc<Syncs>,
     /// What is known of signing programs that may be running.
     pub(super) programs: Arc<Programs>,
     /// Whether commits are signed where the configuration asks for it.
@@ -49,8 +50,8 @@ pub struct Objects {
 
 impl Objects {
     /// The objects of a repository that was opened with object memory.
-    pub(in crate::git) fn new(gix: Rc<gix::Repository>, programs: Arc<Programs>) -> Objects {
-        Objects { gix, held: RefCell::default(), programs, signs: Cell::new(true) }
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, syncs: Rc<Syncs>, programs: Arc<Programs>) -> Objects {
+        Objects { gix, held: RefCell::default(), syncs, programs, signs: Cell::new(true) }
     }
 
     /// Writes an object, not yet synced, and holds it.
@@ -148,7 +149,7 @@ impl Objects {
             self.hold_written(id);
             let path = self.loose_path(id);
             if let Some(dir) = path.parent().filter(|_| path.exists()) {
-                sync::add_folders(&mut unsynced, dir, &root);
+                self.syncs.add_folder(&mut unsynced, dir.to_owned(), &root);
                 unsynced.add(path);
             }
         }

@@ -19,7 +19,7 @@ use crate::fs::Unsynced;
 use crate::git::error::{During, GitError, Result};
 use crate::git::objects::{Objects, TagObject, identity};
 use crate::git::path::{commit_id, object_id, parse_id};
-use crate::git::sync;
+use crate::git::sync::{self, Syncs};
 
 /// Checks a full ref name.
 pub(in crate::git) fn full_name(name: &str) -> Result<FullName> {
@@ -49,12 +49,13 @@ pub struct PreparedRecord {
 pub struct Refs {
     pub(super) gix: Rc<gix::Repository>,
     pub(super) objects: Rc<Objects>,
+    pub(super) syncs: Rc<Syncs>,
 }
 
 impl Refs {
     /// The refs of a repository that lead to `objects`.
-    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>) -> Refs {
-        Refs { gix, objects }
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>) -> Refs {
+        Refs { gix, objects, syncs }
     }
 
     /// Where a ref leads to, by its full name.
@@ -330,7 +331,7 @@ impl Refs {
         self.expect(name, Some(expected)).err().unwrap_or(err)
     }
 
-    /// Syncs a ref's file and the folders above it. `HEAD` is the working tree's own. Where a process
+    /// Syncs a ref's file and the folders above it, a branch perhaps later. `HEAD` is the working tree's own. Where a process
     /// has packed the refs meanwhile, that is the file of packed refs, and folders may be gone.
     pub(in crate::git) fn sync_ref(&self, name: &str) -> Result<()> {
         let root = if name == "HEAD" { self.gix.git_dir() } else { self.gix.common_dir() };
@@ -341,9 +342,9 @@ impl Refs {
             unsynced.add(self.gix.common_dir());
         }
         if let Some(dir) = path.parent() {
-            sync::add_folders(&mut unsynced, dir, root);
+            self.syncs.add_folder(&mut unsynced, dir.to_owned(), root);
         }
         unsynced.add(path);
-        sync::now(unsynced)
+        if name.starts_with("refs/heads/") { self.syncs.soon(unsynced) } else { sync::now(unsynced) }
     }
 }

@@ -1,6 +1,5 @@
 //! Opening a repository, and refusing those that cannot be worked in safely.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -9,14 +8,14 @@ use std::sync::Arc;
 use gix::bstr::ByteSlice;
 
 use crate::domain::CommitId;
-use crate::fs::read_regular;
+use crate::fs::{Unsynced, read_regular};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::Index;
 use crate::git::objects::{Objects, identity};
 use crate::git::path::commit_id;
 use crate::git::programs::Programs;
 use crate::git::refs::{Head, Refs, full_name};
-use crate::git::sync::replace_file;
+use crate::git::sync::{self, Syncs, replace_file};
 use crate::git::working_tree::{Untracked, WorkingTree, odd_git_files, refuse_encodings, refuse_odd_repository};
 
 /// An open repository with a working tree, and its parts.
@@ -33,6 +32,7 @@ pub struct Repo {
     /// The files.
     pub working_tree: WorkingTree,
     root: PathBuf,
+    syncs: Rc<Syncs>,
     /// What is known of filters and signing programs that may be running.
     programs: Arc<Programs>,
 }
@@ -89,13 +89,13 @@ impl Repo {
         gix.objects.ignore_replacements = true;
         gix.objects.enable_object_memory();
         let gix = Rc::new(gix);
-        let programs = Arc::<Programs>::default();
-        let objects = Rc::new(Objects::new(Rc::clone(&gix), Arc::clone(&programs)));
-        let refs = Rc::new(Refs::new(Rc::clone(&gix), Rc::clone(&objects)));
-        let index = Rc::new(Index::new(Rc::clone(&gix), root.clone()));
+        let (syncs, programs) = (Rc::<Syncs>::default(), Arc::<Programs>::default());
+        let objects = Rc::new(Objects::new(Rc::clone(&gix), Rc::clone(&syncs), Arc::clone(&programs)));
+        let refs = Rc::new(Refs::new(Rc::clone(&gix), Rc::clone(&objects), Rc::clone(&syncs)));
+        let index = Rc::new(Index::new(Rc::clone(&gix), root.clone(), Rc::clone(&syncs)));
         let parts = (Rc::clone(&objects), Rc::clone(&refs), Rc::clone(&index));
         let working_tree = WorkingTree::new(Rc::clone(&gix), root.clone(), parts, Arc::clone(&programs));
-        Ok(Repo { gix, objects, refs, index, working_tree, root, programs })
+        Ok(Repo { gix, objects, refs, index, working_tree, root, syncs, programs })
     }
 
     /// Makes a new repository in `dir`, which may hold files and must not be in one already.
@@ -142,6 +142,23 @@ impl Repo {
         self.refs.create_through_head(full_name(&name)?, id, &why)?;
         self.working_tree.adopt_index(proposal)?;
         Ok(commit_id(id))
+    }
+
+    /// From here on a branch that is moved and an index that is replaced may be on the disk later: whoever does the next
+    /// step that relies on them first syncs what [`Repo::unsynced`] gives. Objects and records are on the disk at once
+    /// as before.
+    pub fn defer_syncs(&self) {
+        self.syncs.defer();
+    }
+
+    /// What was changed since it was last asked for, and is not synced.
+    pub fn unsynced(&self) -> Unsynced {
+        self.syncs.take()
+    }
+
+    /// Syncs what [`Repo::unsynced`] gives.
+    pub fn sync_deferred(&self) -> Result<()> {
+        sync::now(self.unsynced())
     }
 
     /// The root of the working tree, absolute.
@@ -214,8 +231,6 @@ impl Repo {
             new.extend_from_slice(pattern.as_bytes());
             new.push(b'\n');
         }
-        let info = path.parent().unwrap_or(self.common_dir());
-        fs::create_dir_all(info).at("making the folder", info)?;
         replace_file(&path, &new)
     }
 
