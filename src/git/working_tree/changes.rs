@@ -140,7 +140,7 @@ impl WorkingTree {
     /// Takes those of `known` out of the index that somebody staged or committed as they were, unless `base` has them: to
     /// stage everything makes nobody's file part of a change.
     pub fn unstage(&self, base: &CommitId, known: &Untracked) -> Result<()> {
-        let (mut staged, base) = (self.index.own()?, self.objects.tree_id(base)?);
+        let (staged, base) = (self.index.read()?, self.objects.tree_id(base)?);
         let mut edits = Edits::default();
         for path in known.paths() {
             let name = to_git(path)?;
@@ -154,6 +154,8 @@ impl WorkingTree {
         if edits.remove.is_empty() {
             return Ok(());
         }
+        drop(staged);
+        let mut staged = self.index.own()?;
         staged.apply(edits, None);
         self.index.write(&self.index.lock()?, staged, &[])
     }

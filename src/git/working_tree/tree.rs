@@ -12,11 +12,12 @@ use gix::worktree::stack::state::ignore::Source;
 
 use super::odd::QuietFolders;
 use super::untracked::KeptFiles;
+use super::walk::ignored;
 use crate::fs::OWN_FOLDER;
 use crate::git::error::{During, Result};
 use crate::git::index::{Index, Staged};
 use crate::git::objects::Objects;
-use crate::git::path::to_git;
+use crate::git::path::{to_git, to_path};
 use crate::git::programs::Programs;
 use crate::git::refs::Refs;
 
@@ -64,37 +65,26 @@ impl WorkingTree {
         Ok(!is_tracked && self.ignores(&staged)?.at_path(path, Some(Mode::FILE)).during(WHAT)?.is_excluded())
     }
 
-    /// The ignored files below the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
+    /// The ignored files of the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
     /// bytecode, which Python writes whenever it likes.
     pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
-        let staged = self.index.read()?;
-        let mut excludes = self.ignores(&staged)?;
+        let ignored = ignored(self, &*self.index.read()?)?;
+        let mut left: VecDeque<PathBuf> = ignored.into_iter().map(|path| to_path(path.as_ref())).collect();
         let mut files = Vec::new();
-        let mut folders = VecDeque::from([(PathBuf::new(), false)]);
-        while let Some((folder, is_ignored)) = folders.pop_front() {
-            let entries = fs::read_dir(self.root.join(&folder)).into_iter().flatten().flatten();
-            for entry in entries {
-                let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
-                let Ok(kind) = entry.file_type() else { continue };
-                let is_own = folder.as_os_str().is_empty() && name == OWN_FOLDER;
-                if is_own || name == ".git" || name == "__pycache__" {
-                    continue;
-                }
-                let git = to_git(&path)?;
-                if !kind.is_dir() && staged.entry_by_path(git.as_ref()).is_some() {
-                    continue;
-                }
-                let mode = if kind.is_dir() { Mode::DIR } else { Mode::FILE };
-                let is_ignored = is_ignored || excludes.at_path(&path, Some(mode)).during(WHAT)?.is_excluded();
-                if kind.is_dir() {
-                    folders.push_back((path, is_ignored));
-                } else if is_ignored {
-                    files.push(path);
-                    if files.len() == limit {
-                        return Ok(files);
-                    }
-                }
+        while let Some(path) = left.pop_front() {
+            let full = self.root.join(&path);
+            if path.ends_with("__pycache__") || path.ends_with(".git") {
+                continue;
             }
+            if full.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+                files.push(path);
+                if files.len() == limit {
+                    break;
+                }
+                continue;
+            }
+            let below = fs::read_dir(full).into_iter().flatten().flatten();
+            left.extend(below.map(|entry| path.join(entry.file_name())));
         }
         Ok(files)
     }

@@ -36,6 +36,8 @@ struct Walk<'a> {
     index: &'a State,
     compare: Options,
     file_system: Capabilities,
+    /// Whether it looks at the tracked files too, beside the names in their folders.
+    looks_at_files: bool,
 }
 
 /// A folder that is yet to be read, with the tracked files below it.
@@ -73,10 +75,21 @@ pub(super) struct Scan {
     pub(super) untracked: Vec<BString>,
     /// Folders with a repository of their own that are neither tracked nor ignored; sorted.
     pub(super) nested: Vec<BString>,
+    /// Files and folders that are ignored, beside those in ignored folders; sorted.
+    pub(super) ignored: Vec<BString>,
 }
 
 /// Walks over the tracked files, and over all others `with_untracked`.
 pub(super) fn walk(tree: &WorkingTree, index: &Staged, with_untracked: bool) -> Result<Scan> {
+    walk_over(tree, index, with_untracked, true)
+}
+
+/// The files and folders that are ignored, beside those in ignored folders; sorted.
+pub(super) fn ignored(tree: &WorkingTree, index: &Staged) -> Result<Vec<BString>> {
+    Ok(walk_over(tree, index, true, false)?.ignored)
+}
+
+fn walk_over(tree: &WorkingTree, index: &Staged, with_untracked: bool, looks_at_files: bool) -> Result<Scan> {
     const WHAT: &str = "looking at the working tree";
     let root = &tree.root;
     let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
@@ -85,6 +98,7 @@ pub(super) fn walk(tree: &WorkingTree, index: &Staged, with_untracked: bool) -> 
         index,
         compare: tree.gix.stat_options().during(WHAT)?,
         file_system: tree.gix.filesystem_options().during(WHAT)?,
+        looks_at_files,
     };
     let found = walk.all(Arc::new(opened), root)?;
     let mut scan = Scan { suspects: found.suspects, ..Scan::default() };
@@ -116,6 +130,7 @@ fn add_untracked(
     while let Some((path, kind)) = unknown.pop() {
         let mode = if kind == FileType::Directory { Mode::DIR } else { Mode::FILE };
         if excludes.at_path(to_path(path.as_ref()), Some(mode)).during(WHAT)?.is_excluded() {
+            scan.ignored.push(path);
             continue;
         }
         match kind {
@@ -147,6 +162,7 @@ fn add_untracked(
     }
     scan.untracked.sort();
     scan.nested.sort();
+    scan.ignored.sort();
     Ok(())
 }
 
@@ -363,7 +379,7 @@ impl Walk<'_> {
             } else {
                 is_named(rest, false) || folds
             };
-            if !is_skipped(entry) {
+            if self.looks_at_files && !is_skipped(entry) {
                 let there = if is_there { stat_at(&opened, rest)? } else { None };
                 if there.is_none_or(|there| self.is_suspect(entry, &there)) {
                     found.suspects.push(path.into());
