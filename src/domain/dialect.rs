@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumMessage, EnumString, VariantArray};
 
-use super::FailureClass;
+use super::{FailureClass, Outcome};
 
-/// The dialect in which a new results.tsv is written. A new dialect is a variant here, with what the help says of it, and its layout.
+/// The dialect in which a new results.tsv is written. A new dialect is a variant here, behind those that are
+/// there, with what the help says of it, and its layout.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
 )]
@@ -41,6 +42,15 @@ pub struct DialectLayout {
 }
 
 impl LedgerDialect {
+    /// The outcome that a cell states in the words of any dialect.
+    pub fn outcome_of(cell: &str) -> Option<Outcome> {
+        let outcomes = [Outcome::Keep, Outcome::Discard, Outcome::Crash];
+        LedgerDialect::VARIANTS.iter().find_map(|dialect| {
+            let mut words = dialect.layout().words.into_iter().zip(outcomes);
+            words.find_map(|(word, outcome)| cell.eq_ignore_ascii_case(word).then_some(outcome))
+        })
+    }
+
     /// How the dialect writes rows.
     pub const fn layout(self) -> DialectLayout {
         match self {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::domain::Number;
+use strum::VariantArray;
+
+use crate::domain::{LedgerDialect, Number};
 
 /// Words that stand where a number is missing.
 const NOTHING: &[&str] =
@@ -41,7 +43,9 @@ pub(super) fn number(cell: &str) -> Option<Number> {
 /// Whether a cell is how a missing number is written.
 pub(super) fn is_nothing(cell: &str) -> bool {
     let cell = cell.trim();
-    NOTHING.iter().any(|word| cell.eq_ignore_ascii_case(word))
+    // Zeros are numbers all the same.
+    let is_of_dialect = |dialect: &LedgerDialect| dialect.layout().no_value == cell && number(cell).is_none();
+    NOTHING.iter().any(|word| cell.eq_ignore_ascii_case(word)) || LedgerDialect::VARIANTS.iter().any(is_of_dialect)
 }
 
 /// A number with the unit that stands behind it; blank where there is none.

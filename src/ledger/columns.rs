@@ -1,8 +1,10 @@
 //! Which column of a ledger is which.
 
+use strum::VariantArray;
+
 use super::cell::memory_factor;
 use super::status::Verdict;
-use crate::domain::{Direction, NameKind, plain_name};
+use crate::domain::{Direction, LedgerDialect, NameKind, plain_name};
 
 /// The commit's names, first choice first, as [`plain_name`] writes them.
 const COMMIT: &[&str] = &[
@@ -172,7 +174,10 @@ impl Columns {
             })
         });
         Columns {
-            commit: first_of(&plain, COMMIT),
+            commit: first_of(&plain, COMMIT).or_else(|| {
+                let is_of_dialect = |name: &String| LedgerDialect::VARIANTS.iter().any(|it| it.layout().commit == name);
+                plain.iter().position(is_of_dialect)
+            }),
             metric,
             memory: plain.iter().position(|name| unit_of(name).is_some()),
             status: first_of(&plain, STATUS),

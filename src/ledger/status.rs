@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
-use crate::domain::{FailureClass, Outcome};
+use crate::domain::{FailureClass, LedgerDialect, Outcome};
 
 /// What a row of a ledger is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,6 +33,15 @@ impl RowStatus {
             RowStatus::Baseline => "baseline",
             RowStatus::Other => "other",
             RowStatus::Malformed => "malformed",
+        }
+    }
+
+    /// What the row of an experiment with this outcome is counted as.
+    fn of(outcome: Outcome) -> RowStatus {
+        match outcome {
+            Outcome::Keep => RowStatus::Keep,
+            Outcome::Discard => RowStatus::Discard,
+            Outcome::Crash => RowStatus::Crash,
         }
     }
 
@@ -107,6 +116,9 @@ pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
     }
     if is(cell, FAILED_CHECKS) {
         return RowStatus::Crash;
+    }
+    if let Some(outcome) = LedgerDialect::outcome_of(cell) {
+        return RowStatus::of(outcome);
     }
     let word = cell.trim_start_matches(|c: char| !c.is_alphanumeric());
     let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];

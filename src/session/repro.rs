@@ -87,7 +87,7 @@ impl SessionView {
             return Err(SessionError::ImportedSession(self.tag.to_string()));
         }
         let class = record.failure.as_ref().map(|failure| failure.class);
-        if matches!(class, Some(FailureClass::Protected | FailureClass::Scope | FailureClass::TooLarge)) {
+        if class.is_some_and(|class| class.is_refusal() && class != FailureClass::Duplicate) {
             return Err(SessionError::NeverRan { id: record.id, why: record.reason.clone() });
         }
         let links = rerun.links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;

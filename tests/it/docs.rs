@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use autoresearch::domain::FailureClass;
 use serde_json::Value;
+use strum::VariantArray;
 
 use crate::cli::sources;
 use crate::run_loop::training_repo;
@@ -45,6 +47,17 @@ fn the_page_of_formats_names_every_field_of_a_record_and_of_the_files_beside_it(
             page.contains(&format!("`{}`", event["event"].as_str().unwrap())),
             "docs/formats.md does not name {event}"
         );
+    }
+}
+
+#[test]
+fn the_protocol_and_the_page_of_formats_name_every_failure_class() {
+    let protocol = fs::read_to_string(root().join("program.md")).unwrap();
+    let formats = page("formats");
+    for class in FailureClass::VARIANTS {
+        let name = format!("`{class}`");
+        assert!(protocol.contains(&name), "program.md: {name}");
+        assert!(formats.contains(&name), "formats: {name}");
     }
 }
 
