@@ -106,8 +106,9 @@ impl Layout {
         let commit = columns.commit.map_or("", |column| header[column]);
         let likely =
             |(dialect, count): &(LedgerDialect, usize)| (*count, commit.eq_ignore_ascii_case(dialect.layout().commit));
-        // Of several that are as likely, the first: the last of the largest from behind.
-        let dialect = votes.into_iter().rev().max_by_key(likely).map(|(dialect, _)| dialect).unwrap_or_default();
+        // Of several that are as likely, the one that most ledgers have.
+        let rank = |vote: &(LedgerDialect, usize)| (likely(vote), vote.0 == LedgerDialect::Karpathy);
+        let dialect = votes.into_iter().max_by_key(rank).map(|(dialect, _)| dialect).unwrap_or_default();
         let usual = (4..=64).rev().max_by_key(|&length| lengths[length]).filter(|&length| lengths[length] > 0);
         Layout {
             header: header.iter().map(|&name| name.to_owned()).collect(),

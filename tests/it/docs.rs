@@ -53,7 +53,7 @@ fn the_page_of_formats_names_every_field_of_a_record_and_of_the_files_beside_it(
 #[test]
 fn the_protocol_and_the_page_of_formats_name_every_failure_class() {
     let protocol = fs::read_to_string(root().join("program.md")).unwrap();
-    let formats = page("formats");
+    let formats = page("formats.md");
     for class in FailureClass::VARIANTS {
         let name = format!("`{class}`");
         assert!(protocol.contains(&name), "program.md: {name}");
