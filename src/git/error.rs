@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use strum::EnumProperty;
+
 use super::program::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
 use crate::fs::{is_disk_full, move_command};
@@ -14,10 +16,11 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
 pub type Result<T, E = GitError> = std::result::Result<T, E>;
 
 /// Why something about the repository did not work.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, EnumProperty, thiserror::Error)]
 pub enum GitError {
     /// There is no repository at or above the folder.
     #[error("no git repository at or above {}", .0.display())]
+    #[strum(props(hint = "cd into a git repository and retry"))]
     NoRepository(PathBuf),
     /// There is one that cannot be opened.
     #[error("cannot open the git repository at {}", dir.display())]
@@ -29,21 +32,25 @@ pub enum GitError {
     },
     /// It has no working tree.
     #[error("{} is a bare repository and has no working tree", .0.display())]
+    #[strum(props(hint = "run `git worktree add ../experiments` and start there"))]
     Bare(PathBuf),
     /// It belongs to another user, and `safe.directory` does not name it.
     #[error("the repository at {} belongs to another user", .0.display())]
     ForeignOwner(PathBuf),
     /// Its path is not text.
     #[error("the repository's path is not UTF-8: {}", .0.display())]
+    #[strum(props(hint = "move the repository to a folder whose path is UTF-8"))]
     PathEncoding(PathBuf),
     /// Its refs are stored in a way that is not supported.
     #[error("unsupported ref storage `{0}`")]
+    #[strum(props(hint = "git refs migrate --ref-format=files"))]
     RefStorage(String),
     /// It uses a format extension that is not supported.
     #[error("unsupported repository extension `{0}`")]
     Extension(String),
     /// Its index is sparse: it holds folders in place of files.
     #[error("sparse indexes are not supported")]
+    #[strum(props(hint = "git sparse-checkout reapply --no-sparse-index"))]
     SparseIndex,
     /// A file with attributes asks for a checkout in another encoding.
     #[error("{} sets `{value}`, which is not supported: the files would be checked out damaged", file.display())]
@@ -55,6 +62,7 @@ pub enum GitError {
     },
     /// The branch has no commit yet.
     #[error("{0} has no commit yet, and the baseline needs one")]
+    #[strum(props(hint = "git add -A && git commit -m baseline"))]
     Unborn(String),
     /// A merge, rebase or the like is half done.
     #[error("a {0} is in progress")]
@@ -72,9 +80,11 @@ pub enum GitError {
     RepositoryInTheWay(PathBuf),
     /// Something is where a new working tree should be made.
     #[error("{} already exists", .0.display())]
+    #[strum(props(hint = "name a folder that does not exist yet"))]
     Occupied(PathBuf),
     /// A new working tree would be a part of another one.
     #[error("{} is inside the working tree {}", dir.display(), root.display())]
+    #[strum(props(hint = "name a folder outside it, such as ../copy"))]
     WithinWorktree {
         /// Where it should be made.
         dir: PathBuf,
@@ -83,6 +93,7 @@ pub enum GitError {
     },
     /// A text that git does not take for the name of a branch.
     #[error("`{0}` is not a valid branch name")]
+    #[strum(props(hint = "use a name such as nov20-final"))]
     BranchName(String),
     /// A ref is not where it was left.
     #[error("{name} was moved: expected {}, found {}", show(expected.as_ref()), show(found.as_ref()))]
@@ -162,25 +173,22 @@ fn show(id: Option<&CommitId>) -> &str {
 impl GitError {
     /// What to do about it, as the next thing to type where there is one.
     pub fn hint(&self) -> Option<String> {
+        if let Some(hint) = self.get_str("hint") {
+            return Some(hint.to_owned());
+        }
         Some(match self {
-            GitError::NoRepository(_) => "cd into a git repository and retry".to_owned(),
-            GitError::Bare(_) => "run `git worktree add ../experiments` and start there".to_owned(),
             GitError::ForeignOwner(dir) => {
                 format!("if you trust it: git config --global --add safe.directory {}", shell_word(dir))
             }
-            GitError::PathEncoding(_) => "move the repository to a folder whose path is UTF-8".to_owned(),
             GitError::Extension(name) if name.to_lowercase().starts_with("objectformat") => {
                 "SHA-1 is required; convert a copy: git init --object-format=sha1 ../copy && git fast-export --all \
                     | git -C \
                  ../copy fast-import"
                     .to_owned()
             }
-            GitError::RefStorage(_) => "git refs migrate --ref-format=files".to_owned(),
-            GitError::SparseIndex => "git sparse-checkout reapply --no-sparse-index".to_owned(),
             GitError::WorkingTreeEncoding { file, .. } => {
                 format!("store these files as UTF-8 and remove the attribute from {}", file.display())
             }
-            GitError::Unborn(_) => "git add -A && git commit -m baseline".to_owned(),
             GitError::InProgress(operation) => match *operation {
                 "bisect" => "git bisect reset".to_owned(),
                 operation => format!("git {operation} --continue, or git {operation} --abort"),
@@ -188,9 +196,6 @@ impl GitError {
             GitError::IndexLocked { lock, .. } => {
                 format!("wait for the other git process; if there is none: rm {}", shell_word(lock))
             }
-            GitError::Occupied(_) => "name a folder that does not exist yet".to_owned(),
-            GitError::WithinWorktree { .. } => "name a folder outside it, such as ../copy".to_owned(),
-            GitError::BranchName(_) => "use a name such as nov20-final".to_owned(),
             GitError::RepositoryInTheWay(path) => format!("move {} elsewhere", path.display()),
             GitError::NoFile(path) => format!("move it aside: {}", move_command(path, ".replaced")),
             GitError::Signing(_) | GitError::Cut { program: Program::Signing, cut: Cut::Late, .. } => {

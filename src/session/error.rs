@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use strum::{EnumProperty, EnumString};
+
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
     Drift, ExperimentId, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text,
@@ -16,7 +18,8 @@ use crate::rules::GlobError;
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
     /// The repository, the configuration or the environment is not as it must be.
     CannotStart,
@@ -34,8 +37,9 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-/// Why a session cannot start or go on.
-#[derive(Debug, thiserror::Error)]
+/// Why a session cannot start or go on. At a variant stand its `kind`, an [`ErrorKind`] unless it is that it cannot start, and its
+/// `hint` where that is always the same.
+#[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SessionError {
     #[error(transparent)]
@@ -52,18 +56,31 @@ pub enum SessionError {
     #[error(transparent)]
     Exec(#[from] ExecError),
     #[error(transparent)]
+    #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
     #[error(transparent)]
+    #[strum(props(
+        kind = "usage",
+        hint = "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it"
+    ))]
     Glob(#[from] GlobError),
     #[error(transparent)]
+    #[strum(props(kind = "usage", hint = "use a name such as `--tag nov20-lr`"))]
     Tag(#[from] TagError),
     #[error("a new session needs {0}")]
+    #[strum(props(
+        kind = "usage",
+        hint = "run `ar run --metric val_bpb --cmd \"uv run train.py\"`, or write an ar.toml with `ar init`"
+    ))]
     Missing(&'static str),
     #[error("cannot tell whether a higher or a lower `{0}` is better: the name suggests higher")]
+    #[strum(props(kind = "usage", hint = "pass --higher or --lower"))]
     DirectionUnclear(String),
     #[error("the working tree has uncommitted changes: {}", list(.0))]
+    #[strum(props(hint = "commit or stash them, or pass --adopt to make them the first experiment"))]
     Dirty(Vec<PathBuf>),
     #[error("nothing to adopt: the working tree has no uncommitted change")]
+    #[strum(props(hint = "omit --adopt"))]
     NothingToAdopt,
     #[error("branch {0} exists but belongs to no session")]
     ForeignBranch(String),
@@ -72,12 +89,17 @@ pub enum SessionError {
     #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
     Drift { tag: String, drifts: Vec<Drift> },
     #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
+    #[strum(props(
+        kind = "damaged",
+        hint = "run `ar doctor --repair` to restore the approved contract; it saves this one beside it"
+    ))]
     ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("cannot start the {what}: `{word}` not found")]
     NoCommand { what: &'static str, word: String },
     #[error("{0} is tracked by git: a reset would undo what ar writes there")]
     Tracked(&'static str),
     #[error("protected files were changed and their copies are missing: {}", list(.0))]
+    #[strum(props(hint = "restore them as they were when the session began, or start another session with --tag"))]
     ProtectedLost(Vec<PathBuf>),
     #[error("{} is not a folder", .0.display())]
     NoFolder(PathBuf),
@@ -90,26 +112,32 @@ pub enum SessionError {
     #[error("session {tag} has no experiment {name}")]
     NoExperiment { tag: String, name: String, last: Option<ExperimentId> },
     #[error("`{name}` matches several commits of session {tag}: {}", candidates.join(", "))]
+    #[strum(props(kind = "usage", hint = "write more digits, or use the experiment number"))]
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
     #[error("branch {0} already exists")]
     BranchTaken(String),
     #[error("branch {branch} already exists, checked out in {}", worktree.display())]
     RestoredAlready { branch: String, worktree: PathBuf },
     #[error("branch {0} belongs to a session or is named like one")]
+    #[strum(props(hint = "name another one with --branch"))]
     SessionBranch(String),
     #[error("{name} is not in session {tag}")]
+    #[strum(props(kind = "usage", hint = "omit --tag"))]
     OtherSession { tag: String, name: String },
     #[error("experiment {id} of session {tag} was kept but is not based on experiment {before}, the keep before it")]
+    #[strum(props(kind = "damaged"))]
     BrokenChain { tag: String, id: ExperimentId, before: ExperimentId },
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
     #[error("cannot link {}: it does not exist", .0.display())]
+    #[strum(props(hint = "name an untracked file or folder; `git status --short --ignored` lists them"))]
     NothingToLink(PathBuf),
     #[error("cannot link {}: it already exists in the new working tree", .0.display())]
     LinkedAlready(PathBuf),
     #[error("session {0} has no kept experiment")]
     NothingKept(String),
     #[error("the backlog has no idea {0}")]
+    #[strum(props(hint = "run `ar idea list` to see them"))]
     NoIdea(u32),
     #[error(
         "the kept experiments of session {tag} do not form a chain: experiment {id} is not based on experiment \
@@ -119,20 +147,28 @@ pub enum SessionError {
     #[error("session {0} was imported: it has no command and cannot continue")]
     ImportedSession(String),
     #[error("the commit of experiment {id} of session {tag} is unknown: {why}")]
+    #[strum(props(
+        hint = "if another repository has it, `git fetch` it from there and import the ledger again with `--tag NEW`"
+    ))]
     UnknownCommit { tag: String, id: ExperimentId, why: String },
     #[error("experiment {id} was refused and never ran: {why}")]
     NeverRan { id: ExperimentId, why: String },
     #[error("session {0} already exists, or parts of it remain")]
+    #[strum(props(hint = "name another one with --tag"))]
     TagTaken(Tag),
     #[error("no row of {} can be imported", .0.display())]
     NothingToImport(PathBuf),
     #[error("cannot read the record {reference}")]
+    #[strum(props(kind = "damaged"))]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {RECORD_VERSION}")]
+    #[strum(props(hint = "use the newer ar that wrote it"))]
     NewerRecord { reference: String, found: u64 },
     #[error("session {tag} has no record of experiment {id}, but has later ones")]
+    #[strum(props(kind = "damaged"))]
     LostRecord { tag: String, id: ExperimentId },
     #[error("the baseline failed: {reason}")]
+    #[strum(props(kind = "baseline_failed"))]
     BaselineFailed {
         class: Option<FailureClass>,
         metric: Box<str>,
@@ -142,44 +178,65 @@ pub enum SessionError {
         excerpt: Box<str>,
     },
     #[error("nothing to try: the working tree is the same as the incumbent")]
+    #[strum(props(hint = "edit a file first, or `git add` the files that belong to the change"))]
     NothingToTry,
     #[error("the direction \"{direction}\" was tried before and a new one is required; tried: {}", few(tried).join(", "))]
+    #[strum(props(
+        hint = "nothing was recorded; name another with --direction, or repeat the same command to try this one"
+    ))]
     RepeatedDirection { direction: String, tried: Vec<String> },
     #[error("no change to bring back: the last experiment did not fail a guard")]
+    #[strum(props(hint = "run `ar log` to see what became of each experiment"))]
     NothingToRework,
     #[error("experiment {id} was already reworked {limit} times")]
+    #[strum(props(hint = "try an idea that does not break the guard"))]
     ReworkedOften { id: ExperimentId, limit: u32 },
     #[error("cannot bring a change back: the working tree has changes: {}", list(.0))]
+    #[strum(props(hint = "run `ar try` to measure them, or `git stash` to set them aside"))]
     DirtyBeforeRework(Vec<PathBuf>),
     #[error("nothing to try: the working tree is the same as an earlier version of experiment {0}")]
+    #[strum(props(hint = "edit a file so that the guard passes, then run `ar try` again"))]
     SameVersion(ExperimentId),
     #[error("a new direction is required, but this change names none")]
+    #[strum(props(
+        hint = "nothing was recorded; run `ar try` again with --direction NAME, or as it is to try it without a name"
+    ))]
     UnnamedDirection,
     #[error("experiment {0} of this session is still open")]
+    #[strum(props(hint = "run `ar try --continue` to finish it, or `ar stop --now` to save its change and close it"))]
     StillOpen(ExperimentId),
     #[error("experiment {id} of session {tag} is still open in this working tree")]
     OtherOpen { tag: String, id: ExperimentId },
     #[error("{} is too large to commit: {} MiB", path.display(), size / (1024 * 1024))]
     TooLarge { path: PathBuf, size: u64 },
     #[error("{}", StopReason::MaxExperiments { limit: *limit, experiments: *experiments })]
+    #[strum(props(hint = "stop here; only the user may raise the limit, with --max-experiments"))]
     AtCap { limit: u32, experiments: u32 },
     #[error("the loop stopped: {0}")]
+    #[strum(props(kind = "needs_person"))]
     Stopped(#[source] Box<SessionError>),
     #[error("{0}")]
+    #[strum(props(kind = "damaged"))]
     Contradiction(&'static str),
     #[error("the journal names no commit for experiment {0}")]
+    #[strum(props(kind = "damaged"))]
     NoCommit(ExperimentId),
     #[error("the journal does not say what experiment {0} measured")]
+    #[strum(props(kind = "damaged"))]
     NoDraft(ExperimentId),
     #[error("session {tag} has not stopped yet: {holder} is still active")]
+    #[strum(props(kind = "needs_person"))]
     NotStopped { tag: String, holder: String },
     #[error("cannot write the request to stop: the disk is full")]
     NotAsked { process: u32, when: StopWhen, source: StateError },
     #[error("no experiment to continue")]
+    #[strum(props(hint = "start one with `ar try -m \"what it changes\"`"))]
     NothingOpen,
     #[error("{0} has no contract, and neither do its records")]
+    #[strum(props(kind = "damaged"))]
     NoContract(PathBuf),
     #[error("{} is not empty", .0.display())]
+    #[strum(props(hint = "name a folder that does not exist yet"))]
     NotEmpty(PathBuf),
     #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
     NoRoom { what: String, space: Space, path: PathBuf },
@@ -245,34 +302,23 @@ impl SessionError {
     /// What kind of trouble it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            SessionError::Missing(_) | SessionError::DirectionUnclear(_) | SessionError::Tag(_) => ErrorKind::Usage,
-            SessionError::AmbiguousExperiment { .. } | SessionError::OtherSession { .. } => ErrorKind::Usage,
-            SessionError::Pattern(_) | SessionError::Glob(_) => ErrorKind::Usage,
-            SessionError::BaselineFailed { .. } => ErrorKind::BaselineFailed,
             SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
-            SessionError::Stopped(_) | SessionError::NotStopped { .. } => ErrorKind::NeedsPerson,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
-            SessionError::State(StateError::Json { .. })
-            | SessionError::BadRecord { .. }
-            | SessionError::LostRecord { .. }
-            | SessionError::NoContract(_)
-            | SessionError::BrokenChain { .. }
-            | SessionError::ContractChanged { .. }
-            | SessionError::Contradiction(_)
-            | SessionError::NoCommit(_)
-            | SessionError::NoDraft(_) => ErrorKind::Damaged,
-            _ => ErrorKind::CannotStart,
+            SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
+            _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
         }
     }
 
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
+        if let Some(hint) = self.get_str("hint") {
+            return Some(hint.to_owned());
+        }
         Some(match self {
             SessionError::Git(error @ (GitError::Git { .. } | GitError::Damaged(_))) => {
                 return error.hint().or(Some(SEE_DOCTOR.into()));
             }
             SessionError::Git(error) => return error.hint(),
-            SessionError::Watchdog(_) => return None,
             SessionError::State(error) => return error.hint(),
             SessionError::Ledger(error) => return error.hint(),
             SessionError::LedgerBeforeStart(error) => match (error, error.hint()) {
@@ -283,16 +329,6 @@ impl SessionError {
             },
             SessionError::Exec(error) => return error.hint(),
             SessionError::Pattern(error) => return error.hint(),
-            SessionError::Glob(_) => {
-                "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it".into()
-            }
-            SessionError::Tag(_) => "use a name such as `--tag nov20-lr`".into(),
-            SessionError::Missing(_) => {
-                "run `ar run --metric val_bpb --cmd \"uv run train.py\"`, or write an ar.toml with `ar init`".into()
-            }
-            SessionError::DirectionUnclear(_) => "pass --higher or --lower".into(),
-            SessionError::Dirty(_) => "commit or stash them, or pass --adopt to make them the first experiment".into(),
-            SessionError::NothingToAdopt => "omit --adopt".into(),
             SessionError::ForeignBranch(branch) => {
                 format!(
                     "choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME; run `ar \
@@ -319,9 +355,6 @@ impl SessionError {
             SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
-            }
-            SessionError::ProtectedLost(_) => {
-                "restore them as they were when the session began, or start another session with --tag".into()
             }
             SessionError::NoFolder(path) => {
                 format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old"))
@@ -350,26 +383,19 @@ impl SessionError {
             SessionError::NoExperiment { tag, last: None, .. } => {
                 format!("it has none yet; `ar status {tag}` tells more")
             }
-            SessionError::AmbiguousExperiment { .. } => "write more digits, or use the experiment number".into(),
             SessionError::BranchTaken(branch) => {
                 format!("see what it has with `git log {branch}`, or name another one with --branch {branch}-2")
             }
-            SessionError::SessionBranch(_) => "name another one with --branch".into(),
             SessionError::RestoredAlready { worktree, .. } => format!(
                 "name another one with --branch; if an earlier invocation was killed and left it unfinished, run \
                     `git worktree remove --force {}` and retry",
                 shell_word(worktree)
             ),
-            SessionError::OtherSession { .. } => "omit --tag".into(),
             SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
-            SessionError::NothingToLink(_) => {
-                "name an untracked file or folder; `git status --short --ignored` lists them".into()
-            }
             SessionError::LinkedAlready(path) => {
                 format!("omit --link {}: git checks out tracked files there", shell_word(path))
             }
             SessionError::NothingKept(tag) => format!("run `ar log {tag}` to see the outcomes"),
-            SessionError::NoIdea(_) => "run `ar idea list` to see them".into(),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
                 "if the run needs more time, raise the limit, for example with --timeout 1h; the log is {}",
                 shell_word(log)
@@ -403,31 +429,8 @@ impl SessionError {
             SessionError::NeverRan { id, .. } => {
                 format!("see its change with `ar show {id}`, or extract it with `ar restore {id}`")
             }
-            SessionError::UnknownCommit { .. } => {
-                "if another repository has it, `git fetch` it from there and import the ledger again with `--tag NEW`"
-                    .into()
-            }
-            SessionError::TagTaken(_) => "name another one with --tag".into(),
             SessionError::NothingToImport(path) => {
                 format!("run `ar log --ledger {}` to see what can be read", shell_word(path))
-            }
-            SessionError::NewerRecord { .. } => "use the newer ar that wrote it".into(),
-            SessionError::NothingToTry => "edit a file first, or `git add` the files that belong to the change".into(),
-            SessionError::RepeatedDirection { .. } => {
-                "nothing was recorded; name another with --direction, or repeat the same command to try this one".into()
-            }
-            SessionError::NothingToRework => "run `ar log` to see what became of each experiment".into(),
-            SessionError::ReworkedOften { .. } => "try an idea that does not break the guard".into(),
-            SessionError::DirtyBeforeRework(_) => {
-                "run `ar try` to measure them, or `git stash` to set them aside".into()
-            }
-            SessionError::SameVersion(_) => "edit a file so that the guard passes, then run `ar try` again".into(),
-            SessionError::UnnamedDirection => {
-                "nothing was recorded; run `ar try` again with --direction NAME, or as it is to try it without a name"
-                    .into()
-            }
-            SessionError::StillOpen(_) => {
-                "run `ar try --continue` to finish it, or `ar stop --now` to save its change and close it".into()
             }
             SessionError::OtherOpen { tag, .. } => {
                 format!(
@@ -437,13 +440,11 @@ impl SessionError {
             SessionError::TooLarge { path, .. } => {
                 format!("keep it out of the change: git stash push -- {}", shell_word(path))
             }
-            SessionError::AtCap { .. } => "stop here; only the user may raise the limit, with --max-experiments".into(),
             SessionError::Stopped(error) => match error.hint() {
                 Some(hint) if hint.contains("`ar resume`") => hint,
                 Some(hint) => format!("{hint}; then run `ar resume` to continue"),
                 None => "run `ar resume` to continue".into(),
             },
-            SessionError::NotEmpty(_) => "name a folder that does not exist yet".into(),
             SessionError::NotStopped { tag, .. } => {
                 format!("run `ar status {tag}` to see what it is doing; the request stays")
             }
@@ -451,22 +452,12 @@ impl SessionError {
                 let signal = if *when == StopWhen::Now { "TERM" } else { "INT" };
                 format!("free disk space, or send a signal instead: kill -{signal} {process}")
             }
-            SessionError::NothingOpen => "start one with `ar try -m \"what it changes\"`".into(),
             SessionError::NoRoom { path, .. } => {
                 format!("free disk space (`df -h {0}; df -i {0}` shows the usage); nothing was lost", shell_word(path))
             }
             SessionError::Io { .. } if is_disk_full(self) => "free disk space; nothing was lost".into(),
-            SessionError::BadRecord { .. }
-            | SessionError::LostRecord { .. }
-            | SessionError::NoContract(_)
-            | SessionError::BrokenChain { .. }
-            | SessionError::Contradiction(_)
-            | SessionError::NoCommit(_)
-            | SessionError::NoDraft(_) => SEE_DOCTOR.into(),
-            SessionError::ContractChanged { .. } => {
-                "run `ar doctor --repair` to restore the approved contract; it saves this one beside it".into()
-            }
-            SessionError::Io { .. } => return None,
+            _ if self.kind() == ErrorKind::Damaged => SEE_DOCTOR.into(),
+            _ => return None,
         })
     }
 
