@@ -31,9 +31,9 @@ impl Workspace {
         log_from: u64,
     ) -> Result<AgentCommits, SessionError> {
         let tip = self.reclaim_branch(store, &open.base)?;
-        self.unstage(store, open)?;
+        self.unstage(open)?;
         let standing = commits_between(&store.repo, &open.base, tip)?;
-        let mut left = store.repo.refs.commits_logged(log_from);
+        let mut left = self.repo.refs.commits_logged(log_from);
         left.drain(..left.len().saturating_sub(MOST));
         let mut trees = vec![store.repo.objects.tree_of(&open.base)?];
         for commit in &standing {
@@ -98,7 +98,7 @@ impl Workspace {
             "autoresearch: reset by the agent",
         )?;
         self.put_back(store, &commit, &open.base)?;
-        self.unstage(store, open)?;
+        self.unstage(open)?;
         store.say(Notice::ResetCommitRestored(commit.clone()));
         Ok(Some(commit))
     }

@@ -159,13 +159,13 @@ impl Attempt {
             }
             Step::CheckOut => workspace.check_out(store, &self.open)?,
             Step::BringBack => workspace.put_back(store, &draft_of(&self.open)?.commit, &self.open.base)?,
-            Step::Run => self.prepare_run(store)?,
+            Step::Run => self.prepare_run(workspace, store)?,
             Step::Record => {
                 self.record(workspace, store, draft_of(&self.open)?)?;
                 return Ok(Some(Attempted::Recorded));
             }
             Step::RecordLost => {
-                let record = self.judge(store, Measured::lost(self.open.runs), environment)?;
+                let record = self.judge(workspace, store, Measured::lost(self.open.runs), environment)?;
                 self.record(workspace, store, record)?;
                 return Ok(Some(Attempted::Recorded));
             }
@@ -177,7 +177,7 @@ impl Attempt {
                 return Ok(Some(Attempted::Recorded));
             }
             Step::GiveUp => self.give_up(workspace, store)?,
-            Step::Close => workspace.enter_idle(store, None)?,
+            Step::Close => workspace.enter_idle(store, self.open.id, None)?,
             Step::EndJobs | Step::Finish => {}
         }
         Ok(None)
@@ -212,7 +212,7 @@ impl Attempt {
                 let why = describe_failure(&failure, &store.contract.metric.name, &measured.ended);
                 return self.end_with_draft(workspace, store, &format!("its next version was not run, as {why}"));
             }
-            let record = self.judge(&shared.store(), measured, shared.environment())?;
+            let record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
             return self.record(workspace, &mut shared.store(), record);
         }
         let measured = match self.measured(workspace, shared, deadline).await? {
@@ -235,7 +235,7 @@ impl Attempt {
             }
         };
         shared.look_around(self.open.id).await;
-        let record = self.judge(&shared.store(), measured, shared.environment())?;
+        let record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
         let is_guarded = record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
         self.open.draft = Some(Box::new(record));
         if is_guarded { Ok(Stage::Guard) } else { self.conclude(workspace, shared) }
@@ -244,6 +244,7 @@ impl Attempt {
     /// Reaches the verdict on a measured run and writes it up.
     pub(super) fn judge(
         &self,
+        workspace: &Workspace,
         store: &Store,
         measured: Measured,
         environment: Arc<Environment>,
@@ -259,7 +260,7 @@ impl Attempt {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
             more.insert(CHANGED_WHILE_RUNNING.into(), json!(measured.changed));
         }
-        let inputs = ignored_inputs(&store.repo, &store.contract.command)?;
+        let inputs = ignored_inputs(&workspace.repo, &store.contract.command)?;
         if measured.run.is_some() && !inputs.is_empty() {
             more.insert(IGNORED_INPUTS.into(), json!(inputs));
         }
@@ -330,7 +331,7 @@ impl Attempt {
             }
             _ => workspace.reset_to(store, &self.open.base, self.open.id)?,
         }
-        if self.open.draft.is_some() { store.write_journal() } else { workspace.enter_idle(store, None) }
+        if self.open.draft.is_some() { store.write_journal() } else { workspace.enter_idle(store, self.open.id, None) }
     }
 
     /// Rolls the experiment back and reports `why`: its commit stays under a saved ref, branch and working tree are as before
@@ -345,7 +346,7 @@ impl Attempt {
         workspace.take_back_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
         // The agent is called again for it.
         store.journal.iteration = store.journal.iteration.saturating_sub(1);
-        workspace.enter_idle(store, None)
+        workspace.enter_idle(store, self.open.id, None)
     }
 
     /// Closes an attempt whose base is not the best one any more; its commit is kept under a saved ref.
@@ -357,7 +358,7 @@ impl Attempt {
         }
         let tip = store.tip();
         workspace.reset_to(store, &tip, self.open.id)?;
-        workspace.enter_idle(store, None)
+        workspace.enter_idle(store, self.open.id, None)
     }
 
     /// Rolls the experiment back if it is the next version of a recorded one without a measurement since: the record stays as
@@ -387,12 +388,12 @@ impl Attempt {
         settle_tree(workspace, store, &record, look.as_ref())?;
         let look = match (look, record.outcome) {
             (Some(look), Outcome::Keep) => Some(look),
-            (Some(look), _) if store.repo.working_tree.look_outlasts(&look, &record.commit, &record.base)? => {
+            (Some(look), _) if workspace.repo.working_tree.look_outlasts(&look, &record.commit, &record.base)? => {
                 Some(look)
             }
             _ => None,
         };
-        workspace.enter_idle(store, look)?;
+        workspace.enter_idle(store, self.open.id, look)?;
         Ok(Stage::Over(Attempted::Recorded))
     }
 

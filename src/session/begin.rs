@@ -138,7 +138,7 @@ impl Session<'_> {
     ) -> Result<Option<Attempted>, SessionError> {
         let is_entered = attempt.open.runs > 0 && attempt.phase != Phase::Committing;
         if !is_entered || self.baseline_run() == RunFound::Gone {
-            attempt.prepare_run(self.shared.store.get_mut())?;
+            attempt.prepare_run(&self.workspace, self.shared.store.get_mut())?;
         }
         let measured = match attempt.measured(&mut self.workspace, &self.shared, deadline).await? {
             Ending::Done(measured) => *measured,
@@ -156,7 +156,7 @@ impl Session<'_> {
         let environment = self.shared.environment();
         let store = self.shared.store.get_mut();
         let unmet = measured.unmet_limits(&store.contract);
-        let record = attempt.judge(store, measured, environment)?;
+        let record = attempt.judge(&self.workspace, store, measured, environment)?;
         if record.outcome == Outcome::Crash {
             return Err(self.refuse_baseline(record, "run.log", printed));
         }
@@ -203,7 +203,7 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let Some(aside) = store.journal.aside.take() else { return Ok(Attempted::Recorded) };
         let Aside { commit, description, direction, proposal, .. } = aside;
-        let open = OpenExperiment::new(store.history.next_id(), store.tip(), store.now());
+        let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         let mut open = OpenExperiment { description, direction, proposal, ..open };
         self.workspace.check(store, &mut open, &commit, &[], &Forbidden::default())?;
         open.commit = Some(commit);
@@ -215,7 +215,7 @@ impl Session<'_> {
         crash::point("aside.opened");
         self.workspace.check_out(store, &attempt.open)?;
         crash::point("aside.checked_out");
-        attempt.prepare_run(store)?;
+        attempt.prepare_run(&self.workspace, store)?;
         attempt.finish(&mut self.workspace, &self.shared, deadline).await
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -77,9 +78,9 @@ impl<'a> Calling<'a> {
         asked_again: Option<&AskedAgain>,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
-        let commits_from = shared.store().repo.refs.head_log_size();
+        let commits_from = workspace.repo.refs.head_log_size();
         let memories = shared.store().recall();
-        let (ended, is_capped) = self.call(shared, &memories, asked_again).await?;
+        let (ended, is_capped) = self.call(workspace, shared, &memories, asked_again).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
@@ -205,12 +206,14 @@ impl<'a> Calling<'a> {
     /// Calls the agent and waits for it. Returns also whether the loop has less time left than a call may take.
     async fn call(
         &self,
+        workspace: &Workspace,
         shared: &Shared<'_>,
         memories: &Memories,
         asked_again: Option<&AskedAgain>,
     ) -> Result<(Ending<Exited>, bool), SessionError> {
         let left = shared.times.end(&shared.store()).map(|end| end.left);
-        let (mut job, is_capped) = self.start(&mut shared.store(), &shared.executor, left, memories, asked_again)?;
+        let (mut job, is_capped) =
+            self.start(workspace, &mut shared.store(), &shared.executor, left, memories, asked_again)?;
         Ok((shared.wait_for(&mut job, None, || Ok(())).await?, is_capped))
     }
 
@@ -218,6 +221,7 @@ impl<'a> Calling<'a> {
     /// call may take.
     fn start(
         &self,
+        workspace: &Workspace,
         store: &mut Store,
         executor: &Executor,
         left: Option<Duration>,
@@ -227,9 +231,9 @@ impl<'a> Calling<'a> {
         let (id, files) = (self.attempt.open.id, &self.files);
         let contract = store.contract.clone();
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
-        let root = store.repo.worktree().to_owned();
+        let root = workspace.root().to_owned();
         store.clear_run_folder(id)?;
-        let program = program(store);
+        let program = program(store, &root);
         let task = Task::of(self.attempt, &store.folder);
         let failed_log = last_failed_log(&store.folder, &store.history);
         let briefing = Briefing {
@@ -328,12 +332,12 @@ fn spend(store: &mut Store, usage: Usage) -> Usage {
 }
 
 /// The repository's goals and constraints, if it has any.
-fn program(store: &mut Store) -> Option<String> {
-    match read_program(store.repo.worktree()) {
+fn program(store: &mut Store, root: &Path) -> Option<String> {
+    match read_program(root) {
         Ok(program) => Some(program),
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
-                let path = store.repo.worktree().join(PROGRAM);
+                let path = root.join(PROGRAM);
                 store.say(Notice::NotInPrompt { path, error: error.to_string() });
             }
             None

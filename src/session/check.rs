@@ -67,19 +67,15 @@ impl Workspace {
     }
 
     /// The tracked files that are no longer as the commit has them that was checked out.
-    pub(super) fn changed_meanwhile(
-        &mut self,
-        store: &mut Store,
-        commit: &CommitId,
-    ) -> Result<Vec<PathBuf>, SessionError> {
-        if store.repo.refs.head()?.commit() != Some(commit) {
+    pub(super) fn changed_meanwhile(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+        if self.repo.refs.head()?.commit() != Some(commit) {
             // Somebody has checked something else out.
-            let change = store.repo.working_tree.propose(commit, &self.known_untracked(store)?)?;
+            let change = self.repo.working_tree.propose(commit, &self.known_untracked()?)?;
             let tracked = change.paths().iter().filter(|changed| changed.kind != ChangeKind::Added);
             return Ok(tracked.map(|changed| changed.path.clone()).collect());
         }
-        let look = store.repo.working_tree.look()?;
-        let changes = store.repo.working_tree.changes_seen(&look)?;
+        let look = self.repo.working_tree.look()?;
+        let changes = self.repo.working_tree.changes_seen(&look)?;
         self.look = Some(look);
         Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
     }

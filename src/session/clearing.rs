@@ -24,7 +24,7 @@ impl Workspace {
         id: ExperimentId,
         at: &CommitId,
     ) -> Result<Vec<PathBuf>, SessionError> {
-        let root = store.repo.worktree().to_owned();
+        let root = self.root().to_owned();
         for path in bytecode(&root, &self.protected.modules()) {
             if !store.repo.objects.is_in(at, &path)? {
                 remove_file(&root.join(path))?;
@@ -72,7 +72,7 @@ impl Workspace {
         let mut here = PathBuf::new();
         for part in path.components() {
             here.push(part);
-            match fs::symlink_metadata(store.repo.worktree().join(&here)) {
+            match fs::symlink_metadata(self.root().join(&here)) {
                 Ok(meta) if meta.is_dir() && here != path => {}
                 Ok(_) => return self.move_aside(store, id, &here).map(Some),
                 Err(_) => return Ok(None),
@@ -83,7 +83,7 @@ impl Workspace {
 
     /// Moves something out of the working tree into the session's folder, and gives where it is now.
     pub(super) fn move_aside(&self, store: &Store, id: ExperimentId, path: &Path) -> Result<PathBuf, SessionError> {
-        let from = store.repo.worktree().join(path);
+        let from = self.root().join(path);
         let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
         let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
         fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(failed)?;
@@ -131,7 +131,7 @@ impl Workspace {
                 WhyLeftOut::Path => "is a path that git refuses to check out",
             };
             found.scope.push(format!("{} {why}", left_out.path.display()));
-            if fs::symlink_metadata(store.repo.worktree().join(&left_out.path)).is_ok() {
+            if fs::symlink_metadata(self.root().join(&left_out.path)).is_ok() {
                 moved.push(self.move_aside(store, id, &left_out.path)?);
             }
         }
@@ -172,7 +172,7 @@ impl Workspace {
 
     /// Files below protected paths that neither git nor the session has.
     fn beside_protected(&self, store: &Store) -> Vec<PathBuf> {
-        let root = store.repo.worktree();
+        let root = self.root();
         let tops = folders_of(&store.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
         let files = tops.flat_map(|top| files_below(root, &top));
         let is_new = |path: &PathBuf| {
@@ -193,7 +193,7 @@ impl Workspace {
         meant: impl Fn(&Path) -> bool,
     ) -> Result<(Shadows, Vec<PathBuf>), SessionError> {
         let (mut taken, mut moved) = (Vec::new(), Vec::new());
-        for (path, module) in self.protected.new_shadows(store.repo.worktree()) {
+        for (path, module) in self.protected.new_shadows(self.root()) {
             if !meant(&path) || store.repo.objects.is_in(at, &path)? {
                 continue;
             }
@@ -203,7 +203,7 @@ impl Workspace {
                 Some(package) if !store.repo.objects.is_in(at, package)? => package,
                 _ => &path,
             };
-            if fs::symlink_metadata(store.repo.worktree().join(whole)).is_ok() {
+            if fs::symlink_metadata(self.root().join(whole)).is_ok() {
                 moved.push(self.move_aside(store, id, whole)?);
             }
             taken.push((path, module));
@@ -219,7 +219,7 @@ impl Workspace {
         id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        let changed = store.repo.working_tree.differing(commit, &self.protected.tracked)?;
+        let changed = self.repo.working_tree.differing(commit, &self.protected.tracked)?;
         if !changed.is_empty() {
             store.say(Notice::ProtectedRestoredForRun(changed));
             self.put_back(store, commit, commit)?;
@@ -229,7 +229,7 @@ impl Workspace {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
             say_moved(store, moved, "Python would import it instead of a protected file");
         }
-        self.protected.before_run = self.protected.stamps(store.repo.worktree());
+        self.protected.before_run = self.protected.stamps(self.root());
         Ok(())
     }
 
@@ -242,14 +242,14 @@ impl Workspace {
         commit: &CommitId,
         who: Actor,
     ) -> Result<Option<Failure>, SessionError> {
-        let mut changed = store.repo.working_tree.differing(commit, &self.protected.tracked)?;
+        let mut changed = self.repo.working_tree.differing(commit, &self.protected.tracked)?;
         changed.extend(self.restore_copies(store, id, commit)?);
         let mut lines = Vec::new();
         if !changed.is_empty() {
             lines.push(format!("{who} changed {}", list(&changed)));
         }
         if id.is_baseline() {
-            let new = self.protected.new_shadows(store.repo.worktree());
+            let new = self.protected.new_shadows(self.root());
             if !new.is_empty() {
                 self.protected.stored.shadows.extend(new.into_iter().map(|(path, _)| path));
                 self.write_protected(store)?;
@@ -267,8 +267,8 @@ impl Workspace {
 
     /// The protected files that somebody touched while the run went on, by what the file system says of them: one that was
     /// changed and changed back is among them. None where another process started the run.
-    pub(super) fn protected_touched(&self, store: &Store) -> Vec<PathBuf> {
-        let root = store.repo.worktree();
+    pub(super) fn protected_touched(&self) -> Vec<PathBuf> {
+        let root = self.root();
         let before = self.protected.before_run.iter();
         before
             .filter(|(path, stamp)| FileStamp::of(&root.join(path)) != **stamp)

@@ -161,7 +161,7 @@ impl Attempt {
         let job = executor.start(&Job {
             name,
             command: command.to_owned(),
-            cwd: store.repo.worktree().to_owned(),
+            cwd: workspace.root().to_owned(),
             env: run_variables(&store.contract.tag, self.open.id, &store.folder.state(), folder),
             folder: folder.to_owned(),
             log,

@@ -188,8 +188,8 @@ impl Store {
     /// put aside before stays there.
     fn recorded(&mut self) -> Result<Vec<Record>, SessionError> {
         let settled = |records: &[Record], journal: Option<&Journal>| {
-            let open = journal.and_then(|journal| journal.open.as_ref()).map(|open| open.id);
-            records.iter().filter(|record| Some(record.id) != open).cloned().collect::<Vec<_>>()
+            let is_open = |id| journal.is_some_and(|journal| journal.open_attempts().any(|open| open.id == id));
+            records.iter().filter(|record| !is_open(record.id)).cloned().collect::<Vec<_>>()
         };
         let mut records = settled(self.history.records(), Some(&self.journal));
         if records.is_empty() && !self.ledger.was_there() {

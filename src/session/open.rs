@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use serde_json::json;
 
@@ -106,6 +107,8 @@ impl<'a> Session<'a> {
         };
         let (protected, told) =
             Protected::of(&repo, &folder, &file_terms, &contract.start, &folders_of(&contract.protect))?;
+        let repo = Rc::new(repo);
+        let tree = Rc::clone(&repo);
         let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
         let mut session = Session {
             shared: Shared {
@@ -132,6 +135,7 @@ impl<'a> Session<'a> {
                 calls_agent,
             },
             workspace: Workspace {
+                repo: tree,
                 protected,
                 file_terms,
                 untracked: UntrackedFiles { known: untracked, is_current: false },
@@ -176,7 +180,7 @@ impl<'a> Session<'a> {
         self.take_branch(drive)?;
         crash::point("open.branch_taken");
         let store = self.shared.store.get_mut();
-        store.journal.worktree = store.repo.worktree().to_owned();
+        store.journal.worktree = self.workspace.root().to_owned();
         store.journal.status = Status::Running;
         store.journal.ended = None;
         match drive {
@@ -231,14 +235,14 @@ impl<'a> Session<'a> {
             Some(_) => {}
         }
         crash::point("open.branch_made");
-        match store.repo.refs.head()? {
+        match self.workspace.repo.refs.head()? {
             Head::Branch { name, .. } if name == branch => return Ok(()),
             Head::Branch { commit, .. } | Head::Detached { commit } if commit != tip => {
                 self.workspace.put_back(store, &tip, &commit)?;
             }
             Head::Branch { .. } | Head::Detached { .. } | Head::Unborn { .. } => {}
         }
-        Ok(store.repo.refs.point_head(&HeadTarget::Branch(branch))?)
+        Ok(self.workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?)
     }
 
     /// Waits until the command of `--on-event` was told of all that happened, 10 s at most.
@@ -296,7 +300,7 @@ impl<'a> Session<'a> {
             None => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
-        store.repo.refs.point_head(&before)?;
+        self.workspace.repo.refs.point_head(&before)?;
         crash::point("abandon.head_put_back");
         let branch = store.contract.tag.branch_ref();
         if store.repo.refs.branch(&branch)?.is_some() {

@@ -66,7 +66,7 @@ impl Attempt {
 
     /// Opens the next experiment on the best one.
     fn open(workspace: &mut Workspace, store: &mut Store) -> Result<Attempt, SessionError> {
-        let open = OpenExperiment::new(store.history.next_id(), store.tip(), store.now());
+        let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         if !std::mem::take(&mut workspace.untracked.is_current) {
             workspace.remember_untracked(store)?;
         }
@@ -95,7 +95,7 @@ impl Attempt {
         // A call that was cut short is repeated, and counts once.
         store.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
-        let known = workspace.known_untracked(store)?;
+        let known = workspace.known_untracked()?;
         let committed = self.commit_change(workspace, store, &known, texts)?;
         crash::point("proposing.change_committed");
         store.say(Event::AgentFinished {
@@ -119,7 +119,7 @@ impl Attempt {
         store.note_findings(id, &proposal.learned())?;
         store.learn_from_pivot(before)?;
         store.say_directive(before);
-        workspace.enter_idle(store, None)?;
+        workspace.enter_idle(store, id, None)?;
         Ok(CallResult::Nothing { seconds: exit.seconds })
     }
 
@@ -191,8 +191,8 @@ impl Attempt {
         open.direction = proposal.direction.clone().or(open.direction.take());
         open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
         add_said(&mut open.proposal, proposal.more());
-        let known = workspace.known_untracked(store)?;
-        let tree = store.repo.working_tree.propose(&self.open.base, &known)?.tree();
+        let known = workspace.known_untracked()?;
+        let tree = workspace.repo.working_tree.propose(&self.open.base, &known)?.tree();
         let mut versions = vec![&self.open.base];
         versions.extend(self.open.versions.iter().map(|version| &version.commit));
         let mut is_new = true;
@@ -291,33 +291,33 @@ impl Attempt {
     ) -> Result<Option<CommitId>, SessionError> {
         let tip = workspace.reclaim_branch(store, &self.open.base)?;
         let mut found = workspace.undo_forbidden(store, &self.open)?;
-        let change = store.repo.working_tree.propose(&self.open.base, known)?;
+        let change = workspace.repo.working_tree.propose(&self.open.base, known)?;
         workspace.clear_out(store, &self.open, &change, &mut found)?;
         if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
             workspace.move_branch(store, &self.open.base, &[], "nothing changed")?;
-            store.repo.working_tree.adopt_index(change)?;
+            workspace.repo.working_tree.adopt_index(change)?;
             return Ok(None);
         }
         let made_by_agent = tip != self.open.base
             && store.repo.objects.parents(&tip)? == [self.open.base.clone()]
             && store.repo.objects.tree_of(&tip)? == change.tree();
         let subject = store.subject_of_call(&tip, &self.open.base)?;
-        let stat = store.repo.working_tree.proposal_stat(&change)?;
+        let stat = workspace.repo.working_tree.proposal_stat(&change)?;
         self.open.description = texts.choose(subject, || describe(&change, stat));
         let (commit, unsynced) = if made_by_agent {
-            (tip.clone(), store.repo.working_tree.unsynced_commit(&change, &tip)?)
+            (tip.clone(), workspace.repo.working_tree.unsynced_commit(&change, &tip)?)
         } else {
-            store.repo.working_tree.commit_unsynced(&change, &self.open.base, &self.open.description)?
+            workspace.repo.working_tree.commit_unsynced(&change, &self.open.base, &self.open.description)?
         };
         store.written.unsynced.append(unsynced);
         workspace.check(store, &mut self.open, &commit, change.too_large(), &found)?;
         self.open.commit = Some(commit.clone());
         crash::point("committing.commit_written");
-        self.prepare_run(store)?;
+        self.prepare_run(workspace, store)?;
         crash::point("committing.commit_noted");
         workspace.move_branch(store, &commit, &[&self.open.base], &format!("experiment {}", self.open.id))?;
         crash::point("committing.branch_advanced");
-        store.repo.working_tree.adopt_index(change)?;
+        workspace.repo.working_tree.adopt_index(change)?;
         Ok(Some(commit))
     }
 }

@@ -47,7 +47,7 @@ struct RunWatch {
 impl Attempt {
     /// Notes the commit in the journal, removes the files of an earlier run, and enters the run in the journal unless the
     /// experiment is refused. From here on, an `exit.json` belongs to this run.
-    pub(super) fn prepare_run(&mut self, store: &mut Store) -> Result<(), SessionError> {
+    pub(super) fn prepare_run(&mut self, workspace: &Workspace, store: &mut Store) -> Result<(), SessionError> {
         if self.open.refused.is_some() {
             return self.enter(store, Phase::Committing);
         }
@@ -73,7 +73,7 @@ impl Attempt {
             }
         }
         crash::point("running.folder_cleared");
-        self.open.metric_file = metric_file_stamp(&store.contract.metric.source, store.repo.worktree());
+        self.open.metric_file = metric_file_stamp(&store.contract.metric.source, workspace.root());
         self.open.runs += 1;
         self.enter(store, Phase::Running)?;
         self.is_prepared = true;
@@ -123,9 +123,9 @@ impl Attempt {
         workspace.put_protected_back(store, self.open.id, &commit)?;
         let folder = store.clear_run_folder(self.open.id)?;
         let log = folder.join("run.log");
-        let root = store.repo.worktree().to_owned();
+        let root = workspace.root().to_owned();
         if let Some(notice) =
-            point_run_log(&root, store.repo.working_tree.is_tracked(Path::new("run.log"))?, &log, &store.folder)?
+            point_run_log(&root, workspace.repo.working_tree.is_tracked(Path::new("run.log"))?, &log, &store.folder)?
         {
             store.say(notice);
         }
@@ -258,12 +258,12 @@ impl Attempt {
         exit: &Exit,
     ) -> Result<Measured, SessionError> {
         let (source, before) = (&store.contract.metric.source, self.open.metric_file.as_deref());
-        let (summary, mut verdict) = judge_run(log, source, store.repo.worktree(), before, exit);
-        let touched = workspace.protected_touched(store);
+        let (summary, mut verdict) = judge_run(log, source, workspace.root(), before, exit);
+        let touched = workspace.protected_touched();
         if let Some(failure) = workspace.protected_changed(store, self.open.id, &commit_of(&self.open)?, Actor::Run)? {
             verdict.failure = Some(failure);
         }
-        let mut changed = workspace.changed_meanwhile(store, &commit_of(&self.open)?)?;
+        let mut changed = workspace.changed_meanwhile(&commit_of(&self.open)?)?;
         changed.extend(touched);
         changed.sort();
         changed.dedup();
@@ -297,7 +297,7 @@ impl Attempt {
     fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
         store.say(Notice::RunRestarted(self.open.id));
         workspace.check_out(store, &self.open)?;
-        self.prepare_run(store)
+        self.prepare_run(workspace, store)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What all experiments of a session share, and who alone writes it: refs, contract, journal, rows and memory files.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -40,7 +41,7 @@ const TOLD: usize = 50;
 
 /// The one writer of what is shared: the repository's refs, the session's folder and `results.tsv`.
 pub(super) struct Store {
-    pub(super) repo: Repo,
+    pub(super) repo: Rc<Repo>,
     pub(super) folder: SessionFolder,
     pub(super) lock: OwnerLock,
     pub(super) contract: Contract,
@@ -141,6 +142,12 @@ impl Store {
             let paths = saved.paths.iter().map(|path| path.display().to_string()).collect();
             self.say(Event::ChangesSaved { reference: saved.reference, paths });
         }
+    }
+
+    /// The number of the next attempt: no record and no attempt that is open has it.
+    pub(super) fn allocate(&self) -> ExperimentId {
+        let given = self.journal.open_attempts().map(|open| open.id).chain(self.journal.given);
+        given.map(ExperimentId::next).fold(self.history.next_id(), Ord::max)
     }
 
     /// The time of day.
@@ -346,7 +353,7 @@ impl Store {
         }
         self.journal.idle_calls = 0;
         // One that is measured once more has counted before.
-        let has_counted = self.journal.open.as_ref().is_some_and(|open| open.replaces.is_some());
+        let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
         if record.outcome == Outcome::Keep || !has_counted {
             self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
             if let Some(turn) = turn_of(record, self.history.best().map(|(_, number)| number.value)) {

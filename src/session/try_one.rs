@@ -121,11 +121,11 @@ impl Session<'_> {
     /// Commits the change in the working tree as the next experiment.
     fn commit_working_tree(&mut self, proposal: Proposal) -> Result<Attempt, SessionError> {
         let store = self.shared.store.get_mut();
-        let mut open = OpenExperiment::new(store.history.next_id(), store.tip(), store.now());
+        let mut open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
-        let known = self.workspace.known_untracked(store)?;
+        let known = self.workspace.known_untracked()?;
         store.journal.iteration += 1;
         store.journal.last_call = LastCall::default();
         let texts = Texts { own: proposal.description, fallback: None, before: None };
@@ -188,7 +188,8 @@ impl Session<'_> {
         self.end_unseen().await?;
         let store = self.shared.store.get_mut();
         let (record, _) = reworkable(&store.history)?;
-        let dirty: Vec<_> = store.repo.working_tree.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
+        let dirty: Vec<_> =
+            self.workspace.repo.working_tree.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
         if !dirty.is_empty() {
             return Err(SessionError::DirtyBeforeRework(dirty));
         }
@@ -215,8 +216,8 @@ impl Session<'_> {
         open.proposal_error = proposal.error.clone();
         open.replaces = store.repo.refs.ref_object(&store.contract.tag.record_ref(record.id))?;
         open.versions.clone_from(&record.versions);
-        let known = self.workspace.known_untracked(store)?;
-        let tree = store.repo.working_tree.propose(&open.base, &known)?.tree();
+        let known = self.workspace.known_untracked()?;
+        let tree = self.workspace.repo.working_tree.propose(&open.base, &known)?.tree();
         for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
             if store.repo.objects.tree_of(version)? == tree {
                 return Err(SessionError::SameVersion(record.id));

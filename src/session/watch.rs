@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::error::SessionError;
 use super::expected::{Stamps, Watch};
@@ -31,9 +32,21 @@ const REPLACEMENTS: &str = "refs/replace";
 /// The size in bytes up to which the newest log is put back.
 const HELD_LOG: u64 = 1024 * 1024;
 
+/// How long refs are taken to be as they were seen. What others make of them in between counts as done by who is at work next.
+const MOMENT: Duration = Duration::from_secs(1);
+
 /// How many logs of earlier runs are looked at whenever somebody was at work, the newest ones; all of them when a loop begins
 /// and when it ends.
 const LOGS: usize = 50;
+
+/// Brings refs to what this process itself has made of them since they were looked at.
+fn take_on_written(refs: &mut Vec<(String, String)>, written: BTreeMap<String, Option<String>>) {
+    refs.retain(|(name, _)| !written.contains_key(name));
+    let is_below = |name: &str, folder| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let is_watched = |(name, _): &(String, String)| is_below(name, SESSIONS) || is_below(name, REPLACEMENTS);
+    refs.extend(written.into_iter().filter_map(|(name, object)| Some((name, object?))).filter(is_watched));
+    refs.sort();
+}
 
 /// Whether a log is gone because it was compressed or dropped.
 fn is_looked_after(log: &Path) -> bool {
@@ -81,18 +94,32 @@ impl Store {
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
             sessions: HeldSessions::look(&self.repo),
-            refs: self.watched_refs()?,
+            refs: self.refs_now()?,
             stamps: self.stamps(),
         });
         Ok(())
     }
 
+    /// The watched refs, sorted by name: those that were seen a moment ago, with what this process has made of them since.
+    fn refs_now(&mut self) -> Result<Vec<(String, String)>, SessionError> {
+        let written = self.repo.refs.take_written();
+        match self.expected.seen.refs.take() {
+            Some((seen, mut refs)) if seen.elapsed() < MOMENT => {
+                take_on_written(&mut refs, written);
+                Ok(refs)
+            }
+            _ => self.watched_refs(),
+        }
+    }
+
     /// Puts right what somebody changed since the last look, and says so. Gives how many rows were taken out of results.tsv.
     fn put_right(&mut self) -> Result<u32, SessionError> {
-        let Some(watch) = self.expected.watch.take() else { return Ok(0) };
+        let Some(mut watch) = self.expected.watch.take() else { return Ok(0) };
+        take_on_written(&mut watch.refs, self.repo.refs.take_written());
         self.put_memories_back(&watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
         self.put_records_back(&refs)?;
+        self.expected.seen.refs = Some((Instant::now(), refs));
         let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(rows))?;
         self.name_changed(&watch);
         if let Some(ignored) = &watch.ignored {
@@ -221,9 +248,9 @@ impl Store {
     /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows.
     fn put_rows_right(&mut self, held: &HeldRows) -> Result<u32, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
-        let (open, branch) = (self.journal.open.as_ref(), self.contract.tag.branch_ref());
-        let mut commits: Vec<CommitId> = open.and_then(|open| open.commit.clone()).into_iter().collect();
-        commits.extend(self.repo.refs.branch(&branch).ok().flatten());
+        let open = self.journal.open_attempts().filter_map(|open| open.commit.clone());
+        let branch = self.repo.refs.branch(&self.contract.tag.branch_ref()).ok().flatten();
+        let mut commits: Vec<CommitId> = open.chain(branch).collect();
         commits.extend(self.repo.refs.head()?.commit().cloned());
         let (mut others, repo, contract) = (Ok(Others::default()), &self.repo, &self.contract);
         let own = self.history.records();

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
+use std::rc::Rc;
 
 use super::error::SessionError;
 use super::opened::{Texts, commit_of, describe};
@@ -11,12 +13,14 @@ use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, Notice};
 use crate::fs::{read_regular, write_atomic};
-use crate::git::{Head, HeadTarget, Look, PutBack, Untracked};
+use crate::git::{Head, HeadTarget, Look, PutBack, Repo, Untracked};
 use crate::rules::FileTerms;
 use crate::state::{Aside, OpenExperiment, UNTRACKED};
 
 /// A working tree in which experiments are made and run.
 pub(super) struct Workspace {
+    /// The repository as it is seen from here: files, index and `HEAD` are this working tree's own.
+    pub(super) repo: Rc<Repo>,
     /// Which files an experiment may change.
     pub(super) file_terms: FileTerms,
     /// The files that no experiment may change.
@@ -37,6 +41,11 @@ pub(super) struct UntrackedFiles {
 }
 
 impl Workspace {
+    /// The folder of the working tree.
+    pub(super) fn root(&self) -> &Path {
+        self.repo.worktree()
+    }
+
     /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; returns its tip.
     pub(super) fn reclaim_branch(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
         self.clear_operation(store)?;
@@ -49,10 +58,10 @@ impl Workspace {
                 base.clone()
             }
         };
-        match store.repo.refs.head()? {
+        match self.repo.refs.head()? {
             Head::Branch { name, .. } if name == branch => {}
             _ => {
-                store.repo.refs.point_head(&HeadTarget::Branch(branch))?;
+                self.repo.refs.point_head(&HeadTarget::Branch(branch))?;
                 store.say(Notice::HeadSwitchedBack(store.contract.tag.branch()));
             }
         }
@@ -61,11 +70,11 @@ impl Workspace {
 
     /// Ends what somebody left half done of a merge, a rebase or the like; the commits that only it names are kept.
     fn clear_operation(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        let Some(operation) = store.repo.operation()? else { return Ok(()) };
+        let Some(operation) = self.repo.operation()? else { return Ok(()) };
         for commit in &operation.commits {
             store.keep_commit(commit, commit)?;
         }
-        store.repo.clear_operation()?;
+        self.repo.clear_operation()?;
         store.say(Notice::OperationEnded(operation.name.to_string()));
         Ok(())
     }
@@ -110,7 +119,7 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         let save = store.save_as(expected);
         let known = self.untracked.known.clone().unwrap_or_default();
-        let restored = store.repo.working_tree.restore_after(look, target, &save, &known)?;
+        let restored = self.repo.working_tree.restore_after(look, target, &save, &known)?;
         store.say_saved(restored.saved);
         Ok(())
     }
@@ -131,11 +140,11 @@ impl Workspace {
         id: ExperimentId,
     ) -> Result<(), SessionError> {
         self.reclaim_branch(store, base)?;
-        let known = self.known_untracked(store)?;
-        let change = store.repo.working_tree.propose(base, &known)?;
+        let known = self.known_untracked()?;
+        let change = self.repo.working_tree.propose(base, &known)?;
         if !change.is_empty() {
             let (commit, saved) = store.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
-            store.repo.working_tree.adopt_index(change)?;
+            self.repo.working_tree.adopt_index(change)?;
             store.say(Notice::UnfinishedSaved { id, saved });
             crash::point("reset.change_kept");
             self.put_back(store, base, &commit)?;
@@ -169,10 +178,10 @@ impl Workspace {
 
     /// The untracked files that are no part of the change in the working tree: those that were there when the last
     /// experiment was settled or the agent was called, or, in a session that has neither, all of them.
-    pub(super) fn known_untracked(&self, store: &Store) -> Result<Untracked, SessionError> {
+    pub(super) fn known_untracked(&self) -> Result<Untracked, SessionError> {
         match &self.untracked.known {
             Some(known) => Ok(known.clone()),
-            None => Ok(store.repo.working_tree.untracked(&Untracked::default())?),
+            None => Ok(self.repo.working_tree.untracked(&Untracked::default())?),
         }
     }
 
@@ -187,8 +196,8 @@ impl Workspace {
         self.remember_beside_protected(store)?;
         let before = self.untracked.known.take().unwrap_or_default();
         let now = match look {
-            Some(look) => store.repo.working_tree.untracked_seen(&before, &look)?,
-            None => store.repo.working_tree.untracked(&before)?,
+            Some(look) => self.repo.working_tree.untracked_seen(&before, &look)?,
+            None => self.repo.working_tree.untracked(&before)?,
         };
         let is_written = now == before && store.has_file(UNTRACKED);
         let now = self.untracked.known.insert(now);
@@ -206,17 +215,22 @@ impl Workspace {
         store.heal()?;
         self.remember_beside_protected(store)?;
         let before = self.untracked.known.take().unwrap_or_default();
-        let mut now = store.repo.working_tree.untracked(&before)?;
+        let mut now = self.repo.working_tree.untracked(&before)?;
         now.keep(&before, store.repo.objects.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
         store.write_file(UNTRACKED, self.untracked.known.insert(now))
     }
 
-    /// Closes the open experiment in the journal and notes which untracked files are there, after a look at the working tree
+    /// Closes an experiment in the journal and notes which untracked files are there, after a look at the working tree
     /// if there was one.
-    pub(super) fn enter_idle(&mut self, store: &mut Store, look: Option<Look>) -> Result<(), SessionError> {
+    pub(super) fn enter_idle(
+        &mut self,
+        store: &mut Store,
+        id: ExperimentId,
+        look: Option<Look>,
+    ) -> Result<(), SessionError> {
         self.remember_untracked_of(store, look)?;
         crash::point("idle.untracked_remembered");
-        store.journal.close();
+        store.journal.close(id);
         match self.goes_on {
             // The next step says the same at once; until then the record's ref says that the experiment is over.
             true => store.written.journal = store.journal.clone(),
@@ -233,7 +247,7 @@ impl Workspace {
     /// is kept, and names all of them.
     pub(super) fn put_untracked_back(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(known) = &self.untracked.known else { return Ok(()) };
-        let PutBack { back, not_kept, copy_gone } = store.repo.working_tree.put_missing_back(known)?;
+        let PutBack { back, not_kept, copy_gone } = self.repo.working_tree.put_missing_back(known)?;
         for (fate, paths) in [
             ("restored", back),
             ("too large to restore", not_kept),
@@ -251,7 +265,7 @@ impl Workspace {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
         let over = fs::metadata(store.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
-            known.add_newer(store.repo.working_tree.untracked(known)?, over);
+            known.add_newer(self.repo.working_tree.untracked(known)?, over);
         }
         store.put_odd_files_right()
     }
@@ -259,15 +273,15 @@ impl Workspace {
     /// Whether the working tree differs from the one that the agent was given.
     pub(super) fn has_worked(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<bool, SessionError> {
         self.reclaim_branch(store, &open.base)?;
-        let change = store.repo.working_tree.propose(&open.base, &self.known_untracked(store)?)?;
+        let change = self.repo.working_tree.propose(&open.base, &self.known_untracked()?)?;
         let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
         Ok(change.tree() != store.repo.objects.tree_of(given)? || !change.too_large().is_empty())
     }
 
     /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
-    pub(super) fn unstage(&self, store: &Store, open: &OpenExperiment) -> Result<(), SessionError> {
+    pub(super) fn unstage(&self, open: &OpenExperiment) -> Result<(), SessionError> {
         match &self.untracked.known {
-            Some(known) => Ok(store.repo.working_tree.unstage(&open.base, known)?),
+            Some(known) => Ok(self.repo.working_tree.unstage(&open.base, known)?),
             None => Ok(()),
         }
     }
@@ -279,19 +293,19 @@ impl Workspace {
             return Ok(());
         }
         let base = store.tip();
-        let known = self.known_untracked(store)?;
-        let change = store.repo.working_tree.propose(&base, &known)?;
+        let known = self.known_untracked()?;
+        let change = self.repo.working_tree.propose(&base, &known)?;
         if let Some(file) = change.too_large().first() {
             return Err(SessionError::TooLarge { path: file.path.clone(), size: file.size });
         }
         if change.is_empty() {
             return Err(SessionError::NothingToTry);
         }
-        let stat = store.repo.working_tree.proposal_stat(&change)?;
+        let stat = self.repo.working_tree.proposal_stat(&change)?;
         let (direction, more) = (proposal.direction.clone(), proposal.more());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let description = texts.choose(None, || describe(&change, stat));
-        write_atomic(&store.index_before(), &store.repo.index.bytes()?)?;
+        write_atomic(&store.index_before(), &self.repo.index.bytes()?)?;
         crash::point("aside.index_kept");
         let (commit, reference) = store.keep_change(&change, &base, &description)?;
         crash::point("aside.change_kept");
@@ -299,7 +313,7 @@ impl Workspace {
         store.write_journal()?;
         crash::point("aside.noted");
         // What was staged is known from the index as it was.
-        Ok(store.repo.working_tree.adopt_index(change)?)
+        Ok(self.repo.working_tree.adopt_index(change)?)
     }
 
     /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it.
@@ -314,7 +328,7 @@ impl Workspace {
         crash::point("aside.ref_deleted");
         let path = store.index_before();
         match read_regular(&path) {
-            Ok(index) => store.repo.index.put_back(&index)?,
+            Ok(index) => self.repo.index.put_back(&index)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(SessionError::Io { action: "read", path, source }),
         }

@@ -284,18 +284,29 @@ impl Journal {
         Ok(journal)
     }
 
+    /// The open attempts, in the order in which they were opened.
+    pub fn open_attempts(&self) -> impl Iterator<Item = &OpenExperiment> {
+        self.open.iter().chain(self.attempts.iter().map(|attempt| &attempt.open))
+    }
+
     /// Enters a step of an attempt, which is opened if it is not.
     pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
-        if let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.open.id == open.id) {
+        if self.open.as_ref().is_none_or(|first| first.id == open.id) {
+            (self.phase, self.open) = (phase, Some(open));
+        } else if let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.open.id == open.id) {
             *attempt = OpenAttempt { phase, open };
         } else {
-            (self.phase, self.open) = (phase, Some(open));
+            self.given = self.given.max(Some(open.id));
+            self.attempts.push(OpenAttempt { phase, open });
         }
     }
 
-    /// Closes the open experiment; the oldest of the further attempts takes its place.
-    pub fn close(&mut self) {
-        (self.phase, self.open) = (Phase::Idle, None);
+    /// Closes an attempt. Where that was the first one, the next one takes its place.
+    pub fn close(&mut self, id: ExperimentId) {
+        self.attempts.retain(|attempt| attempt.open.id != id);
+        if self.open.as_ref().is_some_and(|first| first.id == id) {
+            (self.phase, self.open) = (Phase::Idle, None);
+        }
         self.take_next();
         if self.open.is_none() {
             self.given = None;
@@ -343,7 +354,7 @@ mod tests {
         assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&journal));
         assert_eq!(journal.version, 2);
 
-        journal.close();
+        journal.close(3.into());
         assert_eq!(
             (journal.open.as_ref().map(|open| open.id), journal.phase, journal.given),
             (Some(4.into()), Phase::Proposing, Some(4.into()))

@@ -1,5 +1,7 @@
 //! Refs: reading, creating, moving and deleting them.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::thread::sleep;
@@ -50,12 +52,14 @@ pub struct Refs {
     pub(super) gix: Rc<gix::Repository>,
     pub(super) objects: Rc<Objects>,
     pub(super) syncs: Rc<Syncs>,
+    /// What this process made of refs since [`Refs::take_written`]: the object that each leads to, nothing for a deleted one.
+    written: RefCell<BTreeMap<String, Option<String>>>,
 }
 
 impl Refs {
     /// The refs of a repository that lead to `objects`.
     pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>) -> Refs {
-        Refs { gix, objects, syncs }
+        Refs { gix, objects, syncs, written: RefCell::default() }
     }
 
     /// Where a ref leads to, by its full name.
@@ -286,9 +290,19 @@ impl Refs {
                 }
             }
         }
+        self.written.borrow_mut().extend(edits.iter().filter(|edit| !edit.deref).map(|edit| {
+            let object = edit.change.new_value().and_then(|target| target.try_id().map(|id| id.to_string()));
+            (edit.name.as_bstr().to_string(), object)
+        }));
         crash::point("git.ref_moved");
         // What the refs lead to may have been pruned before they did.
         self.objects.rewrite_lost()
+    }
+
+    /// What this process made of refs since this was last asked, by full name: the object that each leads to, in hexadecimal;
+    /// nothing for one that it deleted.
+    pub fn take_written(&self) -> BTreeMap<String, Option<String>> {
+        self.written.take()
     }
 
     /// Forgets what was read of the packed refs: a ref whose file is gone may have been packed in the same moment.
