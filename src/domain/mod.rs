@@ -57,7 +57,7 @@ pub use event::{EVENT_VERSION, Event, Reached, StopReason};
 pub use experiment_id::ExperimentId;
 pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
-pub use gpu::GpuLoad;
+pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuInventory, GpuLoad, GpuName, GpuRuntime, GpuUse};
 pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use imported::Imported;

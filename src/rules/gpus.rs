@@ -1,0 +1,381 @@
+//! Which GPUs each slot has, and whether a run waits for other processes on its GPU.
+
+use std::time::Duration;
+
+use crate::domain::{Gpu, GpuChoice, GpuCrowd, GpuInventory, GpuName, GpuRuntime, GpuUse, count_of};
+
+/// The longest that a run waits for others to leave its GPU: long enough for an agent that tries something, and short beside
+/// a night.
+pub const GPU_PATIENCE: Duration = Duration::from_secs(600);
+
+const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+const ROCM: &str = "ROCR_VISIBLE_DEVICES";
+const HIP: &str = "HIP_VISIBLE_DEVICES";
+
+/// The variable that shows programs some GPUs only.
+fn mask_of(runtime: GpuRuntime) -> &'static str {
+    match runtime {
+        GpuRuntime::Cuda => CUDA,
+        GpuRuntime::Rocm => ROCM,
+    }
+}
+
+/// Which GPUs are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct GpuTerms<'a> {
+    /// The GPUs.
+    pub choice: &'a GpuChoice,
+    /// How many a run uses, at least 1.
+    pub per_run: usize,
+    /// Whether they may be of different models.
+    pub mixed: bool,
+}
+
+/// The GPUs of one slot, all of one model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuSlot {
+    /// The GPUs, at least one.
+    pub gpus: Vec<Gpu>,
+    /// The environment variables that show a run these GPUs and no others.
+    variables: Vec<(String, String)>,
+}
+
+impl GpuSlot {
+    /// The model of its GPUs: values are comparable within a model only.
+    pub fn model(&self) -> &str {
+        self.gpus.first().map_or("", |gpu| gpu.model.as_str())
+    }
+}
+
+/// Slots and what they leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuPlan {
+    /// The slots, at least one.
+    pub slots: Vec<GpuSlot>,
+    /// The GPUs that no slot uses, because too few of their model are left for one.
+    pub unused: Vec<Gpu>,
+}
+
+/// Why the GPUs that are wanted cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GpuError {
+    /// The machine has none that its driver shows.
+    #[error("found no GPU")]
+    Nowhere,
+    /// A variable of the environment hides them all.
+    #[error("{0} leaves no GPU to use")]
+    Hidden(String),
+    /// A variable counts GPUs in the order of CUDA, which is known to CUDA alone.
+    #[error("cannot tell which GPUs {0} names: CUDA orders GPUs of different models by speed")]
+    UnclearOrder(String),
+    /// No GPU has that name.
+    #[error("there is no GPU {name}{}; there is {}", placed(within.as_deref()), there.join(", "))]
+    Unknown {
+        /// The name.
+        name: GpuName,
+        /// The variable that selects some of the machine's GPUs.
+        within: Option<String>,
+        /// The names that exist.
+        there: Vec<String>,
+    },
+    /// Several UUIDs begin so.
+    #[error("`{name}` is the beginning of several UUIDs: {}", uuids.join(", "))]
+    Ambiguous {
+        /// The beginning.
+        name: GpuName,
+        /// The UUIDs.
+        uuids: Vec<String>,
+    },
+    /// One is named twice.
+    #[error("{0} is chosen twice")]
+    Twice(Box<Gpu>),
+    /// Values from different models are not comparable.
+    #[error("the GPUs are of different models: {}", with_names(models))]
+    Mixed {
+        /// The models, each with the names of its GPUs.
+        models: Vec<(String, Vec<String>)>,
+    },
+    /// There are fewer than one run needs.
+    #[error("a run needs {}, and {there} can be used", count_of(*per_run as u64, "GPU"))]
+    TooFew {
+        /// How many a run needs.
+        per_run: usize,
+        /// How many of one model there are at most.
+        there: usize,
+    },
+    /// Some of those listed would stay unused.
+    #[error("runs of {per_run} GPUs leave some of those listed unused: {}", left.join(", "))]
+    Uneven {
+        /// How many a run needs.
+        per_run: usize,
+        /// The names of those left.
+        left: Vec<String>,
+    },
+    /// CUDA shows a program the first one only.
+    #[error("a run cannot use {0} MIG instances: CUDA shows a program only one")]
+    SeveralInstances(usize),
+}
+
+/// ` in CUDA_VISIBLE_DEVICES=0,1`, where a mask selects GPUs.
+fn placed(within: Option<&str>) -> String {
+    within.map(|mask| format!(" in {mask}")).unwrap_or_default()
+}
+
+fn with_names(models: &[(String, Vec<String>)]) -> String {
+    let with_names = |(model, names): &(String, Vec<String>)| format!("{model} ({})", names.join(", "));
+    models.iter().map(with_names).collect::<Vec<_>>().join(", ")
+}
+
+impl GpuError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            GpuError::Nowhere => "run `nvidia-smi -L` to see whether the driver finds one, or omit --gpus".into(),
+            GpuError::Hidden(_) => "unset it, or omit --gpus".into(),
+            GpuError::UnclearOrder(_) => {
+                "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as `nvidia-smi` does, or name UUIDs in CUDA_VISIBLE_DEVICES"
+                    .into()
+            }
+            GpuError::Unknown { .. } | GpuError::Ambiguous { .. } => {
+                "run `nvidia-smi -L` to see indices and UUIDs".into()
+            }
+            GpuError::Twice(_) => "name each GPU once".into(),
+            GpuError::Mixed { models } => {
+                let most = models.iter().max_by_key(|(_, names)| names.len());
+                let names = most.map(|(_, names)| names.join(",")).unwrap_or_default();
+                format!(
+                    "choose one model, as in `--gpus {names}`, or pass --mixed-gpus to compare values within each model"
+                )
+            }
+            GpuError::TooFew { .. } => "lower --gpus-per-run, or choose more GPUs".into(),
+            GpuError::Uneven { .. } => "omit those from --gpus, or change --gpus-per-run".into(),
+            GpuError::SeveralInstances(_) => "omit --gpus-per-run, or turn MIG off on these GPUs".into(),
+        }
+    }
+}
+
+/// A GPU with its name for `--gpus`: the index among those that `ar` may use, for an instance its UUID.
+#[derive(Debug, Clone)]
+struct Named {
+    index: u32,
+    gpu: Gpu,
+}
+
+impl Named {
+    fn name(&self) -> String {
+        if self.gpu.parent.is_some() { self.gpu.uuid.clone() } else { self.index.to_string() }
+    }
+}
+
+/// Divides the GPUs of a machine among slots. `variable` looks up the environment of `ar`, where a mask may hide GPUs:
+/// indices in the choice count what the mask leaves. The index of a GPU in MIG mode stands for all its instances.
+///
+/// # Errors
+///
+/// [`GpuError`] says what cannot be had.
+pub fn gpu_plan(
+    inventory: &GpuInventory,
+    variable: impl Fn(&str) -> Option<String>,
+    terms: GpuTerms,
+) -> Result<GpuPlan, GpuError> {
+    let Visible { gpus, masks, renumbered } = visible(inventory, variable)?;
+    let chosen = match terms.choice {
+        GpuChoice::All => gpus,
+        GpuChoice::Listed(names) => listed(&gpus, names, masks.as_deref())?,
+    };
+    let models = by_model(chosen);
+    if models.len() > 1 && !terms.mixed {
+        let names = |gpus: Vec<Named>| gpus.iter().map(Named::name).collect();
+        return Err(GpuError::Mixed { models: models.into_iter().map(|(model, gpus)| (model, names(gpus))).collect() });
+    }
+    let per_run = terms.per_run.max(1);
+    if per_run > 1 && models.iter().flat_map(|(_, gpus)| gpus).any(|named| named.gpu.parent.is_some()) {
+        return Err(GpuError::SeveralInstances(per_run));
+    }
+    let most = models.iter().map(|(_, gpus)| gpus.len()).max().unwrap_or(0);
+    if most < per_run {
+        return Err(GpuError::TooFew { per_run, there: most });
+    }
+    let (mut slots, mut unused) = (Vec::new(), Vec::new());
+    for gpus in models.iter().map(|(_, gpus)| gpus.chunks_exact(per_run)) {
+        unused.extend(gpus.remainder());
+        slots.extend(gpus.map(|gpus| {
+            let gpus: Vec<Gpu> = gpus.iter().map(|named| named.gpu.clone()).collect();
+            GpuSlot { variables: shown_by(inventory.runtime, &gpus, &renumbered), gpus }
+        }));
+    }
+    if !unused.is_empty() && *terms.choice != GpuChoice::All {
+        return Err(GpuError::Uneven { per_run, left: unused.into_iter().map(Named::name).collect() });
+    }
+    Ok(GpuPlan { slots, unused: unused.into_iter().map(|named| named.gpu.clone()).collect() })
+}
+
+/// The GPUs with these names, none of them twice.
+fn listed(gpus: &[Named], names: &[GpuName], within: Option<&str>) -> Result<Vec<Named>, GpuError> {
+    let mut chosen: Vec<Named> = Vec::new();
+    for name in names {
+        for named in find(gpus, name, within)? {
+            if has(&chosen, named) {
+                return Err(GpuError::Twice(Box::new(named.gpu.clone())));
+            }
+            chosen.push(named.clone());
+        }
+    }
+    Ok(chosen)
+}
+
+fn has(gpus: &[Named], named: &Named) -> bool {
+    gpus.iter().any(|other| other.gpu.uuid == named.gpu.uuid)
+}
+
+/// The GPUs of each model, in the order in which the models first come.
+fn by_model(gpus: Vec<Named>) -> Vec<(String, Vec<Named>)> {
+    let mut models: Vec<(String, Vec<Named>)> = Vec::new();
+    for named in gpus {
+        match models.iter_mut().find(|(model, _)| *model == named.gpu.model) {
+            Some((_, gpus)) => gpus.push(named),
+            None => models.push((named.gpu.model.clone(), vec![named])),
+        }
+    }
+    models
+}
+
+/// The environment variables of a run in a slot, counted from 0, beside those of every run.
+pub fn slot_variables(slot: u32, gpus: Option<&GpuSlot>) -> Vec<(String, String)> {
+    let gpus = gpus.map(|gpus| gpus.variables.clone()).unwrap_or_default();
+    [("AR_SLOT".to_owned(), slot.to_string())].into_iter().chain(gpus).collect()
+}
+
+/// The GPUs that the environment leaves to `ar`.
+struct Visible {
+    gpus: Vec<Named>,
+    /// The variables that select them, as in a shell.
+    masks: Option<String>,
+    /// Variables that are set and count within what the run's own variable shows.
+    renumbered: Vec<&'static str>,
+}
+
+fn visible(inventory: &GpuInventory, variable: impl Fn(&str) -> Option<String>) -> Result<Visible, GpuError> {
+    if inventory.gpus.is_empty() {
+        return Err(GpuError::Nowhere);
+    }
+    let mut gpus: Vec<Named> = inventory.gpus.iter().map(|gpu| Named { index: gpu.index, gpu: gpu.clone() }).collect();
+    // ROCm applies its own mask, then that of HIP to what is left; HIP heeds either name, and ignores an empty one.
+    let hip = |name: &&str| variable(name).is_some_and(|mask| !mask.is_empty());
+    let renumbered: Vec<_> = match inventory.runtime {
+        GpuRuntime::Cuda => Vec::new(),
+        GpuRuntime::Rocm => [HIP, CUDA].into_iter().filter(hip).collect(),
+    };
+    let mut masks = Vec::new();
+    for name in [Some(mask_of(inventory.runtime)), renumbered.first().copied()].into_iter().flatten() {
+        let Some(mask) = variable(name) else { continue };
+        let text = format!("{name}={mask}");
+        if inventory.runtime == GpuRuntime::Cuda && order_matters(&gpus, &mask) && !is_by_bus(&variable) {
+            return Err(GpuError::UnclearOrder(text));
+        }
+        gpus = masked(&gpus, &mask);
+        masks.push(text);
+    }
+    let masks = (!masks.is_empty()).then(|| masks.join(" "));
+    match masks {
+        Some(masks) if gpus.is_empty() => Err(GpuError::Hidden(masks)),
+        masks => Ok(Visible { gpus, masks, renumbered }),
+    }
+}
+
+/// Whether CUDA counts GPUs as `nvidia-smi` does; else the fastest one is first.
+fn is_by_bus(variable: impl Fn(&str) -> Option<String>) -> bool {
+    variable("CUDA_DEVICE_ORDER").is_some_and(|order| order == "PCI_BUS_ID")
+}
+
+/// Whether a mask counts GPUs of different models.
+fn order_matters(gpus: &[Named], mask: &str) -> bool {
+    let whole = |model: &str| model.split(" MIG ").next().map(str::to_owned);
+    let differ = gpus.iter().any(|named| whole(&named.gpu.model) != whole(&gpus[0].gpu.model));
+    let has_index = mask.split(',').any(|part| matches!(part.trim().parse(), Ok(GpuName::Index(_))));
+    differ && has_index
+}
+
+/// What a mask leaves, counted anew. Its first entry that names no GPU, several, or one again ends it.
+fn masked(gpus: &[Named], mask: &str) -> Vec<Named> {
+    let mut left: Vec<Named> = Vec::new();
+    for (index, part) in (0..).zip(mask.split(',')) {
+        let found = part.trim().parse().ok().and_then(|name| find(gpus, &name, None).ok()).unwrap_or_default();
+        if found.is_empty() || found.iter().any(|named| has(&left, named)) {
+            break;
+        }
+        left.extend(found.into_iter().map(|named| Named { index, gpu: named.gpu.clone() }));
+    }
+    left
+}
+
+/// The GPU of that name: several only for the instances of one in MIG mode.
+fn find<'a>(gpus: &'a [Named], name: &GpuName, within: Option<&str>) -> Result<Vec<&'a Named>, GpuError> {
+    let is_start = |uuid: &str, start: &str| {
+        uuid.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
+    };
+    let uuid = |named: &'a Named| match name {
+        GpuName::Index(index) => (named.index == *index).then_some(index.to_string()),
+        GpuName::Uuid(start) => {
+            let names = [Some(&named.gpu.uuid), named.gpu.parent.as_ref()];
+            names.into_iter().flatten().find(|uuid| is_start(uuid, start)).cloned()
+        }
+    };
+    let found: Vec<(String, &Named)> = gpus.iter().filter_map(|named| Some((uuid(named)?, named))).collect();
+    let mut uuids: Vec<String> = found.iter().map(|(uuid, _)| uuid.clone()).collect();
+    uuids.dedup();
+    match uuids.len() {
+        1 => Ok(found.into_iter().map(|(_, named)| named).collect()),
+        0 => {
+            let mut there: Vec<String> = match name {
+                GpuName::Index(_) => gpus.iter().map(|named| named.index.to_string()).collect(),
+                GpuName::Uuid(_) => gpus.iter().map(|named| named.gpu.uuid.clone()).collect(),
+            };
+            there.dedup();
+            Err(GpuError::Unknown { name: name.clone(), within: within.map(str::to_owned), there })
+        }
+        _ => Err(GpuError::Ambiguous { name: name.clone(), uuids }),
+    }
+}
+
+/// The variables that show a program these GPUs alone. Those in `renumbered` are set where `ar` runs, and would count within
+/// what is shown.
+fn shown_by(runtime: GpuRuntime, gpus: &[Gpu], renumbered: &[&str]) -> Vec<(String, String)> {
+    let uuids = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
+    let all = (0..gpus.len()).map(|index| index.to_string()).collect::<Vec<_>>().join(",");
+    let renumbered = renumbered.iter().map(|name| ((*name).to_owned(), all.clone()));
+    [(mask_of(runtime).to_owned(), uuids)].into_iter().chain(renumbered).collect()
+}
+
+/// Whether a run starts now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GpuTurn {
+    /// Its GPUs have room.
+    Now,
+    /// It waits for others to leave this GPU.
+    Later(GpuCrowd),
+    /// It waited long enough, and starts beside others; worth a notice.
+    Anyway(GpuCrowd),
+}
+
+/// Whether a run in a slot starts, after it `waited`. It waits while other compute processes leave one of its GPUs less
+/// memory than the last run took of each. `last_run` is what that took of all together, in bytes; the first run does not
+/// wait. `own` are the processes of this session. A GPU that is not in `uses` is not waited for.
+pub fn gpu_turn(uses: &[GpuUse], slot: &GpuSlot, own: &[u32], last_run: Option<u64>, waited: Duration) -> GpuTurn {
+    let needed = last_run.unwrap_or(0).div_ceil(slot.gpus.len().max(1) as u64);
+    let crowd = |gpu: &Gpu| {
+        let seen = uses.iter().find(|seen| seen.uuid == gpu.uuid)?;
+        let others = seen.others(own);
+        let left = seen.total.saturating_sub(others);
+        (others > 0 && left < needed).then(|| GpuCrowd { gpu: gpu.clone(), others, left, needed })
+    };
+    match slot.gpus.iter().filter_map(crowd).min_by_key(|crowd| crowd.left) {
+        None => GpuTurn::Now,
+        Some(crowd) if waited < GPU_PATIENCE => GpuTurn::Later(crowd),
+        Some(crowd) => GpuTurn::Anyway(crowd),
+    }
+}
+
+#[cfg(test)]
+#[path = "gpus_tests.rs"]
+mod tests;

@@ -1,0 +1,294 @@
+//! Tests of which GPUs each slot has.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const H100: &str = "NVIDIA H100";
+const A100: &str = "NVIDIA A100";
+
+fn gpu(index: u32, uuid: &str, model: &str) -> Gpu {
+    Gpu { index, uuid: uuid.into(), model: model.into(), memory: Some(80_000), parent: None }
+}
+
+/// An instance of the GPU with that index.
+fn instance(index: u32, uuid: &str) -> Gpu {
+    Gpu { parent: Some(format!("GPU-{index}0")), ..gpu(index, uuid, "NVIDIA A100 MIG 3g.40gb") }
+}
+
+fn cuda(gpus: Vec<Gpu>) -> GpuInventory {
+    GpuInventory { runtime: GpuRuntime::Cuda, gpus }
+}
+
+/// GPUs of one model, `GPU-00`, `GPU-10` and so on.
+fn same(count: u32) -> GpuInventory {
+    cuda((0..count).map(|index| gpu(index, &format!("GPU-{index}0"), H100)).collect())
+}
+
+/// Four of one model, then four of another.
+fn eight() -> GpuInventory {
+    cuda((0..8).map(|index| gpu(index, &format!("GPU-{index}0"), if index < 4 { H100 } else { A100 })).collect())
+}
+
+/// GPU 0 in MIG mode with two instances, and GPU 1 as a whole.
+fn mig() -> GpuInventory {
+    cuda(vec![instance(0, "MIG-a1"), instance(0, "MIG-a2"), gpu(1, "GPU-10", A100)])
+}
+
+/// The plan for a choice, with variables as in `A=1 B=2`.
+fn plan(
+    inventory: &GpuInventory,
+    variables: &str,
+    choice: &str,
+    per_run: usize,
+    mixed: bool,
+) -> Result<GpuPlan, GpuError> {
+    let variable = |name: &str| {
+        let found = variables.split(' ').filter_map(|set| set.split_once('=')).find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.to_owned())
+    };
+    gpu_plan(inventory, variable, GpuTerms { choice: &choice.parse().unwrap(), per_run, mixed })
+}
+
+/// What the slots show, as in `GPU-00 GPU-10,GPU-20`, and what is wrong otherwise.
+fn shown(inventory: &GpuInventory, variables: &str, choice: &str) -> String {
+    match plan(inventory, variables, choice, 1, true) {
+        Ok(plan) => plan.slots.iter().map(|slot| slot.variables[0].1.as_str()).collect::<Vec<_>>().join(" "),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn each_chosen_gpu_is_a_slot_in_the_order_of_the_choice() {
+    assert_eq!(shown(&same(3), "", "all"), "GPU-00 GPU-10 GPU-20");
+    assert_eq!(shown(&same(3), "", "2,0"), "GPU-20 GPU-00");
+    assert_eq!(shown(&same(3), "", "gpu-2,GPU-00"), "GPU-20 GPU-00");
+    assert_eq!(shown(&mig(), "", "all"), "MIG-a1 MIG-a2 GPU-10");
+    assert_eq!(shown(&mig(), "", "0"), "MIG-a1 MIG-a2", "an index stands for all instances");
+    assert_eq!(shown(&mig(), "", "GPU-0"), "MIG-a1 MIG-a2");
+    assert_eq!(shown(&mig(), "", "1,MIG-a2"), "GPU-10 MIG-a2");
+}
+
+#[test]
+fn the_mask_of_the_environment_holds_and_is_counted_anew() {
+    for (mask, choice, gpus) in [
+        ("2,1", "all", "GPU-20 GPU-10"),
+        ("2,1", "0", "GPU-20"),
+        ("2, GPU-1", "1", "GPU-10"),
+        ("0,-1,2", "all", "GPU-00"),
+        ("0,7,2", "all", "GPU-00"),
+        ("1,0,1,2", "all", "GPU-10 GPU-00"),
+        ("0,GPU,2", "all", "GPU-00"),
+        ("2,1", "2", "there is no GPU 2 in CUDA_VISIBLE_DEVICES=2,1; there is 0, 1"),
+        ("2,1", "GPU-00", "there is no GPU GPU-00 in CUDA_VISIBLE_DEVICES=2,1; there is GPU-20, GPU-10"),
+        ("", "all", "CUDA_VISIBLE_DEVICES= leaves no GPU to use"),
+        ("-1", "all", "CUDA_VISIBLE_DEVICES=-1 leaves no GPU to use"),
+        ("NoDevFiles", "all", "CUDA_VISIBLE_DEVICES=NoDevFiles leaves no GPU to use"),
+    ] {
+        let variables = format!("CUDA_VISIBLE_DEVICES={}", mask.replace(' ', "\t"));
+        assert_eq!(shown(&same(3), &variables, choice).replace('\t', " "), gpus, "{mask} {choice}");
+    }
+    assert_eq!(shown(&mig(), "CUDA_VISIBLE_DEVICES=MIG-a2", "0"), "MIG-a2");
+    assert_eq!(shown(&mig(), "CUDA_VISIBLE_DEVICES=MIG-a2,GPU-0,1 CUDA_DEVICE_ORDER=PCI_BUS_ID", "all"), "MIG-a2");
+}
+
+#[test]
+fn a_mask_that_counts_gpus_of_different_models_needs_an_order() {
+    let unclear =
+        "cannot tell which GPUs CUDA_VISIBLE_DEVICES=1,5 names: CUDA orders GPUs of different models by speed";
+    assert_eq!(shown(&eight(), "CUDA_VISIBLE_DEVICES=1,5", "all"), unclear);
+    let by_bus = "CUDA_VISIBLE_DEVICES=1,5 CUDA_DEVICE_ORDER=PCI_BUS_ID";
+    assert_eq!(shown(&eight(), by_bus, "all"), "GPU-10 GPU-50");
+    assert_eq!(shown(&eight(), "CUDA_VISIBLE_DEVICES=GPU-1,GPU-5", "all"), "GPU-10 GPU-50");
+    assert_eq!(shown(&eight(), "", "1,5"), "GPU-10 GPU-50");
+    assert_eq!(shown(&mig(), "CUDA_VISIBLE_DEVICES=0", "all"), "MIG-a1 MIG-a2", "an instance has its GPU's model");
+}
+
+#[test]
+fn runs_with_several_gpus_get_those_of_one_model() {
+    let slots = |plan: GpuPlan| plan.slots.iter().map(|slot| slot.variables[0].1.clone()).collect::<Vec<_>>();
+    assert_eq!(slots(plan(&same(4), "", "all", 2, false).unwrap()), ["GPU-00,GPU-10", "GPU-20,GPU-30"]);
+    assert_eq!(slots(plan(&eight(), "", "3,4,2,5", 2, true).unwrap()), ["GPU-30,GPU-20", "GPU-40,GPU-50"]);
+    let seven = plan(&same(7), "", "all", 3, false).unwrap();
+    assert_eq!(seven.unused, [gpu(6, "GPU-60", H100)], "said, since none of them was listed");
+    assert_eq!(seven.slots.len(), 2);
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_with_a_way_out() {
+    let mixed = vec![(H100.into(), vec!["3".into()]), (A100.into(), vec!["4".into(), "5".into()])];
+    let uuids = vec!["GPU-00".into(), "GPU-10".into()];
+    let twice = GpuError::Twice(Box::new(gpu(1, "GPU-10", H100)));
+    let uneven = GpuError::Uneven { per_run: 2, left: vec!["2".into()] };
+    for (inventory, choice, per_run, expected) in [
+        (&cuda(vec![]), "all", 1, GpuError::Nowhere),
+        (&eight(), "3,4,5", 1, GpuError::Mixed { models: mixed }),
+        (&same(2), "1,GPU-1", 1, twice.clone()),
+        (&same(2), "1,1", 1, twice),
+        (
+            &cuda(vec![gpu(0, "GPU-00", H100), gpu(1, "GPU-01", H100)]),
+            "GPU-0",
+            1,
+            GpuError::Ambiguous { name: GpuName::Uuid("GPU-0".into()), uuids: vec!["GPU-00".into(), "GPU-01".into()] },
+        ),
+        (
+            &same(2),
+            "GPU-00,2",
+            1,
+            GpuError::Unknown { name: GpuName::Index(2), within: None, there: vec!["0".into(), "1".into()] },
+        ),
+        (&same(2), "MIG-1", 1, GpuError::Unknown { name: GpuName::Uuid("MIG-1".into()), within: None, there: uuids }),
+        (&same(2), "all", 3, GpuError::TooFew { per_run: 3, there: 2 }),
+        (&same(3), "0,1,2", 2, uneven),
+        (&mig(), "0", 2, GpuError::SeveralInstances(2)),
+    ] {
+        let error = plan(inventory, "", choice, per_run, false).unwrap_err();
+        assert_eq!(error, expected, "{choice}");
+        assert!(!error.hint().is_empty());
+    }
+    let mixed = plan(&eight(), "", "all", 1, false).unwrap_err();
+    assert_eq!(
+        mixed.to_string(),
+        "the GPUs are of different models: NVIDIA H100 (0, 1, 2, 3), NVIDIA A100 (4, 5, 6, 7)"
+    );
+    assert!(plan(&eight(), "", "3,4,5", 1, false).unwrap_err().hint().contains("`--gpus 4,5`"));
+    let few = plan(&same(2), "", "all", 3, false).unwrap_err();
+    assert_eq!(few.to_string(), "a run needs 3 GPUs, and 2 can be used");
+}
+
+#[test]
+fn a_run_is_told_its_slot_and_its_gpus() {
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let slot = |inventory: &GpuInventory, variables: &str| {
+        plan(inventory, variables, "all", 2, false).unwrap().slots.remove(1)
+    };
+    assert_eq!(slot_variables(3, None), [set("AR_SLOT", "3")]);
+    let mask = "CUDA_VISIBLE_DEVICES=3,2,1,0";
+    assert_eq!(
+        slot_variables(1, Some(&slot(&same(4), mask))),
+        [set("AR_SLOT", "1"), set("CUDA_VISIBLE_DEVICES", "GPU-10,GPU-00")]
+    );
+    // ROCm selects first, and HIP, by either name, from what that left.
+    let amd = GpuInventory { runtime: GpuRuntime::Rocm, ..same(6) };
+    let uuids = set("ROCR_VISIBLE_DEVICES", "GPU-20,GPU-30");
+    assert_eq!(slot_variables(1, Some(&slot(&amd, ""))), [set("AR_SLOT", "1"), uuids]);
+    let masks = "ROCR_VISIBLE_DEVICES=5,4,3,2,1 HIP_VISIBLE_DEVICES=1,2,3,4";
+    assert_eq!(
+        slot_variables(1, Some(&slot(&amd, masks))),
+        [set("AR_SLOT", "1"), set("ROCR_VISIBLE_DEVICES", "GPU-20,GPU-10"), set("HIP_VISIBLE_DEVICES", "0,1")]
+    );
+    assert_eq!(
+        slot(&amd, "HIP_VISIBLE_DEVICES= CUDA_VISIBLE_DEVICES=0,1,2,3").variables,
+        [set("ROCR_VISIBLE_DEVICES", "GPU-20,GPU-30"), set("CUDA_VISIBLE_DEVICES", "0,1")]
+    );
+}
+
+#[test]
+fn a_run_waits_while_others_leave_its_gpu_too_little_but_not_for_ever() {
+    let slot = plan(&same(4), "", "1,2", 2, false).unwrap().slots.remove(0);
+    let seen = |uuid: &str, bytes: u64| GpuUse {
+        uuid: uuid.into(),
+        total: 80,
+        used: bytes,
+        processes: vec![(7, Some(bytes))],
+    };
+    let now = Duration::ZERO;
+    let crowd = GpuCrowd { gpu: gpu(2, "GPU-20", H100), others: 50, left: 30, needed: 31 };
+    let uses = [seen("GPU-00", 79), seen("GPU-10", 45), seen("GPU-20", 50)];
+    // Each of the two GPUs needs half of what the last run took.
+    for (last_run, own, waited, expected) in [
+        (None, &[][..], now, GpuTurn::Now),
+        (Some(60), &[], now, GpuTurn::Now),
+        (Some(61), &[], now, GpuTurn::Later(crowd.clone())),
+        (Some(61), &[7], now, GpuTurn::Now),
+        (
+            Some(80),
+            &[],
+            GPU_PATIENCE - Duration::from_secs(1),
+            GpuTurn::Later(GpuCrowd { needed: 40, ..crowd.clone() }),
+        ),
+        (Some(61), &[], GPU_PATIENCE, GpuTurn::Anyway(crowd.clone())),
+    ] {
+        assert_eq!(gpu_turn(&uses, &slot, own, last_run, waited), expected, "{last_run:?} {own:?} {waited:?}");
+    }
+    // It took more than there is by itself, or the driver shows nothing.
+    assert_eq!(gpu_turn(&[seen("GPU-10", 0)], &slot, &[], Some(900), now), GpuTurn::Now);
+    assert_eq!(crowd.to_string(), "other processes use 50 B of GPU 2 (GPU-20) and leave 30 B; the last run took 31 B");
+}
+
+/// Machines with whole GPUs of up to three models, some of them divided into instances.
+fn machines() -> impl Strategy<Value = GpuInventory> {
+    proptest::collection::vec((0usize..3, 0usize..4), 0..9).prop_map(|gpus| {
+        let gpus = (0..).zip(gpus).flat_map(|(index, (model, instances))| {
+            let model = [H100, A100, "NVIDIA T4"][model];
+            let whole = gpu(index, &format!("GPU-{index}0"), model);
+            let part = |n: usize| Gpu {
+                uuid: format!("MIG-{index}{n}"),
+                model: format!("{model} MIG 1g.10gb"),
+                parent: Some(whole.uuid.clone()),
+                ..whole.clone()
+            };
+            match instances {
+                // Most GPUs are whole.
+                2.. => (0..instances).map(part).collect::<Vec<_>>(),
+                _ => vec![whole],
+            }
+        });
+        cuda(gpus.collect())
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_gpu_is_in_two_slots_and_none_is_lost(machine in machines(), per_run in 1usize..4, mixed: bool) {
+        let has_models = machine.gpus.iter().map(|gpu| &gpu.model).collect::<BTreeSet<_>>().len();
+        match plan(&machine, "", "all", per_run, mixed) {
+            Ok(plan) => {
+                let in_slots = plan.slots.iter().flat_map(|slot| &slot.gpus);
+                let mut uuids: Vec<_> = in_slots.chain(&plan.unused).map(|gpu| &gpu.uuid).collect();
+                let mut all: Vec<_> = machine.gpus.iter().map(|gpu| &gpu.uuid).collect();
+                uuids.sort();
+                all.sort();
+                prop_assert_eq!(uuids, all);
+                prop_assert!(plan.unused.len() < has_models * per_run && !plan.slots.is_empty());
+                prop_assert!(mixed || has_models == 1);
+                for slot in &plan.slots {
+                    prop_assert_eq!(slot.gpus.len(), per_run);
+                    prop_assert!(slot.gpus.iter().all(|gpu| gpu.model == slot.model()));
+                    prop_assert_eq!(slot.variables[0].1.split(',').count(), per_run);
+                }
+            }
+            Err(GpuError::Nowhere) => prop_assert!(machine.gpus.is_empty()),
+            Err(GpuError::Mixed { models }) => prop_assert!(!mixed && models.len() == has_models && has_models > 1),
+            Err(GpuError::SeveralInstances(_)) => {
+                prop_assert!(per_run > 1 && machine.gpus.iter().any(|gpu| gpu.parent.is_some()));
+            }
+            Err(GpuError::TooFew { there, .. }) => prop_assert!(there < per_run),
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+
+    #[test]
+    fn what_one_slot_is_shown_is_what_a_choice_or_a_mask_of_it_gives(machine in machines(), at in 0usize..40) {
+        let Ok(all) = plan(&machine, "", "all", 1, true) else { return Ok(()) };
+        let slot = &all.slots[at % all.slots.len()];
+        let uuid = &slot.variables[0].1;
+        let mask = format!("CUDA_VISIBLE_DEVICES={uuid}");
+        for same in [plan(&machine, "", uuid, 1, false), plan(&machine, &mask, "0", 1, false)] {
+            prop_assert_eq!(same.unwrap().slots, std::slice::from_ref(slot));
+        }
+    }
+
+    #[test]
+    fn a_longer_mask_never_hides_what_a_shorter_one_shows(
+        count in 1u32..6,
+        mask in proptest::collection::vec(0u32..7, 1..7),
+    ) {
+        let text = |mask: &[u32]| mask.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let shown = |mask: &[u32]| shown(&same(count), &format!("CUDA_VISIBLE_DEVICES={}", text(mask)), "all");
+        let (short, long) = (shown(&mask[..mask.len() - 1]), shown(&mask));
+        prop_assert!(long.starts_with(&short) || short.ends_with("leaves no GPU to use"), "{short}; {long}");
+    }
+}
