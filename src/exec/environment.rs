@@ -19,7 +19,7 @@ const LARGEST_LOCK_FILE: u64 = 64 << 20;
 
 /// Describes this machine, and the lock files in `root`. Omits tools and anything it cannot detect.
 pub fn environment(root: &Path) -> Environment {
-    let gpus = gpu::gpus();
+    let gpus = gpu::models();
     let system = uname();
     let text = |field: &CStr| field.to_string_lossy().into_owned();
     Environment {

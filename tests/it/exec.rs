@@ -12,7 +12,7 @@ use std::time::Duration;
 use autoresearch::exec::{ExecError, Executor, Exit, Job, Running, Started, environment, is_held};
 use tempfile::TempDir;
 
-use crate::support::{AR, until};
+use crate::support::{AR, FakeGpus, until};
 
 /// This machine, with shims of the program under test.
 pub(crate) static LOCAL: LazyLock<Executor> = LazyLock::new(|| Executor::Local { program: AR.into() });
@@ -425,16 +425,15 @@ fn gpus_are_named_and_their_memory_counts() {
         owned_here();
         return;
     }
+    let machine = "gpu GPU-a 80 NVIDIA Fake 9000\ngpu GPU-b 80 NVIDIA Fake 9000\nprocess * 1 3072\n";
+    let Some(gpus) = FakeGpus::new(machine) else { return };
     let bench = Bench::new();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpu/fake_nvml.c");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", source, "-o"]).arg(bench.path("libnvidia-ml.so.1"));
-    assert!(compiler.status().unwrap().success());
     // The command and one child use both GPUs, from the second on in which they are looked at.
-    let job = bench.job("echo $$ > pids; sleep 3 & echo $! >> pids; wait");
+    let job = bench.job("use() { echo \"process * $1 3072\" >> \"$FAKE_GPUS\"; }; use $$; sleep 3 & use $!; wait");
     let mut command = owner_command("exec::gpus_are_named_and_their_memory_counts", &job);
-    command.env("LD_LIBRARY_PATH", bench.folder.path()).env("FAKE_GPU_PIDS", bench.path("pids"));
+    gpus.show_to(&mut command);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(bench.exit_file().unwrap().gpu_peak_bytes, Some(12 << 30));
+    let exit = bench.exit_file().unwrap();
+    assert_eq!((exit.gpu_peak_bytes, exit.gpu_other_bytes), (Some(12 << 30), Some(6 << 30)));
 }

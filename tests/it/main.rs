@@ -34,6 +34,7 @@ mod exec;
 mod fix;
 mod foreign;
 mod git;
+mod gpus;
 mod guards;
 mod hints;
 mod hooks;

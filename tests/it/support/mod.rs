@@ -2,11 +2,13 @@
 
 mod ar;
 mod disk;
+mod gpus;
 mod repo;
 mod wait;
 
 pub(crate) use ar::{AR, CLOCK, Called, ar, ar_command, ar_in_time};
 pub(crate) use disk::SmallDisk;
+pub(crate) use gpus::FakeGpus;
 pub(crate) use repo::TestRepo;
 pub(crate) use wait::{hears_hang_ups, until};
 

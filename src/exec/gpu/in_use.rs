@@ -1,0 +1,59 @@
+//! What compute processes use of each GPU, at a moment of one's choice.
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use nvml_wrapper::Device;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::library::{library, units};
+use crate::domain::GpuUse;
+
+/// How long the driver may take to answer; it takes milliseconds, and seconds where it first has to wake the GPUs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks what compute processes use, on a thread of its own: a driver call can take long, or never return when a GPU is lost.
+#[derive(Debug)]
+pub struct GpuProcesses {
+    requests: Sender<oneshot::Sender<Vec<GpuUse>>>,
+}
+
+impl GpuProcesses {
+    /// Starts the thread, which ends when this is dropped.
+    pub fn start() -> GpuProcesses {
+        let (requests, asked) = channel::<oneshot::Sender<Vec<GpuUse>>>();
+        thread::spawn(move || {
+            for answer in asked {
+                // Whoever asked may have given up.
+                let _ = answer.send(library().into_iter().flat_map(units).filter_map(|unit| of(&unit)).collect());
+            }
+        });
+        GpuProcesses { requests }
+    }
+
+    /// What is in use now of each GPU and each MIG instance; those that do not tell are left out, and so are all when the driver
+    /// does not answer within 10 seconds.
+    pub async fn look(&self) -> Vec<GpuUse> {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.requests.send(answer);
+        timeout(PATIENCE, answered).await.ok().and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+fn of(device: &Device) -> Option<GpuUse> {
+    let memory = device.memory_info().ok()?;
+    let processes = device.running_compute_processes().ok()?;
+    let bytes = |memory| match memory {
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
+    };
+    Some(GpuUse {
+        uuid: device.uuid().ok()?,
+        total: memory.total,
+        used: memory.used,
+        processes: processes.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect(),
+    })
+}

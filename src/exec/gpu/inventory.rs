@@ -1,0 +1,82 @@
+//! Which GPUs a machine has.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nvml_wrapper::Device;
+
+use super::amd::{TOPOLOGY, amd_gpus};
+use super::library::{devices, instances, library};
+use crate::domain::{Gpu, GpuInventory, GpuRuntime, bytes_text};
+
+/// The GPUs of this machine: those of NVIDIA, or those of AMD if there are none. Asks the driver, which takes seconds where it
+/// first has to wake the GPUs.
+pub fn gpu_inventory() -> GpuInventory {
+    let gpus: Vec<Gpu> =
+        library().into_iter().flat_map(devices).flat_map(|(index, device)| usable(index, &device)).collect();
+    if gpus.is_empty() {
+        return GpuInventory { runtime: GpuRuntime::Rocm, gpus: amd_gpus(Path::new(TOPOLOGY)) };
+    }
+    GpuInventory { runtime: GpuRuntime::Cuda, gpus }
+}
+
+/// A GPU, or its instances if it is in MIG mode. One that does not tell its UUID cannot be given to a run.
+fn usable(index: u32, device: &Device<'static>) -> Vec<Gpu> {
+    let (Ok(uuid), model) = (device.uuid(), device.name().unwrap_or_default()) else { return Vec::new() };
+    let memory = |device: &Device| device.memory_info().ok().map(|memory| memory.total);
+    let Some(instances) = instances(device) else {
+        return vec![Gpu { index, uuid, model, memory: memory(device), parent: None }];
+    };
+    let instance = |device: &Device| {
+        let memory = memory(device);
+        let name = device.name().ok().filter(|name| name.contains(" MIG "));
+        // Where the name has no profile, the size tells instances apart.
+        let model = name.unwrap_or_else(|| format!("{model} MIG {}", memory.map(bytes_text).unwrap_or_default()));
+        Some(Gpu { index, uuid: device.uuid().ok()?, model, memory, parent: Some(uuid.clone()) })
+    };
+    instances.iter().filter_map(instance).collect()
+}
+
+/// What the environment of a record says of GPUs.
+pub(in crate::exec) struct Models {
+    /// The model names, as [`model_list`] gives them.
+    pub(in crate::exec) models: String,
+    pub(in crate::exec) count: u32,
+    /// The driver's version.
+    pub(in crate::exec) driver: Option<String>,
+    /// The newest version of CUDA that the driver can do.
+    pub(in crate::exec) cuda: Option<String>,
+}
+
+/// Which GPUs of NVIDIA there are; `None` without any.
+pub(in crate::exec) fn models() -> Option<Models> {
+    let library = library()?;
+    let names: Vec<String> = devices(library).map(|(_, device)| device.name().unwrap_or_default()).collect();
+    let count = u32::try_from(names.len()).ok().filter(|count| *count > 0)?;
+    // 12040 is 12.4.
+    let cuda =
+        library.sys_cuda_driver_version().ok().map(|version| format!("{}.{}", version / 1000, version % 1000 / 10));
+    Some(Models { models: model_list(&names), count, driver: library.sys_driver_version().ok(), cuda })
+}
+
+/// `2 x NVIDIA H100, NVIDIA T4`: each model once, with its number when there are several.
+fn model_list(names: &[String]) -> String {
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in names {
+        *models.entry(name).or_default() += 1;
+    }
+    let list =
+        models.iter().map(|(name, count)| if *count == 1 { (*name).to_owned() } else { format!("{count} x {name}") });
+    list.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::model_list;
+
+    #[test]
+    fn models_are_counted() {
+        let names = ["NVIDIA H100", "NVIDIA A100", "NVIDIA H100"].map(str::to_owned);
+        assert_eq!(model_list(&names), "NVIDIA A100, 2 x NVIDIA H100");
+    }
+}

@@ -1,0 +1,15 @@
+//! GPUs: which ones the machine has, by NVIDIA's management library or by AMD's kernel driver, and what is in use of them.
+//!
+//! All calls into the library are here. Nothing here decides which slot has which GPU.
+
+mod amd;
+mod in_use;
+mod inventory;
+mod library;
+mod watch;
+
+pub use in_use::GpuProcesses;
+pub use inventory::gpu_inventory;
+pub(super) use inventory::models;
+pub use watch::GpuMonitor;
+pub(super) use watch::GpuWatch;
