@@ -23,7 +23,7 @@ pub use beat::{beat, runtime};
 pub use environment::{disk_space, environment, lock_file_hash};
 pub use error::ExecError;
 pub use executor::Executor;
-pub use gpu::{GpuMonitor, GpuProcesses, gpu_inventory};
+pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
 pub use holders::may_be_held;
 pub use job::{Exit, Job, Started, job_file};
 pub use running::{Running, end_left_over, is_going_on, is_held, shims};

@@ -1,11 +1,13 @@
-//! What is known of the GPUs of a machine. The library of the driver is a stand-in.
+//! What is known of the GPUs of a machine, and that sessions do not take one twice. The library of the driver is a stand-in.
 
 use std::env;
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Child, Command, Stdio};
 
 use autoresearch::domain::{Gpu, GpuInventory, GpuRuntime, GpuUse};
-use autoresearch::exec::{GpuProcesses, gpu_inventory};
+use autoresearch::exec::{GpuHolder, GpuLocks, GpuProcesses, gpu_inventory};
 
 use crate::exec::block_on;
 use crate::support::{Called, FakeGpus, TestRepo, ar_command};
@@ -94,4 +96,59 @@ fn a_record_names_the_models_that_the_library_shows() {
     let environment = &record["environment"];
     assert_eq!(environment["gpu"], "4 x NVIDIA Fake 5000, 4 x NVIDIA Fake 9000");
     assert_eq!((&environment["gpus"], &environment["driver"]), (&8.into(), &"999.01".into()));
+}
+
+/// In a process of its own: locks GPU 1, says so or why not, and holds it until standard input ends.
+fn hold_gpu(tag: &str) {
+    let gpu = gpu_inventory().gpus.swap_remove(1);
+    let holder = GpuHolder { repository: "/path".into(), session: tag.parse().unwrap(), process: std::process::id() };
+    let taken = GpuLocks::take(&[gpu], &holder);
+    let said = taken.as_ref().map_or_else(|error| error.to_string(), |_| "taken".to_owned());
+    let mut output = stdout();
+    writeln!(output, "\nGPU: {said}").and_then(|()| output.flush()).unwrap();
+    let _ = stdin().read_line(&mut String::new());
+}
+
+#[test]
+fn sessions_of_whatever_repository_do_not_take_a_gpu_twice() {
+    const NAME: &str = "gpus::sessions_of_whatever_repository_do_not_take_a_gpu_twice";
+    if let Ok(tag) = env::var(TASK) {
+        return hold_gpu(&tag);
+    }
+    let Some(gpus) = FakeGpus::new("") else { return };
+    let runtime = tempfile::tempdir().unwrap();
+    /// Whoever holds it ends with the test.
+    struct Session(Child, String);
+    impl Drop for Session {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    // One login has a runtime folder, and another has not.
+    let session = |tag: &str, has_folder: bool| {
+        let mut command = process(NAME, &gpus, tag);
+        if has_folder {
+            command.env("XDG_RUNTIME_DIR", runtime.path());
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("GPU: ").map(str::to_owned));
+        Session(child, said.unwrap_or_default())
+    };
+    let night = session("night", true);
+    assert_eq!(night.1, "taken");
+    let said = "GPU 1 (GPU-10000000-0000-4000-8000-000000000000) is in use by session night in /path";
+    for has_folder in [true, false] {
+        assert_eq!(session("day", has_folder).1, said);
+    }
+    let folder = runtime.path().join("autoresearch/gpus");
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    drop(night);
+    assert_eq!(session("day", false).1, "taken");
+    // A link in the place of the folder may lead to where others can write.
+    fs::rename(runtime.path().join("autoresearch"), runtime.path().join("elsewhere")).unwrap();
+    symlink("elsewhere", runtime.path().join("autoresearch")).unwrap();
+    let said = &session("day", true).1;
+    assert!(said.starts_with("cannot lock GPUs in ") && said.contains("only you can write to"), "{said}");
 }

@@ -43,8 +43,9 @@ impl FakeGpus {
         fs::write(self.path("gpus"), description).unwrap();
     }
 
-    /// Has a command find the library.
+    /// Has a command find the library, and lock GPUs where no other test does.
     pub(crate) fn show_to(&self, command: &mut Command) {
         command.env("LD_LIBRARY_PATH", self.folder.path()).env("FAKE_GPUS", self.path("gpus"));
+        command.env("TMPDIR", self.folder.path()).env_remove("XDG_RUNTIME_DIR");
     }
 }
