@@ -1,6 +1,6 @@
 //! What is in the working tree and not in a commit: changed files and untracked ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::files::Files;
 use super::odd;
 use super::tree::WorkingTree;
 use super::untracked::{PutBack, Since, Untracked};
-use super::walk::{Scan, walk};
+use super::walk::{Scan, ignored, walk};
 use crate::domain::CommitId;
 use crate::fs::{OWN_FOLDER, absent};
 use crate::git::error::Result;
@@ -174,6 +174,30 @@ impl WorkingTree {
             fate.push(path.to_owned());
         }
         Ok(put_back)
+    }
+
+    /// The ignored files of the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
+    /// bytecode, which Python writes whenever it likes.
+    pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
+        let ignored = ignored(self, &*self.index.read()?)?;
+        let mut left: VecDeque<PathBuf> = ignored.into_iter().map(|path| to_path(path.as_ref())).collect();
+        let mut files = Vec::new();
+        while let Some(path) = left.pop_front() {
+            let full = self.root.join(&path);
+            if path.ends_with("__pycache__") || path.ends_with(".git") {
+                continue;
+            }
+            if full.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+                files.push(path);
+                if files.len() == limit {
+                    break;
+                }
+                continue;
+            }
+            let below = fs::read_dir(full).into_iter().flatten().flatten();
+            left.extend(below.map(|entry| path.join(entry.file_name())));
+        }
+        Ok(files)
     }
 
     /// What stands in place of ignore and attribute files of the working tree, and would be waited for. `ar`'s own folder, which

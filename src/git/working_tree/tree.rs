@@ -1,8 +1,6 @@
 //! The working tree, and what its other parts share.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,12 +10,11 @@ use gix::worktree::stack::state::ignore::Source;
 
 use super::odd::QuietFolders;
 use super::untracked::KeptFiles;
-use super::walk::ignored;
 use crate::fs::OWN_FOLDER;
 use crate::git::error::{During, Result};
 use crate::git::index::{Index, Staged};
 use crate::git::objects::Objects;
-use crate::git::path::{to_git, to_path};
+use crate::git::path::to_git;
 use crate::git::programs::Programs;
 use crate::git::refs::Refs;
 
@@ -63,30 +60,6 @@ impl WorkingTree {
         let staged = self.index.read()?;
         let is_tracked = staged.entry_by_path(to_git(path)?.as_ref()).is_some();
         Ok(!is_tracked && self.ignores(&staged)?.at_path(path, Some(Mode::FILE)).during(WHAT)?.is_excluded())
-    }
-
-    /// The ignored files of the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
-    /// bytecode, which Python writes whenever it likes.
-    pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
-        let ignored = ignored(self, &*self.index.read()?)?;
-        let mut left: VecDeque<PathBuf> = ignored.into_iter().map(|path| to_path(path.as_ref())).collect();
-        let mut files = Vec::new();
-        while let Some(path) = left.pop_front() {
-            let full = self.root.join(&path);
-            if path.ends_with("__pycache__") || path.ends_with(".git") {
-                continue;
-            }
-            if full.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
-                files.push(path);
-                if files.len() == limit {
-                    break;
-                }
-                continue;
-            }
-            let below = fs::read_dir(full).into_iter().flatten().flatten();
-            left.extend(below.map(|entry| path.join(entry.file_name())));
-        }
-        Ok(files)
     }
 
     /// Whether git passes over this program's own folder.
