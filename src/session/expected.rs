@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::ignored::IgnoredFiles;
 use super::others::HeldSessions;
@@ -79,8 +78,6 @@ pub(super) struct Watch {
 pub(super) struct Seen {
     pub(super) files: Held,
     pub(super) git: Held,
-    /// The watched refs, sorted by name, and when they were seen.
-    pub(super) refs: Option<(Instant, Vec<(String, String)>)>,
     /// The logs of runs that are over; absent until somebody looks at them.
     pub(super) logs: Option<Stamps>,
 }

@@ -19,7 +19,7 @@ use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};
 use crate::fs::{is_odd, move_away};
 use crate::ledger::LedgerFile;
 use crate::rules::History;
-use crate::state::{Journal, Mended, OpenExperiment, SESSIONS_FOLDER, SessionFolder, Status};
+use crate::state::{Journal, Mended, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status};
 
 /// How often it is tried to put back what somebody deletes at the same moment.
 const TRIES: u32 = 5;
@@ -134,6 +134,7 @@ impl Store {
         let now = self.now();
         // What is counted of an experiment and not yet written down would be counted again after a kill.
         self.written.journal.write(&self.folder.state(), now)?;
+        self.watch_again(&self.folder.state().join(PROGRESS));
         crash::point("heal.journal_written");
         self.put_files_right(|_| true)?;
         self.memory().create(self.history.records())?;

@@ -70,6 +70,7 @@ impl Attempt {
         if !std::mem::take(&mut workspace.untracked.is_current) {
             workspace.remember_untracked(store)?;
         }
+        store.journal.last_call.ignored.clear();
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.enter(store, Phase::Proposing)?;
         crash::point("proposing.entered");

@@ -133,7 +133,10 @@ impl Session<'_> {
             let keeper = self.shared.log_keeper.get_mut().start(self.shared.store.get_mut());
             let proposed = Attempt::propose(&mut self.workspace, &self.shared).await?;
             let Shared { log_keeper, store, events, .. } = &mut self.shared;
-            log_keeper.get_mut().end(keeper, store.get_mut(), &events.get_mut().log)?;
+            let store = store.get_mut();
+            log_keeper.get_mut().end(keeper, store, &events.get_mut().log)?;
+            // After a call that goes on without this process.
+            store.watch_again(&store.folder.logs());
             let mut attempt = match proposed {
                 Ending::Interrupted => return Ok(self.shared.interrupted()),
                 Ending::Detached => return Ok(StopReason::Detached),

@@ -68,9 +68,7 @@ impl Shared<'_> {
         let said = store.take_said();
         let events = &mut *self.events.borrow_mut();
         let told = said.iter().try_for_each(|event| events.emit(event, store));
-        if said.iter().any(|event| !matches!(event, Event::RunProgress { .. })) {
-            store.watch_again(&store.folder.logs());
-        }
+        store.watch_again(&store.folder.logs());
         told
     }
 

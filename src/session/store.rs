@@ -301,7 +301,7 @@ impl Store {
 
     /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.
     pub(super) fn pack_records(&mut self) {
-        if self.history.next_id().number().is_multiple_of(PACK_EVERY)
+        if self.history.next_sequence().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
         {
             self.say_once(Notice::NotPacked(with_causes(&error)));
@@ -343,6 +343,7 @@ impl Store {
             stall: stall(false, Some(said)),
         })?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
+        self.watch_again(&self.folder.state());
         Ok(())
     }
 
@@ -369,6 +370,7 @@ impl Store {
         let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
         self.memory().log_iteration(&Iteration { stall, ..of_record })?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
+        self.watch_again(&self.folder.state());
         Ok(())
     }
 
@@ -380,6 +382,7 @@ impl Store {
         self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
         self.memory().add_findings(self.now(), id, findings)?;
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
+        self.watch_again(&self.folder.state());
         Ok(())
     }
 

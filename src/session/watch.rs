@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::error::SessionError;
 use super::expected::{Stamps, Watch};
@@ -31,9 +30,6 @@ const REPLACEMENTS: &str = "refs/replace";
 
 /// The size in bytes up to which the newest log is put back.
 const HELD_LOG: u64 = 1024 * 1024;
-
-/// How long refs are taken to be as they were seen. What others make of them in between counts as done by who is at work next.
-const MOMENT: Duration = Duration::from_secs(1);
 
 /// How many logs of earlier runs are looked at whenever somebody was at work, the newest ones; all of them when a loop begins
 /// and when it ends.
@@ -94,22 +90,12 @@ impl Store {
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,
             sessions: HeldSessions::look(&self.repo),
-            refs: self.refs_now()?,
+            refs: self.watched_refs()?,
             stamps: self.stamps(),
         });
+        // What was written before is among the refs that were looked at.
+        self.repo.refs.take_written();
         Ok(())
-    }
-
-    /// The watched refs, sorted by name: those that were seen a moment ago, with what this process has made of them since.
-    fn refs_now(&mut self) -> Result<Vec<(String, String)>, SessionError> {
-        let written = self.repo.refs.take_written();
-        match self.expected.seen.refs.take() {
-            Some((seen, mut refs)) if seen.elapsed() < MOMENT => {
-                take_on_written(&mut refs, written);
-                Ok(refs)
-            }
-            _ => self.watched_refs(),
-        }
     }
 
     /// Puts right what somebody changed since the last look, and says so. Gives how many rows were taken out of results.tsv.
@@ -119,11 +105,14 @@ impl Store {
         self.put_memories_back(&watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
         self.put_records_back(&refs)?;
-        self.expected.seen.refs = Some((Instant::now(), refs));
         let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(rows))?;
         self.name_changed(&watch);
         if let Some(ignored) = &watch.ignored {
-            self.journal.last_call.ignored = ignored.changed(&self.repo)?;
+            let changed = ignored.changed(&self.repo)?;
+            let known = &mut self.journal.last_call.ignored;
+            known.extend(changed);
+            known.sort();
+            known.dedup();
         }
         (self.expected.seen.files, self.expected.seen.git) = (watch.files, watch.git);
         Ok(rows)
