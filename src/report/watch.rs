@@ -82,7 +82,7 @@ impl Scroll {
     /// The place of the experiment at the top, counted from the newest.
     fn index(self, records: &[Record]) -> usize {
         let Some(top) = self.top else { return 0 };
-        records.len() - records.partition_point(|record| record.id <= top)
+        records.iter().rev().position(|record| record.id == top).unwrap_or(0)
     }
 }
 

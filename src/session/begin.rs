@@ -113,7 +113,9 @@ impl Session<'_> {
             if let Some(guard) = refused {
                 record.reason = format!("the guard `{}` failed ({})", guard.command, guard.ended());
             }
-            let log = format!("{}.log", guard_name(record.guards.len().max(1)));
+            // One that was lost is not among them.
+            let number = record.guards.len() + usize::from(refused.is_none());
+            let log = format!("{}.log", guard_name(number));
             return Err(self.refuse_baseline(record, &log, Vec::new()));
         }
         let store = self.shared.store.get_mut();

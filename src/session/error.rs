@@ -37,8 +37,8 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-/// Why a session cannot start or go on. At a variant stand its `kind`, an [`ErrorKind`] unless it is that it cannot start, and its
-/// `hint` where that is always the same.
+/// Why a session cannot start or go on. Each variant carries its `kind` (by default [`ErrorKind::CannotStart`]) and, if it is fixed,
+/// its `hint`.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SessionError {
@@ -465,5 +465,20 @@ impl SessionError {
     pub fn is_disk_full(&self) -> bool {
         matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
             || is_disk_full(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::ErrorKind;
+
+    #[test]
+    fn each_kind_at_a_variant_is_one() {
+        let kinds =
+            include_str!("error.rs").lines().filter_map(|line| line.trim().strip_prefix("#[strum(props(kind = \""));
+        let kinds: Vec<&str> = kinds.filter_map(|rest| rest.split('"').next()).collect();
+        assert!(kinds.len() > 10 && kinds.iter().all(|kind| ErrorKind::from_str(kind).is_ok()), "{kinds:?}");
     }
 }

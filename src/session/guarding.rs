@@ -93,6 +93,7 @@ impl Attempt {
                 }
             };
             crash::point("guarding.guard_over");
+            lost = 0;
             let guard = self.judge_guard(workspace, &mut shared.store(), number, command, &exit)?;
             shared.emit(Event::GuardFinished { id: self.open.id, guard: guard.clone() })?;
             draft.guards.push(guard);
@@ -119,6 +120,7 @@ impl Attempt {
     ) -> Result<Ending<Exit>, SessionError> {
         let folder = shared.store().run_folder(self.open.id)?;
         let name = guard_name(number);
+        shared.await_files(self).await;
         let mut job = match shared.executor.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
                 shared.store().begin_watch(Actor::Guard, self.open.id)?;

@@ -56,8 +56,10 @@ impl Shared<'_> {
     /// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
     /// results.tsv.
     pub(super) async fn put_right_after(&self, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
-        self.remove_left_locks(id, job).await?;
-        self.store().end_watch(id)
+        let locks = self.remove_left_locks(id, job).await;
+        // What somebody changed is put right also where a lock stays, as far as that goes.
+        let rows = self.store().end_watch(id);
+        locks.and(rows)
     }
 
     /// Removes the locks that git processes of a finished job left behind: they were made during the job, and no process can

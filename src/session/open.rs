@@ -143,7 +143,8 @@ impl<'a> Session<'a> {
                 goes_on: false,
             },
         };
-        if let Err(error) = session.take_over(drive) {
+        let begun = session.take_over(drive).and_then(|()| session.begin_telling(continued, lost, is_fetched));
+        if let Err(error) = begun {
             if !continued {
                 // The first error is the one that has to be mended.
                 let _ = session.abandon();
@@ -151,7 +152,6 @@ impl<'a> Session<'a> {
             let _ = session.shared.tell();
             return Err(error);
         }
-        session.begin_telling(continued, lost, is_fetched)?;
         let store = session.shared.store.get_mut();
         notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
         session.shared.tell()?;

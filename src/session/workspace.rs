@@ -231,7 +231,7 @@ impl Workspace {
         self.remember_untracked_of(store, look)?;
         crash::point("idle.untracked_remembered");
         store.journal.close(id);
-        match self.goes_on {
+        match self.goes_on && store.history.get(id).is_some() {
             // The next step says the same at once; until then the record's ref says that the experiment is over.
             true => store.written.journal = store.journal.clone(),
             false => store.write_journal()?,

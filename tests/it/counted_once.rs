@@ -69,3 +69,19 @@ fn experiments_that_were_summed_up_before_a_kill_are_in_no_other_summary() {
     let expected = [("t/summary-1", "1"), ("t/summary-3", "2 to 3")];
     assert_eq!(summaries, expected.map(|(id, experiments)| (id.to_owned(), experiments.to_owned())));
 }
+
+#[test]
+fn a_call_that_changed_nothing_counts_although_the_loop_is_killed_after_it() {
+    let repo = training_repo();
+    let run = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", "echo no idea"];
+    // The first time is the baseline's.
+    let killed = ar_command(&repo, &repo.path(), run)
+        .env("AR_CRASH_TRACE", repo.outside().join("trace"))
+        .env("AR_CRASH_AT", "idle.entered:2")
+        .output()
+        .unwrap();
+    assert_eq!(killed.status.signal(), Some(9));
+    let journal: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
+    assert_eq!((&journal["idle_calls"], &journal["spent"]["calls"]), (&1.into(), &1.into()), "{journal}");
+    assert_eq!((&journal["open"], &journal["iteration"]), (&Value::Null, &1.into()), "{journal}");
+}
