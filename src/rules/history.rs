@@ -56,13 +56,18 @@ impl History {
 
     /// The experiment to beat: the last keep.
     pub fn incumbent(&self) -> Option<&Record> {
-        self.records.iter().rev().find(|record| record.outcome == Outcome::Keep)
+        incumbent_of(&self.records)
+    }
+
+    /// The records up to that of experiment `id`; all of them if it has none.
+    pub(super) fn as_of(&self, id: ExperimentId) -> &[Record] {
+        let end = self.records.iter().position(|record| record.id == id).map_or(self.records.len(), |at| at + 1);
+        &self.records[..end]
     }
 
     /// The incumbent's value, with its experiment number.
     pub fn best(&self) -> Option<(ExperimentId, Number)> {
-        let record = self.incumbent()?;
-        Some((record.id, record.metric.number()?))
+        best_of(&self.records)
     }
 
     /// The best value ever kept. It is the incumbent's unless a kept simplification cost something.
@@ -72,8 +77,7 @@ impl History {
 
     /// The experiment with [`History::best_kept`]; the first of equals.
     pub fn best_kept_record(&self) -> Option<&Record> {
-        let kept = self.records.iter().filter(|it| it.outcome == Outcome::Keep && it.metric.value.is_some());
-        kept.reduce(|best, record| if record.metric.is_better_than(&best.metric) { record } else { best })
+        best_kept_of(&self.records)
     }
 
     /// The number of crashes in a row at the end, among records from place `first` on. Lost runs do not count.
@@ -114,6 +118,22 @@ impl History {
     pub fn knows(&self, commit: &CommitId) -> bool {
         self.records.iter().any(|record| record.commit == *commit)
     }
+}
+
+fn incumbent_of(records: &[Record]) -> Option<&Record> {
+    records.iter().rev().find(|record| record.outcome == Outcome::Keep)
+}
+
+/// The value of the last keep, with its experiment number.
+pub(super) fn best_of(records: &[Record]) -> Option<(ExperimentId, Number)> {
+    let record = incumbent_of(records)?;
+    Some((record.id, record.metric.number()?))
+}
+
+/// The kept record with the best value; the first of equals.
+pub(super) fn best_kept_of(records: &[Record]) -> Option<&Record> {
+    let kept = records.iter().filter(|it| it.outcome == Outcome::Keep && it.metric.value.is_some());
+    kept.reduce(|best, record| if record.metric.is_better_than(&best.metric) { record } else { best })
 }
 
 /// The experiments that were recorded and have no record any more, of the numbers and places of those that have one: numbers

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::decide::{Verdict, decide, describe_failure};
-use super::history::History;
+use super::history::{History, best_kept_of, best_of};
 use super::limits::unmet;
 use super::simplicity::{Rivals, decide_by_simplicity};
-use crate::domain::{Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Run};
+use crate::domain::{Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run};
 
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
@@ -63,12 +63,35 @@ pub fn judge(
     diff: DiffStat,
     measured: &Measured,
 ) -> (Verdict, Vec<String>) {
+    judge_against(contract, history.records(), id, diff, measured)
+}
+
+/// The same for an experiment made on `base`, which may not be the incumbent any more: it is compared with its own base.
+/// One that would be kept is a winner if it is stale.
+pub fn judge_on_base(
+    contract: &Contract,
+    history: &History,
+    base: ExperimentId,
+    id: ExperimentId,
+    diff: DiffStat,
+    measured: &Measured,
+) -> (Verdict, Vec<String>) {
+    judge_against(contract, history.as_of(base), id, diff, measured)
+}
+
+fn judge_against(
+    contract: &Contract,
+    records: &[Record],
+    id: ExperimentId,
+    diff: DiffStat,
+    measured: &Measured,
+) -> (Verdict, Vec<String>) {
     let mut verdict = match (&measured.value, &measured.failure) {
         (_, Some(failure)) => {
             let reason = describe_failure(failure, &contract.metric.name, &measured.ended);
             Verdict { outcome: Outcome::Crash, reason }
         }
-        (Some(value), None) => verdict_on(contract, history, diff, value),
+        (Some(value), None) => verdict_on(contract, records, diff, value),
         (None, None) => unreachable!("a run has a number or a failure"),
     };
     let counts = !id.is_baseline() && measured.failure.is_none();
@@ -83,11 +106,11 @@ pub fn judge(
     (verdict, unmet)
 }
 
-fn verdict_on(contract: &Contract, history: &History, diff: DiffStat, value: &Number) -> Verdict {
-    let (metric, best) = (&contract.metric, history.best());
+fn verdict_on(contract: &Contract, records: &[Record], diff: DiffStat, value: &Number) -> Verdict {
+    let (metric, best) = (&contract.metric, best_of(records));
     let by_simplicity = || {
         let margin = contract.simpler_wins?;
-        let ((id, incumbent), best) = best.as_ref().zip(history.best_kept())?;
+        let ((id, incumbent), best) = best.as_ref().zip(best_kept_of(records)?.metric.number())?;
         decide_by_simplicity(metric, value, Rivals { id: *id, incumbent, best: &best }, margin, diff)
     };
     let incumbent = best.as_ref().map(|(id, number)| (*id, number));
@@ -130,6 +153,25 @@ mod tests {
         assert_eq!(outcome(&limited, 0, &measured("1.5")).0, Outcome::Keep);
         let (worse, reason, unmet) = outcome(&limited, 1, &measured("2.5"));
         assert_eq!((worse, unmet, reason.contains("but")), (Outcome::Discard, 1, false));
+    }
+
+    #[test]
+    fn a_stale_experiment_is_compared_with_its_own_base() {
+        let kept =
+            |id: u32, sequence: u32, value: &str| record(json!({"id": id, "sequence": sequence, "value": value}));
+        let history = History::new(vec![kept(0, 0, "2.0"), kept(4, 1, "1.75"), kept(2, 2, "1.0")]);
+        let contract = contract(&["memory_gb<=50"]);
+        let judged = |base: u32, loss: &str| {
+            judge_on_base(&contract, &history, base.into(), 5.into(), DiffStat::default(), &measured(loss)).0
+        };
+        let outcomes = [(0, "1.9"), (4, "1.9"), (4, "1.5"), (2, "1.5"), (2, "0.5")];
+        let found = outcomes.map(|(base, loss)| judged(base, loss).outcome);
+        assert_eq!(found, [Outcome::Keep, Outcome::Discard, Outcome::Keep, Outcome::Discard, Outcome::Keep]);
+        assert!(judged(4, "1.5").reason.contains("of experiment 4"));
+        let simpler = Contract { simpler_wins: Some(0.5), ..contract.clone() };
+        let less = DiffStat { files: 1, added: 0, deleted: 9 };
+        let (verdict, _) = judge_on_base(&simpler, &history, 4.into(), 5.into(), less, &measured("2.0"));
+        assert_eq!(verdict.outcome, Outcome::Keep, "within the margin of what was best then: {}", verdict.reason);
     }
 
     #[test]

@@ -42,8 +42,10 @@ mod retention;
 mod rework;
 #[cfg(test)]
 pub(crate) mod sample;
+mod schedule;
 mod scope;
 mod select;
+mod settle;
 mod shadow;
 mod simplicity;
 mod space;
@@ -55,6 +57,7 @@ mod stop;
 mod summary;
 mod time_split;
 mod tools;
+mod trains;
 mod warnings;
 mod waste;
 mod why;
@@ -80,7 +83,7 @@ pub use history::{History, lost_ids};
 pub use ideas::{draw, is_used, same_idea};
 pub use ignored::ignored_changes;
 pub use insights::{keep_lesson, pivot_lesson, summary_lesson, summed_up};
-pub use judge::{Measured, judge};
+pub use judge::{Measured, judge, judge_on_base};
 pub use ladder::{Turn, climb, climb_all, turn_of};
 pub use learned::{Learned, learned};
 pub use lessons::{Fold, fold, heaviest_first};
@@ -94,8 +97,13 @@ pub use refs::{RefChanges, compare_refs};
 pub use reproduce::{CameBack, came_back, failed_again};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again};
+pub use schedule::{
+    Bar, Budgets, Call, Demand, Expected, Layout, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
+    calls_that_feed, schedule,
+};
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use select::{Candidate, Selection, SortBy, select, select_places};
+pub use settle::{BeforeRun, before_run, judge_train, train_tolerance};
 pub use shadow::{is_bytecode, is_compiled, modules_behind};
 pub use space::{spoilt_by_full_disk, too_little_room};
 pub use spending::{Reports, cost_enough, idle_limits, priced, tokens_enough};
@@ -106,6 +114,7 @@ pub use stop::{NO_CHANGE, NO_CHANGE_LIMIT, StopFacts, reached_goal, stop_before_
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};
 pub use tools::{Tool, tools_of};
+pub use trains::{Afresh, Car, Line, LineStep, Merged, Standing, Tested, Trial, Why};
 pub use warnings::warnings;
 pub use why::{is_sound, why_not_kept};
 pub use wording::{described, has_words};

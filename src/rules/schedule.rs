@@ -1,0 +1,269 @@
+//! What starts next: runs on slots, and agent calls in seats.
+//!
+//! The scheduler is a pure function of what is open, free, asked for and left of the budgets. There are no batches:
+//! whatever is ready starts once a slot is free. Runs of trains come first, then new ones in the order in which they
+//! became ready. Fresh runs that confirm a candidate belong between the two.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::trains::Trial;
+use crate::domain::ExperimentId;
+
+/// The most agents at a time by default: more of them mostly hit the rate limit of their service.
+const MOST_CALLS: u32 = 4;
+
+/// The share of an expected run by which several slots end earlier before a deadline: half of all runs take longer than
+/// expected, and the last train has to start after them.
+const SPARE: u32 = 20;
+
+/// Where runs are executed and agents work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The number of slots.
+    pub slots: u32,
+    /// How many proposals may wait, ready to run, beyond the free slots.
+    pub ahead: u32,
+    /// The most agents at a time; by default [`calls_that_feed`] the slots.
+    pub calls: Option<u32>,
+}
+
+/// What may still start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// Everything.
+    New,
+    /// No agent: open attempts run, and winners finish. Holds in an outage, and after a budget of the agent's is spent.
+    Open,
+    /// Winners only: the goal is reached.
+    Winners,
+    /// Nothing: the user asked to stop.
+    Nothing,
+}
+
+/// Where an open attempt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// An agent works on it in this seat.
+    Seat(u32),
+    /// It needs another call: to fix or rework it, or to merge it with the incumbent.
+    NeedsCall,
+    /// It is ready to run.
+    Ready,
+    /// Its run or a guard is executed in a slot.
+    Slot,
+    /// It is a winner: it waits for a train, or rides one.
+    Winner,
+}
+
+/// An attempt that is not recorded yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenAttempt {
+    /// Its number.
+    pub id: ExperimentId,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// What a slot executes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// A run that the winners ask for, with its guards.
+    Trial(Trial),
+    /// An attempt's own run, with its guards.
+    Run(ExperimentId),
+}
+
+/// A busy slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// The slot, from 0.
+    pub slot: u32,
+    /// What it executes.
+    pub work: Work,
+    /// The expected time left; zero once it takes longer than expected.
+    pub left: Duration,
+}
+
+/// Expected durations; zero if unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Of a run with its guards.
+    pub run: Duration,
+    /// Of an agent call.
+    pub call: Duration,
+}
+
+/// What is left of the budgets; `None` where there is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budgets {
+    /// The experiments that may still be recorded, open ones included.
+    pub experiments: Option<u32>,
+    /// The time until the deadline.
+    pub time: Option<Duration>,
+}
+
+/// All that the scheduler knows.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// Slots and seats.
+    pub layout: Layout,
+    /// What may still start.
+    pub demand: Demand,
+    /// The open attempts. Ready ones run in this order.
+    pub attempts: &'a [OpenAttempt],
+    /// The busy slots.
+    pub running: &'a [Running],
+    /// The runs that the winners want now, also those in progress; from `LineStep::Try`.
+    pub trials: &'a [Trial],
+    /// Expected durations.
+    pub expected: Expected,
+    /// What is left of the budgets.
+    pub budgets: Budgets,
+}
+
+/// A run to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The free slot.
+    pub slot: u32,
+    /// What it executes.
+    pub work: Work,
+}
+
+/// An agent call to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// The free seat, from 0.
+    pub seat: u32,
+    /// The open attempt to work on; absent for a new one.
+    pub attempt: Option<ExperimentId>,
+}
+
+/// Which budget allows no new attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bar {
+    /// That of experiments.
+    Experiments,
+    /// That of time.
+    Time,
+}
+
+/// What to start, and to stop, now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Slots whose run of a train nobody waits for: another half was kept.
+    pub stops: Vec<u32>,
+    /// The runs to start.
+    pub starts: Vec<Start>,
+    /// The calls to start.
+    pub calls: Vec<Call>,
+    /// The most agents at a time.
+    pub call_limit: u32,
+    /// Whether the slots could run more than that many agents can propose.
+    pub calls_are_short: bool,
+    /// Why no new attempt is proposed although there is room for one.
+    pub bar: Option<Bar>,
+}
+
+impl Plan {
+    /// Whether there is nothing to do. If no slot and no seat is busy either, the loop is done.
+    pub fn is_empty(&self) -> bool {
+        self.stops.is_empty() && self.starts.is_empty() && self.calls.is_empty()
+    }
+}
+
+/// What starts now.
+///
+/// Nothing starts that is not expected to end in time. With several slots, new runs leave time for one last train, which
+/// waits for them; with one slot no run becomes stale.
+pub fn schedule(situation: &Situation) -> Plan {
+    let Situation { layout, demand, attempts, running, trials, expected, budgets } = *situation;
+    let fits = |needed: Duration| budgets.time.is_none_or(|left| !left.is_zero() && needed <= left);
+    let train = expected.run;
+    let reserve = if layout.slots > 1 { train + train / SPARE } else { Duration::ZERO };
+    let new_run = expected.run + reserve;
+    // Two trains may not fit any more: then the last one waits for the runs that end before it has to start.
+    let is_awaited = |busy: &&Running| matches!(busy.work, Work::Run(_)) && !busy.left.is_zero();
+    let last_run = running.iter().filter(is_awaited).map(|busy| busy.left).max();
+    let waits_for_runs = !fits(train + train) && last_run.is_some_and(|left| fits(left + train));
+
+    let busy: BTreeSet<u32> = running.iter().map(|busy| busy.slot).collect();
+    let mut free = (0..layout.slots).filter(|slot| !busy.contains(slot));
+    let runs = |trial: &Trial| running.iter().any(|busy| matches!(&busy.work, Work::Trial(it) if it == trial));
+    let mut starts = Vec::new();
+    if demand != Demand::Nothing && fits(train) && !waits_for_runs {
+        let waiting = trials.iter().filter(|trial| !runs(trial)).cloned().map(Work::Trial);
+        starts.extend(waiting.zip(&mut free).map(|(work, slot)| Start { slot, work }));
+    }
+    let ready = || attempts.iter().filter(|attempt| attempt.place == Place::Ready);
+    let mut ready_left = ready().count();
+    if matches!(demand, Demand::New | Demand::Open) && fits(new_run) {
+        let before = starts.len();
+        starts.extend(ready().zip(&mut free).map(|(attempt, slot)| Start { slot, work: Work::Run(attempt.id) }));
+        ready_left -= starts.len() - before;
+    }
+
+    let call_limit = layout.calls.unwrap_or_else(|| calls_that_feed(layout, expected));
+    let mut calls = Vec::new();
+    let mut bar = None;
+    if demand == Demand::New {
+        let used: BTreeSet<u32> = attempts.iter().filter_map(|attempt| seat_of(attempt.place)).collect();
+        let left = (call_limit as usize).saturating_sub(used.len());
+        let mut seats = (0..=u32::MAX).filter(|seat| !used.contains(seat)).take(left);
+        let is_in_time = fits(expected.call + new_run);
+        let called = || attempts.iter().filter(|attempt| attempt.place == Place::NeedsCall);
+        if is_in_time {
+            calls.extend(called().zip(seats.by_ref()).map(|(it, seat)| Call { seat, attempt: Some(it.id) }));
+        }
+        // Where one agent does not keep up, a call may also fill a slot that is free by the time it ends. Where one does,
+        // the next call waits for the result.
+        let counts_soon = layout.ahead > 0 && agents_needed(layout, expected).is_some_and(|needed| needed > 1.0);
+        let soon = running.iter().filter(|busy| counts_soon && busy.left <= expected.call).count();
+        let room = free.count() + soon + layout.ahead as usize;
+        let wanted = room.saturating_sub(ready_left + used.len() + called().count());
+        let allowed = budgets.experiments.map(|left| (left as usize).saturating_sub(attempts.len()));
+        if wanted > 0 && allowed == Some(0) {
+            bar = Some(Bar::Experiments);
+        } else if wanted > 0 && !is_in_time {
+            bar = Some(Bar::Time);
+        } else {
+            let count = wanted.min(allowed.unwrap_or(usize::MAX));
+            calls.extend(seats.take(count).map(|seat| Call { seat, attempt: None }));
+        }
+    }
+    let is_overtaken = |busy: &&Running| matches!(&busy.work, Work::Trial(trial) if !trials.contains(trial));
+    Plan {
+        stops: running.iter().filter(is_overtaken).map(|busy| busy.slot).collect(),
+        starts,
+        calls,
+        call_limit,
+        calls_are_short: agents_needed(layout, expected).is_some_and(|needed| needed > f64::from(call_limit)),
+        bar,
+    }
+}
+
+/// How many agents at a time keep the slots fed, at most 4. Before both durations are known, one for each proposal that
+/// may be needed.
+pub fn calls_that_feed(layout: Layout, expected: Expected) -> u32 {
+    let most = layout.slots.saturating_add(layout.ahead).min(MOST_CALLS);
+    // One more than are busy on average: call times vary. A float becomes an integer by saturation.
+    agents_needed(layout, expected).map_or(most, |needed| (needed as u32).saturating_add(1).min(most))
+}
+
+/// How many agents are busy on average if no slot waits.
+fn agents_needed(layout: Layout, expected: Expected) -> Option<f64> {
+    let (run, call) = (expected.run.as_secs_f64(), expected.call.as_secs_f64());
+    (run > 0.0 && call > 0.0).then(|| f64::from(layout.slots) * call / run)
+}
+
+fn seat_of(place: Place) -> Option<u32> {
+    match place {
+        Place::Seat(seat) => Some(seat),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "schedule_tests.rs"]
+mod tests;

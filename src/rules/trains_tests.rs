@@ -1,0 +1,361 @@
+//! Winners and trains, over a world of known values.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[path = "trains_world.rs"]
+mod world;
+use world::World;
+
+const START: ExperimentId = ExperimentId::BASELINE;
+
+/// A world whose experiments all ran on the baseline; the first one was kept before the others ended.
+fn raced(gains: &[f64]) -> World {
+    let mut world = World::new(gains);
+    world.ran(1, START);
+    assert!(world.step().is_empty(), "its tree was measured on the incumbent");
+    assert_eq!(world.done, ["1 kept"]);
+    world.done.clear();
+    (2..=gains.len() as u32).for_each(|id| world.ran(id, START));
+    world
+}
+
+fn train(on: u32, cars: &[u32]) -> Trial {
+    Trial::Train { on: on.into(), cars: cars.iter().map(|id| ExperimentId::from(*id)).collect() }
+}
+
+#[test]
+fn all_winners_ride_in_the_order_of_their_gain_and_are_kept_together() {
+    let mut world = raced(&[1.0, 0.25, 4.0, -1.0, 0.5]);
+    let expected = ["4 worse than its base", "try 3 5 2 on 1: 5.75", "3 kept", "5 kept", "2 kept"];
+    assert_eq!(world.finish(), expected);
+    assert_eq!(world.best(), 5.75);
+}
+
+#[test]
+fn while_a_train_runs_every_winner_waits() {
+    let mut world = raced(&[1.0, 1.0, 1.0, 2.0]);
+    assert_eq!(world.step(), [train(1, &[4, 2, 3])]);
+    world.gains.insert(5, 0.5);
+    world.ran(5, 1.into());
+    assert_eq!(world.step(), [train(1, &[4, 2, 3])], "5 is not stale, and waits all the same");
+    assert!(world.line.has_train());
+    let expected = ["try 4 2 3 on 1: 5", "4 kept", "2 kept", "3 kept", "try 5 on 3: 5.5", "5 kept"];
+    assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn winners_join_a_train_until_it_departs() {
+    let mut world = raced(&[1.0, 1.0]);
+    assert_eq!(world.wanted(), [train(1, &[2])], "no slot is free");
+    world.gains.extend([(3, 2.0), (4, 0.5)]);
+    world.ran(3, START);
+    assert_eq!(world.step(), [train(1, &[3, 2])]);
+    world.ran(4, START);
+    assert_eq!(world.step(), [train(1, &[3, 2])]);
+}
+
+#[test]
+fn a_winner_that_is_not_stale_after_all_is_kept_without_another_run() {
+    let mut world = raced(&[1.0, 1.0]);
+    world.pairs = vec![(1, 2, -5.0)];
+    let trials = world.step();
+    world.gains.insert(3, 0.5);
+    world.gains.insert(4, 0.75);
+    world.ran(3, 1.into());
+    world.ran(4, 1.into());
+    world.run(&trials[0]);
+    let trials = world.step();
+    assert_eq!(trials, [Trial::Afresh(2.into())], "the single one belongs to the train until it is decided");
+    let expected =
+        ["try 2 on 1: -3", "afresh 2", "2 does not add to experiment 1", "4 kept", "try 3 on 4: 2.25", "3 kept"];
+    assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn a_train_that_does_not_hold_is_halved_and_the_first_half_that_holds_is_kept() {
+    let mut world = raced(&[1.0, 8.0, 4.0, 2.0, 1.0, 0.5]);
+    world.pairs = vec![(1, 6, -10.0)];
+    let whole = world.step();
+    world.run(&whole[0]);
+    let halves = world.step();
+    assert_eq!(halves, [train(1, &[2, 3, 4]), train(1, &[5, 6])], "of five, the first has three");
+    world.run(&halves[1]);
+    assert_eq!(world.step(), [train(1, &[2, 3, 4])], "side by side: the other half runs on");
+    let expected = [
+        "try 2 3 4 5 6 on 1: 6.5",
+        "try 5 6 on 1: -7.5",
+        "try 2 3 4 on 1: 15",
+        "2 kept",
+        "3 kept",
+        "4 kept",
+        "try 5 6 on 4: 6.5",
+        "try 5 on 4: 16",
+        "5 kept",
+        "try 6 on 5: 6.5",
+        "afresh 6",
+        "6 does not add to experiment 5",
+    ];
+    assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn an_overtaken_half_is_merged_again_and_its_number_is_void() {
+    let mut world = raced(&[1.0, 4.0, 2.0, 1.0, 1.0]);
+    world.pairs = vec![(2, 4, -10.0)];
+    let whole = world.step();
+    world.run(&whole[0]);
+    let halves = world.step();
+    assert_eq!(halves, [train(1, &[2, 3]), train(1, &[4, 5])]);
+    world.run(&halves[0]);
+    assert_eq!(world.step(), [train(3, &[4, 5])]);
+    world.run(&halves[1]);
+    assert_eq!(world.step(), [train(3, &[4, 5])], "it was measured on an incumbent of before");
+    let done = world.finish();
+    assert_eq!(done.last().map(String::as_str), Some("4 does not add to experiment 5"));
+}
+
+#[test]
+fn a_single_change_is_put_on_top_if_alone_it_beats_both() {
+    let mut world = raced(&[1.0, 0.5, 4.0]);
+    // 3 alone is 4, and with 1 and 2 it is worth nothing.
+    world.pairs = vec![(1, 3, -5.0)];
+    let expected = [
+        "try 3 2 on 1: 0.5",
+        "try 3 on 1: 0",
+        "try 2 on 1: 1.5",
+        "2 kept",
+        "try 3 on 2: 0.5",
+        "afresh 3",
+        "3 replaces 1 2",
+    ];
+    assert_eq!(world.finish(), expected);
+    assert_eq!(world.best(), 4.0);
+}
+
+#[test]
+fn a_single_merge_that_is_better_but_less_good_than_alone_is_kept_unless_alone_it_is_better_again() {
+    let mut world = raced(&[2.0, 4.0]);
+    world.pairs = vec![(1, 2, -3.0)];
+    assert_eq!(world.finish(), ["try 2 on 1: 3", "afresh 2", "2 replaces 1"]);
+    let afresh = |text: &str| Afresh::Value(text.parse().unwrap());
+    for afresh in [Afresh::Nothing, afresh("1.5"), afresh("2.5"), afresh("3.0")] {
+        let mut world = raced(&[2.0, 4.0]);
+        world.pairs = vec![(1, 2, -3.0)];
+        let trials = world.step();
+        world.run(&trials[0]);
+        assert_eq!(world.step(), [Trial::Afresh(2.into())]);
+        world.line.ran_afresh(2.into(), afresh);
+        assert_eq!(world.finish(), ["try 2 on 1: 3", "2 kept"]);
+    }
+}
+
+#[test]
+fn the_minimum_gain_holds_for_a_tree_that_is_put_on_top() {
+    let mut world = raced(&[2.0, 2.25]);
+    world.pairs = vec![(1, 2, -9.0)];
+    world.min_delta = 0.25;
+    assert_eq!(world.finish(), ["try 2 on 1: -4.75", "afresh 2", "2 does not add to experiment 1"]);
+}
+
+#[test]
+fn cars_that_conflict_with_each_other_wait_in_the_order_of_their_gain() {
+    let mut world = raced(&[1.0, 2.0, 4.0, 1.0]);
+    world.conflicts = vec![(2, 3)];
+    world.solvable = [2].into();
+    let expected = ["try 3 4 on 1: 6", "3 kept", "4 kept", "2 asks", "try 2 on 4: 8", "2 kept"];
+    assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn a_conflict_with_the_incumbent_goes_to_the_agent_once_and_then_runs_alone() {
+    let mut world = raced(&[2.0, 1.0, 4.0, 1.0]);
+    world.conflicts = vec![(1, 2), (1, 3), (2, 3)];
+    // 4 rides while they run alone. Then 3 beats the incumbent and removes what it conflicts with.
+    let expected = [
+        "3 asks",
+        "2 asks",
+        "try 4 on 1: 3",
+        "4 kept",
+        "afresh 3",
+        "3 replaces 1 4",
+        "afresh 2",
+        "2 does not add to experiment 3",
+    ];
+    assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn a_conflict_without_an_agent_runs_alone_at_once() {
+    let mut world = raced(&[2.0, 4.0]);
+    (world.conflicts, world.may_ask) = (vec![(1, 2)], false);
+    assert_eq!(world.finish(), ["afresh 2", "2 replaces 1"]);
+}
+
+#[test]
+fn a_change_that_the_incumbent_contains_is_a_duplicate() {
+    let mut world = raced(&[2.0, 2.0, 1.0, 1.0]);
+    world.same = vec![(1, 2), (3, 4)];
+    let expected =
+        ["2 experiment 1 contains this change", "try 3 on 1: 3", "3 kept", "4 experiment 3 contains this change"];
+    assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn of_more_than_two_winners_a_slot_the_smallest_gains_are_not_replayed() {
+    let mut world = raced(&[1.0, 1.0]);
+    world.slots = 2;
+    world.step();
+    for (id, gain) in (3..).zip([0.25, 4.0, 0.5, 2.0, 0.125, 1.0]) {
+        world.gains.insert(id, gain);
+        world.ran(id, START);
+    }
+    world.step();
+    let reason = "not replayed: larger gains were waiting";
+    assert_eq!(world.done, [format!("7 {reason}"), format!("3 {reason}")]);
+}
+
+#[test]
+fn a_kill_loses_runs_and_nothing_else() {
+    let mut undisturbed = raced(&[1.0, 8.0, 4.0, 2.0, 1.0, 0.5]);
+    undisturbed.pairs = vec![(1, 6, -10.0), (3, 5, -6.0)];
+    let mut world = undisturbed.clone();
+    let done = undisturbed.finish();
+    loop {
+        world.kill();
+        let trials = world.step();
+        world.kill();
+        let Some(trial) = trials.first() else { break };
+        world.run(trial);
+    }
+    assert_eq!(world.done, done);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_winner_ends_once_and_what_is_kept_is_better(
+        gains in prop::collection::vec(-2..10_i32, 1..24),
+        pairs in prop::collection::vec((1..24_u32, 1..24_u32, -9..4_i32), 0..12),
+        conflicts in prop::collection::vec((1..24_u32, 1..24_u32), 0..12),
+        same in prop::collection::vec((1..24_u32, 1..24_u32), 0..3),
+        solvable in prop::collection::btree_set(1..24_u32, 0..12),
+        choices in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 200),
+        slots in 1..5_u32,
+        min_delta in 0..2_i32,
+    ) {
+        let count = gains.len() as u32;
+        let gains: Vec<f64> = gains.into_iter().map(f64::from).collect();
+        let mut world = World::new(&gains);
+        let there = |one: u32, other: u32| one < other && other <= count;
+        (world.slots, world.min_delta, world.solvable) = (slots, f64::from(min_delta), solvable);
+        world.pairs = pairs.into_iter().filter(|(one, other, _)| there(*one, *other))
+            .map(|(one, other, more)| (one, other, f64::from(more))).collect();
+        world.conflicts = conflicts.into_iter().filter(|(one, other)| there(*one, *other)).collect();
+        world.same = same.into_iter().filter(|(one, other)| there(*one, *other)).collect();
+        let mut bases = Vec::new();
+        let mut next = 1;
+        for (choice, index) in choices {
+            let trials = world.wanted();
+            let mut places: Vec<u32> = world.line.cars().map(|car| car.id.number()).collect();
+            places.sort_unstable();
+            prop_assert!(places.windows(2).all(|two| two[0] != two[1]), "two places: {:?}", places);
+            match choice {
+                0 | 1 if next <= count => {
+                    bases.push((next, world.incumbent()));
+                    next += 1;
+                }
+                // Not the incumbent of now, but the one at its start.
+                0..=2 if !bases.is_empty() => {
+                    let (id, base) = bases.remove(index.index(bases.len()));
+                    world.ran(id, base);
+                }
+                _ if !trials.is_empty() => world.run(index.get(&trials)),
+                _ => {}
+            }
+            if index.index(5) == 0 {
+                world.kill();
+            }
+        }
+        for (id, base) in bases {
+            world.ran(id, base);
+        }
+        world.finish();
+        prop_assert!(world.line.cars().next().is_none());
+        for id in 1..next {
+            prop_assert_eq!(world.recorded.get(&id), Some(&1), "experiment {}", id);
+        }
+    }
+
+    #[test]
+    fn it_comes_to_an_end_whatever_runs_and_merges_say(
+        bases in prop::collection::vec(0..3_u32, 1..20),
+        said in prop::collection::vec((0..5_u8, 0..40_u8), 1..60),
+    ) {
+        let number = |value: u8| Number { value: value.into(), raw: value.to_string() };
+        let mut said = said.into_iter().cycle();
+        let mut line = Line::default();
+        let winners: Vec<ExperimentId> = (10..).take(bases.len()).map(ExperimentId::from).collect();
+        for (id, base) in winners.iter().zip(bases) {
+            line.won(Car::new(*id, base.into(), number(20), f64::from(id.number() % 7)));
+        }
+        let (mut kept, mut best, mut ended) = (vec![0.into(), 1.into(), 2.into()], number(15), Vec::new());
+        let most = 40 * winners.len() * winners.len();
+        for _ in 0..most {
+            let now: Vec<ExperimentId> = kept.clone();
+            let on = Standing {
+                incumbent: now[now.len() - 1],
+                number: &best.clone(),
+                direction: Direction::Higher,
+                min_delta: 0.0,
+                kept: &now,
+                slots: 8,
+                may_ask: true,
+            };
+            let (kind, value) = said.next().unwrap_or_default();
+            match line.next(&on) {
+                LineStep::Merge { onto, car } => {
+                    let merged = [Merged::Conflict, Merged::Empty].get(usize::from(kind)).copied();
+                    line.merged(&onto, car, merged.unwrap_or(Merged::Clean));
+                }
+                LineStep::Keep { cars, number } => {
+                    line.kept(&cars);
+                    kept.extend(&cars);
+                    (ended, best) = ([ended, cars].concat(), number);
+                }
+                LineStep::Replace { car, number, .. } => {
+                    line.kept(&[car]);
+                    kept.push(car);
+                    ended.push(car);
+                    best = number;
+                }
+                LineStep::Discard { car, .. } => {
+                    line.left(car);
+                    ended.push(car);
+                }
+                LineStep::Ask(car) => {
+                    line.asked(&on, car);
+                    line.answered(car);
+                }
+                LineStep::Try(trials) => {
+                    let Some(trial) = trials.get(usize::from(kind) % trials.len().max(1)) else { break };
+                    line.started(&on, trial);
+                    match trial {
+                        Trial::Afresh(id) if kind == 0 => line.ran_afresh(*id, Afresh::Nothing),
+                        Trial::Afresh(id) => line.ran_afresh(*id, Afresh::Value(number(value))),
+                        Trial::Train { .. } => line.tested(&on, trial, match kind {
+                            0 => Tested::Holds(number(value)),
+                            1 => Tested::Better(number(value)),
+                            _ => Tested::NotBetter((kind > 2).then(|| number(value))),
+                        }),
+                    }
+                }
+            }
+        }
+        prop_assert_eq!(line.cars().count(), 0, "after {} steps", most);
+        ended.sort_unstable();
+        prop_assert_eq!(ended, winners);
+    }
+}
