@@ -69,6 +69,7 @@ mod sessions;
 mod settings;
 mod shell;
 mod shims;
+mod simulation;
 mod spending;
 mod status;
 mod stop;
