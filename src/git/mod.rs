@@ -35,7 +35,7 @@ pub use objects::{ChangeKind, ChangedPath, Diff, EntryKind, Merged, MergedTree, 
 pub use program::{Cut, Program};
 pub use programs::{Programs, WAY_BACK};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
-pub use repo::{LockFile, Operation, Repo};
+pub use repo::{KeptTree, LockFile, Operation, Repo, TreeState};
 pub use working_tree::{
     Changes, LeftOut, Look, Proposal, PutBack, Restored, SaveAs, Saved, TooLarge, Untracked, WhyLeftOut, WorkingTree,
 };

@@ -18,6 +18,9 @@ use crate::git::sync;
 /// The files of a linked working tree's own git folder by which git knows it.
 const OWN_FILES: [&str; 4] = ["HEAD", "commondir", "gitdir", "index"];
 
+/// The file in a working tree that leads to its git folder.
+pub(super) const DOT_GIT: &str = ".git";
+
 impl Repo {
     /// Makes a linked working tree at `dir`, as `git worktree add` does, with `head` checked out in it; opens it. No hook
     /// runs.
@@ -28,15 +31,19 @@ impl Repo {
     /// when `dir` is in a working tree of this repository; and what [`Repo::discover`] refuses, when that is checked out.
     /// What was begun is taken back then.
     pub fn add_worktree(&self, dir: &Path, head: &HeadTarget) -> Result<Repo> {
+        self.make_worktree(&self.place_for_worktree(dir)?, head)
+    }
+
+    /// Makes one at `dir`, absolute, where there is nothing or an empty folder.
+    pub(super) fn make_worktree(&self, dir: &Path, head: &HeadTarget) -> Result<Repo> {
         const WHAT: &str = "making a working tree";
-        let dir = self.place_for_worktree(dir)?;
         let head = match head {
             HeadTarget::Branch(name) => Head::Attached(full_name(name)?),
             HeadTarget::Detached(commit) => Head::Detached(object_id(commit)?),
         };
         let call = self.programs().call(Program::Filter);
         call.begin();
-        let made = self.gix.add_worktree(&dir, head, Discard, call.stopping()).during(WHAT);
+        let made = self.gix.add_worktree(dir, head, Discard, call.stopping()).during(WHAT);
         let (made, outcome) = match made {
             Ok(made) => made,
             Err(error) => return Err(call.check_failed().err().unwrap_or(error)),
@@ -44,10 +51,10 @@ impl Repo {
         let opened = match (call.check(Ok(())), outcome.collisions.first()) {
             (Err(cut), _) => Err(cut),
             (_, Some(collision)) => Err(GitError::Damaged(format!("{} cannot be written", collision.path))),
-            _ => sync_made(&dir, made.git_dir()).and_then(|()| Repo::discover(&dir)),
+            _ => sync_made(dir, made.git_dir()).and_then(|()| Repo::discover(dir)),
         };
         if opened.is_err() {
-            self.gix.remove_worktree(&dir, Force::DiscardChanges, Discard).during("removing a working tree")?;
+            self.gix.remove_worktree(dir, Force::DiscardChanges, Discard).during("removing a working tree")?;
         }
         opened
     }
@@ -88,8 +95,8 @@ impl Repo {
 }
 
 /// Makes what git knows of a new working tree last.
-fn sync_made(dir: &Path, git_dir: &Path) -> Result<()> {
-    for file in OWN_FILES.iter().map(|name| git_dir.join(name)).chain([dir.join(".git")]) {
+pub(super) fn sync_made(dir: &Path, git_dir: &Path) -> Result<()> {
+    for file in OWN_FILES.iter().map(|name| git_dir.join(name)).chain([dir.join(DOT_GIT)]) {
         fs::File::open(&file).and_then(|file| file.sync_all()).at("syncing", &file)?;
     }
     let above = git_dir.parent().into_iter().chain(git_dir.parent().and_then(Path::parent));

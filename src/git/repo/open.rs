@@ -61,6 +61,22 @@ impl Repo {
 
     /// Opens the repository that `dir` is in as [`Repo::discover`] does, also when its index cannot be worked with.
     pub fn find(dir: &Path) -> Result<Repo> {
+        let gix = Repo::open(dir)?;
+        let (syncs, programs) = (Rc::<Syncs>::default(), Arc::<Programs>::default());
+        let objects = Rc::new(Objects::new(Rc::clone(&gix), Rc::clone(&syncs), Arc::clone(&programs)));
+        Ok(Repo::of(gix, objects, syncs, programs))
+    }
+
+    /// Opens a working tree that is linked to this one, with the same objects, syncs and programs: what is written there is
+    /// held here.
+    pub(super) fn find_linked(&self, dir: &Path) -> Result<Repo> {
+        let (objects, syncs) = (Rc::clone(&self.objects), Rc::clone(&self.syncs));
+        let repo = Repo::of(Repo::open(dir)?, objects, syncs, self.programs());
+        repo.check_index()?;
+        Ok(repo)
+    }
+
+    fn open(dir: &Path) -> Result<Rc<gix::Repository>> {
         refuse_odd_repository(dir)?;
         let opened = gix::ThreadSafeRepository::discover_with_environment_overrides(dir);
         let mut gix = opened.map(|gix| gix.to_thread_local()).map_err(|source| {
@@ -88,14 +104,16 @@ impl Repo {
         // A record is what its ref names, and nothing that stands for it.
         gix.objects.ignore_replacements = true;
         gix.objects.enable_object_memory();
-        let gix = Rc::new(gix);
-        let (syncs, programs) = (Rc::<Syncs>::default(), Arc::<Programs>::default());
-        let objects = Rc::new(Objects::new(Rc::clone(&gix), Rc::clone(&syncs), Arc::clone(&programs)));
+        Ok(Rc::new(gix))
+    }
+
+    fn of(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>, programs: Arc<Programs>) -> Repo {
+        let root = gix.workdir().map(Path::to_owned).unwrap_or_default();
         let refs = Rc::new(Refs::new(Rc::clone(&gix), Rc::clone(&objects), Rc::clone(&syncs)));
         let index = Rc::new(Index::new(Rc::clone(&gix), root.clone(), Rc::clone(&syncs)));
         let parts = (Rc::clone(&objects), Rc::clone(&refs), Rc::clone(&index));
         let working_tree = WorkingTree::new(Rc::clone(&gix), root.clone(), parts, Arc::clone(&programs));
-        Ok(Repo { gix, objects, refs, index, working_tree, root, syncs, programs })
+        Repo { gix, objects, refs, index, working_tree, root, syncs, programs }
     }
 
     /// Makes a new repository in `dir`, which may hold files and must not be in one already.

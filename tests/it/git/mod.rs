@@ -2,6 +2,7 @@
 
 mod diff;
 mod differential;
+mod linked;
 mod merge;
 mod open;
 mod operation;

@@ -1,0 +1,238 @@
+//! Working trees that are kept, with the git program as the judge.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use autoresearch::domain::CommitId;
+use autoresearch::git::{Head, KeptTree, Repo, TreeState, Untracked};
+
+use super::{head, open, save_as};
+use crate::support::TestRepo;
+
+const REASON: &str = "kept by ar for session t";
+
+/// A repository that ignores the folder of this program, with a folder and a link in it.
+fn repository() -> TestRepo {
+    let repo = TestRepo::new();
+    repo.write("src/deep/model.py", "layers = 3\n");
+    repo.symlink("train.py", "link");
+    repo.commit_all("more files");
+    open(&repo).exclude(&["/.autoresearch"]).unwrap();
+    repo
+}
+
+fn place(repo: &TestRepo, tag: &str, name: &str) -> PathBuf {
+    repo.file(".autoresearch").join(tag).join("trees").join(name)
+}
+
+#[track_caller]
+fn keep(repo: &TestRepo, git: &Repo, dir: &Path) -> KeptTree {
+    git.keep_worktree(dir, &head(repo), REASON).unwrap()
+}
+
+/// What git says in a working tree; it must succeed.
+#[track_caller]
+fn git_in(repo: &TestRepo, dir: &Path, args: &[&str]) -> String {
+    let output = repo.try_git_in(dir, args);
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// Checks that git knows each of `dirs` once, locked for the reason and with a detached `HEAD` at the commit, that nothing
+/// differs there or in the main working tree, and that the repository is whole.
+#[track_caller]
+fn is_sound(repo: &TestRepo, dirs: &[&Path]) {
+    let listed = repo.git(["worktree", "list", "--porcelain"]);
+    let listed: Vec<&str> = listed.split("\n\n").skip(1).collect();
+    assert_eq!(listed.len(), dirs.len(), "{listed:#?}");
+    for dir in dirs {
+        let dir = dir.canonicalize().unwrap();
+        let expected = format!("worktree {}\nHEAD {}\ndetached\nlocked {REASON}", dir.display(), repo.head());
+        assert!(listed.iter().any(|tree| tree.trim_end() == expected), "{expected}: {listed:#?}");
+        assert_eq!(git_in(repo, &dir, &["status", "--porcelain"]), "");
+        assert_eq!(git_in(repo, &dir, &["ls-files"]), repo.git(["ls-files"]));
+    }
+    assert_eq!(repo.status(), "");
+    assert_eq!(repo.git(["fsck", "--strict", "--no-dangling"]), "");
+}
+
+#[test]
+fn kept_trees_of_two_sessions_are_made_found_and_removed_whole() {
+    let repo = repository();
+    let git = open(&repo);
+    let dirs = ["t", "u"].map(|tag| place(&repo, tag, "slot-0"));
+    for dir in &dirs {
+        assert_eq!(keep(&repo, &git, dir).state, TreeState::Made);
+    }
+    is_sound(&repo, &[&dirs[0], &dirs[1]]);
+    assert!(repo.exists(".git/worktrees/slot-0") && repo.exists(".git/worktrees/slot-01"));
+    for dir in &dirs {
+        let kept = keep(&repo, &git, dir);
+        assert_eq!((kept.state, kept.moved), (TreeState::Found, None));
+        assert_eq!(kept.repo.refs.head().unwrap(), Head::Detached { commit: head(&repo) });
+    }
+    is_sound(&repo, &[&dirs[0], &dirs[1]]);
+
+    // A link out of the tree and a folder that nobody may write to.
+    repo.symlink(repo.outside(), dirs[0].join("out"));
+    repo.write(dirs[0].join("cache/deep/file"), "");
+    let mut sealed = fs::metadata(dirs[0].join("cache/deep")).unwrap().permissions();
+    sealed.set_readonly(true);
+    fs::set_permissions(dirs[0].join("cache/deep"), sealed).unwrap();
+    git.remove_kept(&dirs[0]).unwrap();
+    assert!(!dirs[0].exists() && repo.outside().exists() && repo.exists("train.py"));
+    is_sound(&repo, &[&dirs[1]]);
+    git.remove_kept(&dirs[0]).unwrap();
+    fs::remove_dir_all(&dirs[1]).unwrap();
+    git.remove_kept(&dirs[1]).unwrap();
+    is_sound(&repo, &[]);
+    assert_eq!(fs::read_dir(repo.file(".git/worktrees")).map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn what_is_committed_in_a_kept_tree_survives_git_at_work_in_both_trees() {
+    let repo = repository();
+    let git = open(&repo);
+    let dir = place(&repo, "t", "seat-0");
+    let kept = keep(&repo, &git, &dir).repo;
+    repo.write(dir.join("train.py"), "print('val_bpb: 0.9')\n");
+    let proposal = kept.working_tree.propose(&head(&repo), &Untracked::default()).unwrap();
+    let commit = kept.working_tree.commit(&proposal, &head(&repo), "a proposal").unwrap();
+    kept.working_tree.adopt_index(proposal).unwrap();
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    // The main repository holds what was written through the linked one, and writes it again.
+    git.refs.write_record("refs/autoresearch/t/00001", &commit, "one\n").unwrap();
+    kept.working_tree.restore(&head(&repo), &save_as(&commit), &Untracked::default()).unwrap();
+    assert_eq!(repo.git(["show", &format!("{commit}:train.py")]), "print('val_bpb: 0.9')");
+
+    for (place, args) in [
+        (repo.path(), &["worktree", "prune", "--expire=now"][..]),
+        (repo.path(), &["clean", "-fdxq"]),
+        (dir.clone(), &["clean", "-fdxq"]),
+        (dir.clone(), &["worktree", "prune", "--expire=now"]),
+        (dir.clone(), &["gc", "--quiet", "--prune=now"]),
+    ] {
+        git_in(&repo, &place, args);
+        assert_eq!(keep(&repo, &git, &dir).state, TreeState::Found, "{args:?}");
+        is_sound(&repo, &[&dir]);
+    }
+    repo.git(["clean", "-ffdxq"]);
+    assert!(!dir.exists(), "clean with two f removes repositories, too");
+    assert_eq!(keep(&repo, &git, &dir).state, TreeState::Made);
+    is_sound(&repo, &[&dir]);
+}
+
+#[test]
+fn a_kept_tree_whose_folder_is_missing_stays_registered_and_is_made_again() {
+    let repo = repository();
+    let git = open(&repo);
+    let dir = place(&repo, "t", "slot-0");
+    keep(&repo, &git, &dir);
+    let aside = dir.with_file_name("aside");
+    fs::rename(&dir, &aside).unwrap();
+    repo.git(["worktree", "prune", "--expire=now"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    fs::rename(&aside, &dir).unwrap();
+    assert_eq!(keep(&repo, &git, &dir).state, TreeState::Found);
+    is_sound(&repo, &[&dir]);
+
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    assert_eq!(keep(&repo, &git, &dir).state, TreeState::Made);
+    is_sound(&repo, &[&dir]);
+    assert!(!repo.exists(".git/worktrees/slot-01"));
+}
+
+#[test]
+fn a_kept_tree_that_git_does_not_know_any_more_is_linked_again_with_its_files() {
+    let repo = repository();
+    let git = open(&repo);
+    let dir = place(&repo, "t", "slot-0");
+    keep(&repo, &git, &dir);
+    let admin = repo.file(".git/worktrees");
+    let damages: [(&str, &dyn Fn()); 7] = [
+        ("registration", &|| fs::remove_dir_all(admin.join("slot-0")).unwrap()),
+        ("all registrations", &|| fs::remove_dir_all(&admin).unwrap()),
+        (".git", &|| fs::remove_file(dir.join(".git")).unwrap()),
+        ("another .git", &|| fs::write(dir.join(".git"), "gitdir: /nowhere\n").unwrap()),
+        ("HEAD", &|| fs::write(admin.join("slot-0/HEAD"), "").unwrap()),
+        ("index", &|| fs::remove_file(admin.join("slot-0/index")).unwrap()),
+        ("commondir", &|| fs::remove_file(admin.join("slot-0/commondir")).unwrap()),
+    ];
+    for (what, damage) in damages {
+        repo.write(dir.join("train.py"), "half done\n");
+        damage();
+        let kept = keep(&repo, &git, &dir);
+        assert_eq!(kept.state, TreeState::Relinked, "{what}");
+        assert_eq!(repo.read(dir.join("train.py")), "half done\n", "{what}");
+        assert_eq!(git_in(&repo, &dir, &["status", "--porcelain"]), " M train.py", "{what}");
+        let base = head(&repo);
+        let restored = kept.repo.working_tree.restore(&base, &save_as(&base), &Untracked::default()).unwrap();
+        assert!(restored.saved.is_some(), "{what}");
+        is_sound(&repo, &[&dir]);
+    }
+    assert_eq!(keep(&repo, &git, &dir).state, TreeState::Found);
+}
+
+#[test]
+fn head_of_a_kept_tree_is_detached_again_and_its_lock_put_back() {
+    let repo = repository();
+    let git = open(&repo);
+    let dir = place(&repo, "t", "seat-0");
+    keep(&repo, &git, &dir);
+    git_in(&repo, &dir, &["switch", "--quiet", "--create", "idea"]);
+    git_in(&repo, &dir, &["commit", "--quiet", "--allow-empty", "--message", "an idea"]);
+    let tip = git_in(&repo, &dir, &["rev-parse", "HEAD"]);
+    let kept = keep(&repo, &git, &dir);
+    assert_eq!(kept.state, TreeState::Found);
+    assert_eq!(kept.repo.refs.head().unwrap(), Head::Detached { commit: CommitId::new(tip) });
+    git_in(&repo, &dir, &["reset", "--quiet", "--hard", &repo.head()]);
+    git_in(&repo, &dir, &["worktree", "unlock", "."]);
+    keep(&repo, &git, &dir);
+    is_sound(&repo, &[&dir]);
+    git_in(&repo, &dir, &["switch", "--quiet", "--orphan", "empty"]);
+    assert_eq!(keep(&repo, &git, &dir).repo.refs.head().unwrap(), Head::Detached { commit: head(&repo) });
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_kept_tree_is_moved_and_not_removed() {
+    let repo = repository();
+    let git = open(&repo);
+    let dir = place(&repo, "t", "slot-0");
+    let moved = dir.with_file_name("slot-0.replaced");
+    for what in ["a file", "a link", "a repository"] {
+        repo.write(dir.parent().unwrap().join("other/file"), "theirs\n");
+        match what {
+            "a file" => fs::write(&dir, "theirs\n").unwrap(),
+            "a link" => std::os::unix::fs::symlink(dir.with_file_name("other"), &dir).unwrap(),
+            _ => {
+                fs::rename(dir.with_file_name("other"), &dir).unwrap();
+                git_in(&repo, &dir, &["init", "--quiet"]);
+            }
+        }
+        let kept = keep(&repo, &git, &dir);
+        assert_eq!((kept.state, kept.moved.as_ref()), (TreeState::Made, Some(&moved)), "{what}");
+        let theirs = if what == "a file" { moved.clone() } else { moved.join("file") };
+        assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs\n", "{what}");
+        is_sound(&repo, &[&dir]);
+        git.remove_kept(&dir).unwrap();
+        match what {
+            "a repository" => fs::remove_dir_all(&moved).unwrap(),
+            _ => fs::remove_file(&moved).unwrap(),
+        }
+    }
+    // What stands there while it is removed stays, too.
+    for what in ["a file", "a repository"] {
+        keep(&repo, &git, &dir);
+        fs::remove_dir_all(&dir).unwrap();
+        match what {
+            "a file" => fs::write(&dir, "theirs\n").unwrap(),
+            _ => drop(repo.git(["init", "--quiet", dir.to_str().unwrap()])),
+        }
+        git.remove_kept(&dir).unwrap();
+        is_sound(&repo, &[]);
+        match what {
+            "a file" => fs::remove_file(&dir).unwrap(),
+            _ => fs::remove_dir_all(&dir).unwrap(),
+        }
+    }
+}
