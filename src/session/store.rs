@@ -301,7 +301,7 @@ impl Store {
 
     /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.
     pub(super) fn pack_records(&mut self) {
-        if self.history.next_sequence().is_multiple_of(PACK_EVERY)
+        if self.history.next_id().number().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
         {
             self.say_once(Notice::NotPacked(with_causes(&error)));
