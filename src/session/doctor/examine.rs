@@ -56,7 +56,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
     for facts in remains {
         findings
             .extend(refs::look_at_remains(&repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Refs, &error)]));
-        findings.extend(state::unknown_runs(facts, None, "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
+        findings.extend(state::unknown_runs(facts, &[], "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
     }
     for facts in &sessions {
         findings.extend(refs::look(&repo, facts, sessions.len() == 1));

@@ -212,6 +212,11 @@ impl Facts {
         matches!(self.journal, Ok(None) | Err(StateError::Json { .. }))
     }
 
+    /// The attempts that the journal says are open.
+    pub(super) fn open_ids(&self) -> Vec<ExperimentId> {
+        self.journal.iter().flatten().flat_map(Journal::open_attempts).map(|open| open.id).collect()
+    }
+
     /// Whether the journal says that something is open.
     pub(super) fn is_open(&self) -> bool {
         self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| journal.open.is_some()))

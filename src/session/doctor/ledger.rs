@@ -64,12 +64,8 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
         }
     };
     // Its row is yet to come: the recovery of an open experiment writes it.
-    let is_open = |record: &Record| {
-        patients.all().any(|facts| {
-            let open = facts.journal.as_ref().ok().and_then(|journal| journal.as_ref()?.open.as_ref());
-            facts.tag == record.tag && open.is_some_and(|open| open.id == record.id)
-        })
-    };
+    let is_open =
+        |record: &Record| patients.all().any(|facts| facts.tag == record.tag && facts.open_ids().contains(&record.id));
     let missing: Vec<&Record> =
         found.missing.iter().map(|&index| &books.records[index]).filter(|record| !is_open(record)).collect();
     let error = |what: String| Finding::error(Area::Ledger, what).hint(REPAIR);

@@ -203,7 +203,7 @@ fn state_files(facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError
         Memory::new(&facts.folder.state()).create(facts.history().records())?;
         done.extend(missing.iter().map(|path| format!("wrote {} from the records", path.display())));
     }
-    if let Ok(Some(Journal { open: Some(open), .. })) = &facts.journal {
+    for open in facts.journal.iter().flatten().flat_map(Journal::open_attempts) {
         let folder = facts.folder.run(open.id);
         if !exec::is_held(&folder) {
             for path in torn_run_files(&folder) {

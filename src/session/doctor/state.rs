@@ -47,31 +47,23 @@ pub(super) fn fetched(facts: &Facts) -> Finding {
 fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     let path = facts.folder.state().join("progress.json");
     let mut found = Vec::new();
-    let open = match &facts.journal {
-        Ok(Some(journal)) => {
-            found.extend(open(repo, facts, journal));
-            journal.open.as_ref().map(|open| open.id)
-        }
-        Ok(None) => {
-            found.push(lost_journal(repo, facts, format!("{} is missing", path.display()))?);
-            None
-        }
+    match &facts.journal {
+        Ok(Some(journal)) => found.extend(open(repo, facts, journal)),
+        Ok(None) => found.push(lost_journal(repo, facts, format!("{} is missing", path.display()))?),
         Err(StateError::Json { .. }) => {
             found.push(lost_journal(repo, facts, format!("cannot parse {}", path.display()))?);
-            None
         }
         Err(error) => {
             found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, with_causes(error)) });
-            None
         }
-    };
-    found.extend(unknown_runs(facts, open, REPAIR));
+    }
+    found.extend(unknown_runs(facts, &facts.open_ids(), REPAIR));
     Ok(found)
 }
 
-/// The runs that go on and are not that of the experiment `open`; `then` is to be called when they are over.
-pub(super) fn unknown_runs(facts: &Facts, open: Option<ExperimentId>, then: &str) -> Vec<Finding> {
-    let unknown = going_on(facts).into_iter().filter(|(id, _)| Some(*id) != open);
+/// The runs that go on and are of no experiment in `open`; `then` is to be called when they are over.
+pub(super) fn unknown_runs(facts: &Facts, open: &[ExperimentId], then: &str) -> Vec<Finding> {
+    let unknown = going_on(facts).into_iter().filter(|(id, _)| !open.contains(id));
     unknown
         .map(|(id, pid)| {
             let what = format!("a run of {} is still going that the journal does not know", experiment_name(id));
