@@ -4,6 +4,7 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice;
 
 use super::identity::{Identity, identity};
+use super::merge::{Merged, MergedTree, merge};
 use super::store::Objects;
 use crate::domain::CommitId;
 use crate::git::error::{During, GitError, Result};
@@ -11,6 +12,22 @@ use crate::git::path::{commit_id, object_id};
 use crate::git::program::Program;
 
 impl Objects {
+    /// Brings what changed from `base` to `theirs` onto `ours`. Renames are not followed: a renamed file is deleted and
+    /// added. A file that both sides changed is merged by lines, as the attributes in `ours` and in git's
+    /// `info/attributes` ask for. If they name a driver that the configuration defines, the file is in conflict: the driver
+    /// is a program, and is not started. A submodule that both sides moved is in conflict, too.
+    pub fn merge(&self, base: &CommitId, ours: &CommitId, theirs: &CommitId) -> Result<Merged> {
+        merge(self, self.tree_id(base)?, self.tree_id(ours)?, self.tree_id(theirs)?)
+    }
+
+    /// Commits a merged tree on `parent`; refs are as before. The message ends with a line break; the commit is signed where
+    /// `commit.gpgSign` asks for it. When this returns, the commit is on disk with all that belongs to it.
+    pub fn commit_merged(&self, merged: &MergedTree, parent: &CommitId, message: &str) -> Result<CommitId> {
+        let id = self.write_commit(merged.tree, vec![object_id(parent)?], message, true)?;
+        self.sync(merged.written.iter().copied().chain([id]))?;
+        Ok(commit_id(id))
+    }
+
     /// The tree of a commit, as its full hexadecimal name.
     pub fn tree_of(&self, commit: &CommitId) -> Result<String> {
         Ok(self.tree_id(commit)?.to_string())

@@ -15,9 +15,8 @@ use super::change::Version;
 use super::merge_lines::merge_lines;
 use super::merge_rules::{Driver, MergeRules};
 use super::store::Objects;
-use crate::domain::CommitId;
 use crate::git::error::{During, Result};
-use crate::git::path::{commit_id, object_id, to_path};
+use crate::git::path::to_path;
 
 const WHAT: &str = "merging";
 
@@ -40,9 +39,9 @@ pub enum Merged {
 /// A tree with the changes of both sides; written, held against `git gc`, and not yet synced.
 #[derive(Debug, Clone)]
 pub struct MergedTree {
-    tree: ObjectId,
+    pub(super) tree: ObjectId,
     ours: ObjectId,
-    written: Vec<ObjectId>,
+    pub(super) written: Vec<ObjectId>,
 }
 
 impl MergedTree {
@@ -66,55 +65,39 @@ struct Merging<'a> {
     written: Vec<ObjectId>,
 }
 
-impl Objects {
-    /// Brings what changed from `base` to `theirs` onto `ours`. Renames are not followed: a renamed file is deleted and
-    /// added. A file that both sides changed is merged by lines, as the attributes in `ours` and in git's
-    /// `info/attributes` ask for. If they name a driver that the configuration defines, the file is in conflict: the driver
-    /// is a program, and is not started. A submodule that both sides moved is in conflict, too.
-    pub fn merge(&self, base: &CommitId, ours: &CommitId, theirs: &CommitId) -> Result<Merged> {
-        let (base, ours, theirs) = (self.tree_id(base)?, self.tree_id(ours)?, self.tree_id(theirs)?);
-        let mut merging = Merging { objects: self, ours, rules: None, written: Vec::new() };
-        let mut merged: BTreeMap<BString, Option<Version>> =
-            self.tree_changes(base, ours)?.into_iter().map(|change| (change.path, change.new)).collect();
-        let (mut edits, mut conflicts) = (Vec::new(), BTreeSet::new());
-        for change in self.tree_changes(base, theirs)? {
-            let version = match (merged.get(&change.path), change.new) {
-                (None, theirs) => theirs,
-                (Some(ours), theirs) if *ours == theirs => continue,
-                (Some(Some(ours)), Some(theirs)) => {
-                    match merging.file(change.path.as_ref(), change.old, *ours, theirs)? {
-                        Some(version) => Some(version),
-                        None => {
-                            conflicts.insert(change.path);
-                            continue;
-                        }
-                    }
-                }
-                // One side deleted what the other one changed.
-                _ => {
+/// What [`Objects::merge`] does, with trees.
+pub(super) fn merge(objects: &Objects, base: ObjectId, ours: ObjectId, theirs: ObjectId) -> Result<Merged> {
+    let mut merging = Merging { objects, ours, rules: None, written: Vec::new() };
+    let mut merged: BTreeMap<BString, Option<Version>> =
+        objects.tree_changes(base, ours)?.into_iter().map(|change| (change.path, change.new)).collect();
+    let (mut edits, mut conflicts) = (Vec::new(), BTreeSet::new());
+    for change in objects.tree_changes(base, theirs)? {
+        let version = match (merged.get(&change.path), change.new) {
+            (None, theirs) => theirs,
+            (Some(ours), theirs) if *ours == theirs => continue,
+            (Some(Some(ours)), Some(theirs)) => match merging.file(change.path.as_ref(), change.old, *ours, theirs)? {
+                Some(version) => Some(version),
+                None => {
                     conflicts.insert(change.path);
                     continue;
                 }
-            };
-            edits.push(change.path.clone());
-            merged.insert(change.path, version);
-        }
-        conflicts.extend(files_above_files(&merged, &conflicts));
-        if !conflicts.is_empty() {
-            return Ok(Merged::Conflicts(conflicts.iter().map(|path| to_path(path.as_ref())).collect()));
-        }
-        let edits = edits.iter().filter_map(|path| merged.get_key_value(path)).map(|(path, version)| (path, *version));
-        let tree = self.edited_tree(ours, edits, &mut merging.written)?;
-        Ok(Merged::Tree(MergedTree { tree, ours, written: merging.written }))
+            },
+            // One side deleted what the other one changed.
+            _ => {
+                conflicts.insert(change.path);
+                continue;
+            }
+        };
+        edits.push(change.path.clone());
+        merged.insert(change.path, version);
     }
-
-    /// Commits a merged tree on `parent`; refs are as before. The message ends with a line break; the commit is signed where
-    /// `commit.gpgSign` asks for it. When this returns, the commit is on disk with all that belongs to it.
-    pub fn commit_merged(&self, merged: &MergedTree, parent: &CommitId, message: &str) -> Result<CommitId> {
-        let id = self.write_commit(merged.tree, vec![object_id(parent)?], message, true)?;
-        self.sync(merged.written.iter().copied().chain([id]))?;
-        Ok(commit_id(id))
+    conflicts.extend(files_above_files(&merged, &conflicts));
+    if !conflicts.is_empty() {
+        return Ok(Merged::Conflicts(conflicts.iter().map(|path| to_path(path.as_ref())).collect()));
     }
+    let edits = edits.iter().filter_map(|path| merged.get_key_value(path)).map(|(path, version)| (path, *version));
+    let tree = objects.edited_tree(ours, edits, &mut merging.written)?;
+    Ok(Merged::Tree(MergedTree { tree, ours, written: merging.written }))
 }
 
 impl Merging<'_> {

@@ -1,12 +1,11 @@
 //! Opening a repository; its folders, locks, linked working trees and half-done operations.
 
-mod kept;
 mod linked;
 mod locks;
 mod open;
 mod operation;
 
-pub use kept::{KeptTree, TreeState};
+pub use linked::{KeptTree, TreeState};
 pub use locks::LockFile;
 pub use open::Repo;
 pub use operation::Operation;
