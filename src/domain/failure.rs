@@ -54,6 +54,8 @@ pub enum FailureClass {
     NoChange,
     /// `ar` measured the same change before.
     Duplicate,
+    /// The change conflicts with what was kept meanwhile, also after the agent merged it.
+    Conflict,
     /// The machine failed during the run.
     Lost,
 }
@@ -73,7 +75,8 @@ pub struct FailureTexts {
 impl FailureClass {
     /// Whether the change was refused and never run.
     pub fn is_refusal(self) -> bool {
-        matches!(self, FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge | FailureClass::Duplicate)
+        use FailureClass::{Conflict, Duplicate, Protected, Scope, TooLarge};
+        matches!(self, Scope | Protected | TooLarge | Duplicate | Conflict)
     }
 
     /// Whether it says something about the change: the change was run, and nothing else ended the run.
@@ -164,6 +167,10 @@ impl FailureClass {
             FailureClass::Duplicate => {
                 ("the same change was measured before ({ended})", "Make a change that has not been measured yet.")
             }
+            FailureClass::Conflict => (
+                "the change conflicts with what was kept meanwhile ({ended})",
+                "Make it again on the incumbent as it is now, if it is still of use.",
+            ),
             FailureClass::Lost => (
                 "the machine died under the run ({ended})",
                 "The machine died under the run, which is not the idea's fault: you may try the same change again.",

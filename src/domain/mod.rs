@@ -3,6 +3,7 @@
 //! Nothing here knows of git, files, processes or terminals.
 
 mod alert;
+mod beside;
 mod clock;
 mod contract;
 mod core_settings;
@@ -20,6 +21,7 @@ mod idea;
 mod imported;
 mod json;
 mod keep_logs;
+mod layout;
 mod lesson;
 mod limit;
 mod metric;
@@ -46,6 +48,7 @@ mod usage;
 pub mod values;
 
 pub use alert::{Alert, AlertKind};
+pub use beside::{Beside, Replay, Train};
 pub use clock::{Clock, ago_text, exact_time, moment_text};
 pub use contract::{Drift, LOCK_FILES};
 pub use core_settings::settings;
@@ -63,6 +66,7 @@ pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
 pub use imported::Imported;
 pub use json::{json_text, write_json};
 pub use keep_logs::KeepLogs;
+pub use layout::Layout;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
 pub use metric::{MetricSource, MetricSpec, Number, NumberError};

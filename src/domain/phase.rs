@@ -16,6 +16,8 @@ pub enum Phase {
     Running,
     /// The value would be kept, and the guards run.
     Guarding,
+    /// It beat its own base while another experiment was kept, and waits for a train.
+    Waiting,
     /// `ar` records the verdict.
     Recording,
     /// The record exists; row, branch and working tree follow.

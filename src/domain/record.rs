@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Direction, Environment, ExperimentId, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag, Tokens,
-    Unparsed, Usage, Version,
+    Beside, Direction, Environment, ExperimentId, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag,
+    Tokens, Unparsed, Usage, Version,
 };
 
 /// The version of records that this program writes.
@@ -102,6 +102,9 @@ pub struct Run {
     pub signal: Option<i32>,
     /// The measured value.
     pub value: Option<f64>,
+    /// The commit that it executed, where that is not the record's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitId>,
 }
 
 /// The size of a change.
@@ -237,6 +240,9 @@ pub struct Record {
     /// Why `ar` ignored the proposal, or a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
+    /// How it fared beside others.
+    #[serde(flatten)]
+    pub beside: Beside,
     /// Unknown fields from a newer version, and the contract in the baseline's record.
     #[serde(flatten)]
     pub more: Map<String, Value>,

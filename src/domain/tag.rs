@@ -75,6 +75,16 @@ impl Tag {
     pub fn record_ref(&self, id: ExperimentId) -> String {
         format!("{}/{id:05}", self.ref_prefix())
     }
+
+    /// The ref that keeps the commit of attempt `id` while it is open.
+    pub fn open_ref(&self, id: ExperimentId) -> String {
+        format!("{}/open/{id:05}", self.ref_prefix())
+    }
+
+    /// The ref that keeps the commit that experiment `id` had before it was kept with a train.
+    pub fn merged_ref(&self, id: ExperimentId) -> String {
+        format!("{}/merged/{id:05}", self.ref_prefix())
+    }
 }
 
 impl FromStr for Tag {

@@ -53,14 +53,14 @@ pub fn activity(seen: Seen) -> Activity {
     match (seen.owned, seen.phase) {
         (true, None) => Activity::Working,
         (true, Some(_)) if seen.outage => Activity::Waiting,
-        (true, Some(Phase::Idle)) => Activity::Between,
+        (true, Some(Phase::Idle | Phase::Waiting)) => Activity::Between,
         (true, Some(Phase::Proposing)) => Activity::Proposing,
         (true, Some(Phase::Committing)) => Activity::Committing,
         (true, Some(Phase::Running)) => Activity::Running,
         (true, Some(Phase::Guarding)) => Activity::Guarding,
         (true, Some(Phase::Recording | Phase::Settling)) => Activity::Recording,
         (false, None | Some(Phase::Idle)) => Activity::Idle,
-        (false, Some(Phase::Proposing | Phase::Committing | Phase::Settling)) => Activity::Left,
+        (false, Some(Phase::Proposing | Phase::Committing | Phase::Waiting | Phase::Settling)) => Activity::Left,
         (false, Some(Phase::Running | Phase::Guarding | Phase::Recording)) => match seen.job {
             RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,

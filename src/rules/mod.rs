@@ -98,7 +98,7 @@ pub use reproduce::{CameBack, came_back, failed_again};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again};
 pub use schedule::{
-    Bar, Budgets, Call, Demand, Expected, Layout, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
+    Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
     calls_that_feed, schedule,
 };
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};

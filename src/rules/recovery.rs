@@ -75,7 +75,7 @@ pub fn recover(found: Found) -> Vec<Step> {
     let check_out = if found.is_elsewhere { Some(CheckOut) } else { None };
     let after_check_out = |step| check_out.into_iter().chain([step]).collect();
     match found.phase {
-        Phase::Idle => Vec::new(),
+        Phase::Idle | Phase::Waiting => Vec::new(),
         // A change is compared with what it was made on, and the branch is elsewhere.
         _ if found.is_stale => vec![EndJobs, GiveUp],
         Phase::Proposing if found.has_draft => vec![EndJobs, Reset, BringBack, Finish],

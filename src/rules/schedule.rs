@@ -19,7 +19,7 @@ const SPARE: u32 = 20;
 
 /// Where runs are executed and agents work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct Capacity {
     /// The number of slots.
     pub slots: u32,
     /// How many proposals may wait, ready to run, beyond the free slots.
@@ -107,7 +107,7 @@ pub struct Budgets {
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
     /// Slots and seats.
-    pub layout: Layout,
+    pub layout: Capacity,
     /// What may still start.
     pub demand: Demand,
     /// The open attempts. Ready ones run in this order.
@@ -245,14 +245,14 @@ pub fn schedule(situation: &Situation) -> Plan {
 
 /// How many agents at a time keep the slots fed, at most 4. Before both durations are known, one for each proposal that
 /// may be needed.
-pub fn calls_that_feed(layout: Layout, expected: Expected) -> u32 {
+pub fn calls_that_feed(layout: Capacity, expected: Expected) -> u32 {
     let most = layout.slots.saturating_add(layout.ahead).min(MOST_CALLS);
     // One more than are busy on average: call times vary. A float becomes an integer by saturation.
     agents_needed(layout, expected).map_or(most, |needed| (needed as u32).saturating_add(1).min(most))
 }
 
 /// How many agents are busy on average if no slot waits.
-fn agents_needed(layout: Layout, expected: Expected) -> Option<f64> {
+fn agents_needed(layout: Capacity, expected: Expected) -> Option<f64> {
     let (run, call) = (expected.run.as_secs_f64(), expected.call.as_secs_f64());
     (run > 0.0 && call > 0.0).then(|| f64::from(layout.slots) * call / run)
 }

@@ -10,7 +10,7 @@ const CALL: u64 = 90;
 /// A situation in its own words.
 #[derive(Debug, Clone)]
 struct Now {
-    layout: Layout,
+    layout: Capacity,
     demand: Demand,
     attempts: Vec<OpenAttempt>,
     running: Vec<Running>,
@@ -21,7 +21,7 @@ struct Now {
 
 fn now(slots: u32, ahead: u32) -> Now {
     Now {
-        layout: Layout { slots, ahead, calls: None },
+        layout: Capacity { slots, ahead, calls: None },
         demand: Demand::New,
         attempts: Vec::new(),
         running: Vec::new(),
@@ -125,7 +125,7 @@ fn a_train_that_runs_does_not_start_again_and_an_overtaken_one_is_stopped() {
 fn an_open_attempt_that_needs_the_agent_comes_before_new_ones() {
     let situation = now(4, 0).with(3, Place::Seat(1)).with(4, Place::NeedsCall);
     assert_eq!(situation.starts(), "seat 0:4");
-    let situation = Now { layout: Layout { calls: Some(4), ..situation.layout }, ..situation };
+    let situation = Now { layout: Capacity { calls: Some(4), ..situation.layout }, ..situation };
     assert_eq!(situation.starts(), "seat 0:4, seat 2, seat 3");
 }
 
@@ -182,7 +182,7 @@ fn as_many_agents_work_as_keep_the_slots_fed() {
     let plan = |slots, ahead, calls, call| {
         let situation = now(slots, ahead);
         let expected = Expected { call: Duration::from_secs(call), ..situation.expected };
-        let plan = Now { layout: Layout { calls, ..situation.layout }, expected, ..situation }.plan();
+        let plan = Now { layout: Capacity { calls, ..situation.layout }, expected, ..situation }.plan();
         (plan.call_limit, plan.calls_are_short)
     };
     assert_eq!(plan(1, 1, None, 90), (1, false));

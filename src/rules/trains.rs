@@ -225,6 +225,11 @@ impl Line {
         !self.groups.is_empty()
     }
 
+    /// Whether there is no winner.
+    pub fn is_empty(&self) -> bool {
+        self.cars().next().is_none()
+    }
+
     /// All winners: those of the train, those that wait, and those that the agent merges.
     pub fn cars(&self) -> impl Iterator<Item = &Car> {
         let riding = self.groups.iter().flat_map(|group| &group.cars);

@@ -307,6 +307,7 @@ impl Attempt {
                 .filter(|said| !said.is_empty())
                 .and_then(|said| Unparsed::of(said).ok()),
             proposal_error: self.open.proposal_error.clone(),
+            beside: self.open.beside.clone(),
             more,
         })
     }

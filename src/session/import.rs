@@ -12,8 +12,8 @@ use super::own_files::OWN_FILES;
 use super::reading::record_message;
 use super::terms::{free_tag, is_taken};
 use crate::domain::{
-    Clock, CommitId, Contract, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource, MetricSpec, MetricValue,
-    Outcome, RECORD_VERSION, Record, Tag, one_line,
+    Beside, Clock, CommitId, Contract, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource, MetricSpec,
+    MetricValue, Outcome, RECORD_VERSION, Record, Tag, one_line,
 };
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
@@ -199,6 +199,7 @@ impl Maker<'_> {
             proposal_error: None,
             unmet_limits: Vec::new(),
             outside_cause: None,
+            beside: Beside::default(),
             more: Map::new(),
         })
     }

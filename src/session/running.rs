@@ -286,6 +286,7 @@ impl Attempt {
                 exit: exit.exit,
                 signal: exit.signal,
                 value: None,
+                commit: None,
             }),
             ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
             changed,

@@ -122,6 +122,21 @@ impl SessionFolder {
         Ok(folder)
     }
 
+    /// The linked working tree of a slot, counted from 0.
+    pub fn slot(&self, slot: u32) -> PathBuf {
+        self.trees().join(format!("slot-{slot}"))
+    }
+
+    /// The linked working tree of a seat, counted from 0.
+    pub fn seat(&self, seat: u32) -> PathBuf {
+        self.trees().join(format!("seat-{seat}"))
+    }
+
+    /// The folder of the linked working trees.
+    pub fn trees(&self) -> PathBuf {
+        self.root().join("trees")
+    }
+
     /// Whether the session has a contract, readable or not.
     pub fn has_contract(&self) -> bool {
         self.contract_path().exists()

@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 use super::StateError;
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after};
 use crate::domain::{
-    AgentCall, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Outage, Phase, Record, Rung, Spent, ToldStep,
-    Version,
+    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase, Record, Rung,
+    Spent, ToldStep, Version,
 };
 use crate::fs::Unsynced;
+use crate::rules::{Line, Trial};
 
 /// The version of a journal with at most one.
 const OF_ONE: u32 = 1;
@@ -81,6 +82,21 @@ pub struct OpenExperiment {
     /// the one that it is at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<Box<Record>>,
+    /// How it fares beside others.
+    #[serde(flatten)]
+    pub beside: Beside,
+    /// The run that it is for the winners that wait; absent for an experiment of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
+    /// The records of all cars of the train that is being recorded, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub train: Vec<Record>,
+    /// The seat that an agent works on it in, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<u32>,
+    /// The incumbent with which the agent was to merge it before its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_with: Option<CommitId>,
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -107,6 +123,11 @@ impl OpenExperiment {
             replaces: None,
             versions: Vec::new(),
             draft: None,
+            beside: Beside::default(),
+            trial: None,
+            train: Vec::new(),
+            seat: None,
+            merge_with: None,
             more: Map::new(),
         }
     }
@@ -231,6 +252,12 @@ pub struct Journal {
     /// The highest number that was given to an attempt while several were open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<ExperimentId>,
+    /// Where experiments are made and run beside each other; absent *in place*.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// The winners that wait, and the train.
+    #[serde(default, skip_serializing_if = "Line::is_empty")]
+    pub line: Line,
     /// A change that was taken out of the working tree until the baseline is measured.
     #[serde(default)]
     pub aside: Option<Aside>,
@@ -269,6 +296,8 @@ impl Journal {
             open: None,
             attempts: Vec::new(),
             given: None,
+            layout: None,
+            line: Line::default(),
             aside: None,
             last_seen: now,
             more: Map::new(),

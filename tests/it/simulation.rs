@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use autoresearch::domain::{Direction, ExperimentId, Number};
 use autoresearch::rules::{
-    Budgets, Call, Car, Demand, Expected, Layout, Line, LineStep, Merged, OpenAttempt, Place, Running, Situation,
+    Budgets, Call, Capacity, Car, Demand, Expected, Line, LineStep, Merged, OpenAttempt, Place, Running, Situation,
     Standing, Start, Tested, Trial, Work, schedule,
 };
 
@@ -65,7 +65,7 @@ struct Job {
 
 /// A session in which gains add up and no number is noisy.
 struct Night<'a> {
-    layout: Layout,
+    layout: Capacity,
     expected: Expected,
     direction: Direction,
     experiments: Option<u32>,
@@ -86,7 +86,7 @@ struct Night<'a> {
 }
 
 impl<'a> Night<'a> {
-    fn new(layout: Layout, expected: [u64; 2], draw: impl FnMut() -> Idea + 'a) -> Night<'a> {
+    fn new(layout: Capacity, expected: [u64; 2], draw: impl FnMut() -> Idea + 'a) -> Night<'a> {
         let [call, run] = expected.map(Duration::from_secs);
         Night {
             layout,
@@ -262,7 +262,7 @@ const ROUNDS: u64 = 100;
 fn trains(slots: u32, seed: u64) -> f64 {
     let mut random = Random(seed);
     let draw = || Idea { gain: random.gain(), call: 0, run: 1, crashes: false };
-    Night::new(Layout { slots, ahead: 0, calls: Some(slots) }, [0, 1], draw).live(ROUNDS).best
+    Night::new(Capacity { slots, ahead: 0, calls: Some(slots) }, [0, 1], draw).live(ROUNDS).best
 }
 
 /// The gain if winners are measured on the incumbent one at a time, the largest gain first.
@@ -350,7 +350,7 @@ fn hard_ideas(seed: u64) -> impl FnMut() -> Idea {
 fn slots_stay_busy_for_ten_hours() {
     let hours = 10 * 3600;
     for slots in [8, 64] {
-        let layout = Layout { slots, ahead: 4, calls: Some(u32::MAX) };
+        let layout = Capacity { slots, ahead: 4, calls: Some(u32::MAX) };
         let night = Night::new(layout, [165, 300], hard_ideas(slots.into())).live(hours);
         let share = night.busy as f64 / (hours * u64::from(slots)) as f64;
         println!("{slots:>2} slots: {share:.4} busy, {} experiments, {} trains", night.recorded, night.trains);
@@ -361,7 +361,7 @@ fn slots_stay_busy_for_ten_hours() {
 #[test]
 fn no_winner_is_left_over_at_a_deadline() {
     for seed in 0..20 {
-        let layout = Layout { slots: 8, ahead: 1, calls: None };
+        let layout = Capacity { slots: 8, ahead: 1, calls: None };
         let deadline = 3600 + 37 * seed;
         let night = Night { deadline: Some(deadline), ..Night::new(layout, [165, 300], hard_ideas(seed)) };
         let night = night.live(u64::MAX);
@@ -380,7 +380,7 @@ fn eight_slots_end_where_one_does() {
             let gain = (random.gain() * 1024.0).round() / 1024.0;
             Idea { gain, call: 30 + (270.0 * random.unit()) as u64, run: 300, crashes: false }
         };
-        let layout = Layout { slots, ahead, calls: None };
+        let layout = Capacity { slots, ahead, calls: None };
         let night = Night::new(layout, [165, 300], draw);
         let night = Night { direction: Direction::Lower, experiments: Some(200), ..night }.live(u64::MAX);
         assert_eq!((night.recorded, night.attempts.len()), (200, 0));

@@ -126,6 +126,7 @@ impl LeftOfRun {
             exit: exit.exit,
             signal: exit.signal,
             value,
+            commit: None,
         };
         self.exit.iter().map(run).collect()
     }

@@ -1,0 +1,47 @@
+//! What a record says of an experiment that was open beside others.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CommitId, ExperimentId};
+
+/// How an experiment fared beside others; empty for one that was made *in place*.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The slot that its last run was executed in, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
+    /// The experiments whose runs went on when that run began: load is a confound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<ExperimentId>,
+    /// The measurements of the change on other bases than the record's, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replays: Vec<Replay>,
+    /// The train that it was kept with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<Train>,
+    /// The kept experiments whose changes its tree, put on top, removes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<ExperimentId>,
+}
+
+/// A tree with an experiment's change that was measured, or was to be, on another base than that of its record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replay {
+    /// The commit that the change was made on.
+    pub base: CommitId,
+    /// The commit that was measured.
+    pub commit: CommitId,
+    /// The value; absent if there is none that counts.
+    pub value: Option<f64>,
+    /// What it was measured for, or what came of it.
+    pub why: String,
+}
+
+/// The train that an experiment was kept with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Train {
+    /// The last of them, whose record has the number of them all.
+    pub last: ExperimentId,
+    /// All of them, in the order in which they were put on top of each other.
+    pub members: Vec<ExperimentId>,
+}

@@ -1,0 +1,53 @@
+//! Where the experiments of a session are made and run, beside each other.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::GpuChoice;
+
+/// How many proposals wait by default, ready to run, where there are several slots: with one, the slots of simulated nights
+/// are busy for 98 % of the time, and with more for over 99 %.
+const AHEAD: u32 = 2;
+
+/// Slots and seats, each with a linked working tree of its own. It is no term of the contract: a session may go on with
+/// another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// The number of slots, at least 1.
+    pub slots: u32,
+    /// How many proposals may wait, ready to run, beyond the free slots.
+    pub ahead: u32,
+    /// The most agents at a time; absent for as many as keep the slots fed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u32>,
+    /// The GPUs that are divided among the slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<GpuChoice>,
+    /// How many GPUs a run uses.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub gpus_per_run: u32,
+    /// Whether the GPUs may be of different models.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mixed_gpus: bool,
+    /// What git does not have and every working tree gets as a link, relative to the repository's root.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<PathBuf>,
+}
+
+impl Layout {
+    /// The layout of so many slots, without GPUs and links.
+    pub fn of(slots: u32) -> Layout {
+        let ahead = if slots > 1 { AHEAD } else { 1 };
+        Layout { slots, ahead, calls: None, gpus: None, gpus_per_run: 1, mixed_gpus: false, links: Vec::new() }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
