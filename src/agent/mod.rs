@@ -3,6 +3,7 @@
 //! An agent is any program that edits files. Nothing here touches git or decides about results.
 
 mod answer;
+mod beside;
 mod directive;
 mod failure;
 mod fence;
@@ -14,6 +15,7 @@ mod proposal;
 mod stall;
 
 pub use answer::{Answer, read_answer};
+pub use beside::{Merging, Other};
 pub use directive::{AskedAgain, directive_text};
 pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use launch::{Call, variables};

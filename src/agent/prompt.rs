@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::beside::{Merging, Other, merging_text, others_text};
 use super::directive::{AskedAgain, asked_again_text, directive_text, unnamed_text};
 use super::failure::{Reworked, last_failure, rework_text};
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
@@ -52,6 +53,10 @@ pub struct Briefing<'a> {
     pub asked_again: Option<&'a AskedAgain>,
     /// The experiment for which the agent is called again; absent for a new one.
     pub reworked: Option<Reworked<'a>>,
+    /// The experiments that are open beside it.
+    pub others: &'a [Other],
+    /// What the agent is to merge, if it is called for that.
+    pub merging: Option<&'a Merging>,
     /// The end of the last experiment's log, if it failed.
     pub failed_log: &'a str,
 }
@@ -63,9 +68,10 @@ pub fn prompt(program: Option<&str>, briefing: &Briefing<'_>) -> String {
     let mut text = format!("{protocol}\n\n{goals}{}", task_spec(briefing.contract));
     text += &standing(briefing, usize::MAX, IN_PROMPT);
     text += "\n## Now\n\n";
-    match &briefing.reworked {
-        Some(reworked) => text += &rework_text(reworked),
-        None => {
+    match (&briefing.reworked, briefing.merging) {
+        (_, Some(merging)) => text += &merging_text(merging),
+        (Some(reworked), None) => text += &rework_text(reworked),
+        (None, None) => {
             let _ = writeln!(text, "Make the change for experiment {}, then exit.", briefing.experiment);
         }
     }
@@ -143,6 +149,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
     {
         text += &last_failure(record, briefing.failed_log, excerpt);
     }
+    text += &others_text(briefing.others);
     text += &directions(history, directive.wants_new_direction());
     text += &memories_text(briefing.memories, room);
     if let Some(words) = directive_text(directive, history) {

@@ -92,8 +92,8 @@ pub use stall::{LastCall, Stall};
 pub use stop_when::StopWhen;
 pub use tag::{Tag, TagError};
 pub use text::{
-    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, one_line, percent_text,
-    shell_word, span_text, time_of_day_text, two_digits, with_causes,
+    acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, experiment_names,
+    one_line, percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};

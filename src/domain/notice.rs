@@ -177,6 +177,12 @@ pub enum Notice {
     LimitsBroken(Vec<String>),
     #[error("{0}; asking the agent once more")]
     AskedAgain(String),
+    #[error("experiment {0} conflicts with what was kept meanwhile; the agent is called to merge it")]
+    AskedToMerge(ExperimentId),
+    #[error("made the working tree {} again, which was deleted", .0.display())]
+    TreeMadeAgain(PathBuf),
+    #[error("the proposal of experiment {id} was not run; it is in {saved}")]
+    NotRun { id: ExperimentId, saved: String },
     #[error("the journal has experiment {id} as one that may run; {why}")]
     NotToRun { id: ExperimentId, why: String },
     #[error("ignored {}: {error}", path.display())]

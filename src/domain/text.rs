@@ -164,6 +164,18 @@ pub fn experiment_name(id: ExperimentId) -> String {
     if id.is_baseline() { "the baseline".into() } else { format!("experiment {id}") }
 }
 
+/// The names of several experiments in a sentence.
+pub fn experiment_names(ids: &[ExperimentId]) -> String {
+    match ids {
+        [] => "no experiment".into(),
+        [one] => experiment_name(*one),
+        [most @ .., last] => {
+            let most: Vec<String> = most.iter().map(ExperimentId::to_string).collect();
+            format!("experiments {} and {last}", most.join(", "))
+        }
+    }
+}
+
 /// Formats a time of day as people write it: `07:00`, with seconds unless they are 0.
 pub fn time_of_day_text(time: Time) -> String {
     let text = time.strftime("%H:%M:%S").to_string();

@@ -114,6 +114,12 @@ impl History {
         self.records.iter().rev().take_while(|record| record.outcome != Outcome::Keep).count() as u32
     }
 
+    /// The kept experiment whose commit this is.
+    pub fn kept_at(&self, commit: &CommitId) -> Option<ExperimentId> {
+        let kept = self.records.iter().rev().find(|record| record.outcome == Outcome::Keep && record.commit == *commit);
+        kept.map(|record| record.id)
+    }
+
     /// Whether `commit` belongs to an experiment.
     pub fn knows(&self, commit: &CommitId) -> bool {
         self.records.iter().any(|record| record.commit == *commit)

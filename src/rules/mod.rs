@@ -99,7 +99,7 @@ pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again};
 pub use schedule::{
     Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
-    calls_that_feed, schedule,
+    calls_that_feed, most_calls, schedule,
 };
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use select::{Candidate, Selection, SortBy, select, select_places};

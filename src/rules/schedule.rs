@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::trains::Trial;
-use crate::domain::ExperimentId;
+use crate::domain::{ExperimentId, Layout};
 
 /// The most agents at a time by default: more of them mostly hit the rate limit of their service.
 const MOST_CALLS: u32 = 4;
@@ -241,6 +241,12 @@ pub fn schedule(situation: &Situation) -> Plan {
         calls_are_short: agents_needed(layout, expected).is_some_and(|needed| needed > f64::from(call_limit)),
         bar,
     }
+}
+
+/// The most agents at a time that a layout can have, at least 1.
+pub fn most_calls(layout: &Layout) -> u32 {
+    let fed = layout.slots.saturating_add(layout.ahead).min(MOST_CALLS);
+    layout.calls.unwrap_or(fed).max(1)
 }
 
 /// How many agents at a time keep the slots fed, at most 4. Before both durations are known, one for each proposal that

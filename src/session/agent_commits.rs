@@ -30,7 +30,7 @@ impl Workspace {
         open: &OpenExperiment,
         log_from: u64,
     ) -> Result<AgentCommits, SessionError> {
-        let tip = self.reclaim_branch(store, &open.base)?;
+        let tip = self.reclaim_head(store, &open.base)?;
         self.unstage(open)?;
         let standing = commits_between(&store.repo, &open.base, tip)?;
         let mut left = self.repo.refs.commits_logged(log_from);
@@ -91,12 +91,7 @@ impl Workspace {
         if self.has_worked(store, open)? {
             return Ok(None);
         }
-        store.repo.refs.advance(
-            &store.contract.tag.branch_ref(),
-            &open.base,
-            &commit,
-            "autoresearch: reset by the agent",
-        )?;
+        self.move_head(store, &commit, &[&open.base], "reset by the agent")?;
         self.put_back(store, &commit, &open.base)?;
         self.unstage(open)?;
         store.say(Notice::ResetCommitRestored(commit.clone()));

@@ -20,7 +20,7 @@ use crate::domain::{
 };
 use crate::exec::Executor;
 use crate::git::Look;
-use crate::rules::{Found, Measured, Step, Verdict, again, describe_failure, judge, recover};
+use crate::rules::{Found, Measured, Step, Trial, Verdict, again, describe_failure, judge, judge_on_base, recover};
 use crate::state::{Journal, OpenExperiment};
 
 /// How an attempt ended.
@@ -32,6 +32,8 @@ pub(super) enum Attempted {
     RolledBack,
     /// Its run continues, and the caller did not want to wait longer.
     StillRunning,
+    /// It is open beside others, and waits: for a slot, for another call of the agent, or for a train.
+    Waiting,
 }
 
 /// What comes next for an attempt.
@@ -187,12 +189,13 @@ impl Attempt {
     fn found(&self, store: &Store, executor: &Executor) -> Result<Found, SessionError> {
         let recorded = store.history.get(self.open.id).is_some();
         let tip = store.repo.refs.branch(&store.contract.tag.branch_ref())?;
+        let (in_place, has_beside) = (store.is_in_place(), store.journal.given.is_some());
         Ok(Found {
             phase: self.phase,
             has_draft: self.open.draft.is_some(),
             recorded,
-            is_stale: !recorded && self.open.base != store.tip(),
-            is_elsewhere: store.journal.given.is_some() && self.open.commit.is_some() && tip != self.open.commit,
+            is_stale: in_place && !recorded && self.open.base != store.tip(),
+            is_elsewhere: in_place && has_beside && self.open.commit.is_some() && tip != self.open.commit,
             run: executor.found(&store.folder.run(self.open.id), &self.job()),
             runs: self.open.runs,
         })
@@ -236,14 +239,15 @@ impl Attempt {
         };
         shared.look_around(self.open.id).await;
         let record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
-        let is_guarded = record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
+        let is_new = !matches!(self.open.trial, Some(Trial::Afresh(_)));
+        let is_guarded = is_new && record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
         self.open.draft = Some(Box::new(record));
         if is_guarded { Ok(Stage::Guard) } else { self.conclude(workspace, shared) }
     }
 
     /// Reaches the verdict on a measured run and writes it up.
     pub(super) fn judge(
-        &self,
+        &mut self,
         workspace: &Workspace,
         store: &Store,
         measured: Measured,
@@ -252,9 +256,15 @@ impl Attempt {
         let commit = &commit_of(&self.open)?;
         let Store { contract, history, .. } = store;
         let metric = &contract.metric;
-        let base = &self.open.base;
+        let base = &self.open.base.clone();
         let diff = if base == commit { DiffStat::default() } else { store.repo.objects.diff(base, commit)?.stat() };
-        let (Verdict { outcome, mut reason }, unmet_limits) = judge(contract, history, self.open.id, diff, &measured);
+        // Beside others, the incumbent may be another one by now.
+        let made_on = if workspace.is_linked { history.kept_at(base) } else { None };
+        let (Verdict { outcome, mut reason }, unmet_limits) = match (self.open.trial.clone(), made_on) {
+            (Some(trial), _) => self.judge_trial(store, &trial, &measured)?,
+            (None, Some(base)) => judge_on_base(contract, history, base, self.open.id, diff, &measured),
+            (None, None) => judge(contract, history, self.open.id, diff, &measured),
+        };
         let mut more = Map::new();
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
@@ -270,7 +280,8 @@ impl Attempt {
         }
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut runs = self.open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
-        runs.extend(measured.run.map(|run| Run { value: value.map(|number| number.value), ..run }));
+        let executed = workspace.is_linked.then(|| commit.clone());
+        runs.extend(measured.run.map(|run| Run { value: value.map(|number| number.value), commit: executed, ..run }));
         Ok(Record {
             version: RECORD_VERSION,
             id: self.open.id,
@@ -316,6 +327,10 @@ impl Attempt {
     pub(super) fn conclude(&mut self, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Stage, SessionError> {
         let draft = draft_of(&self.open)?;
         if shared.calls_agent && again(draft.failure.as_ref(), &draft.versions).is_some() {
+            if workspace.is_linked {
+                self.begin_rework(workspace, &mut shared.store(), &draft)?;
+                return Ok(Stage::Over(Attempted::Waiting));
+            }
             return Ok(Stage::Rework);
         }
         self.record(workspace, &mut shared.store(), draft)
@@ -327,12 +342,13 @@ impl Attempt {
         match &self.open.draft {
             // The version that it was to rework is saved already.
             Some(draft) if !workspace.has_worked(store, &self.open)? => {
-                workspace.move_branch(store, &self.open.base, &[&draft.commit], "unfinished")?;
+                workspace.move_head(store, &self.open.base, &[&draft.commit], "unfinished")?;
                 workspace.put_back(store, &self.open.base, &draft.commit)?;
             }
             _ => workspace.reset_to(store, &self.open.base, self.open.id)?,
         }
-        if self.open.draft.is_some() { store.write_journal() } else { workspace.enter_idle(store, self.open.id, None) }
+        let is_begun = self.open.draft.is_some() || self.open.merge_with.is_some();
+        if is_begun { store.write_journal() } else { workspace.enter_idle(store, self.open.id, None) }
     }
 
     /// Rolls the experiment back and reports `why`: its commit stays under a saved ref, branch and working tree are as before
@@ -343,8 +359,10 @@ impl Attempt {
         store: &mut Store,
         why: &str,
     ) -> Result<(), SessionError> {
-        let what = format!("experiment {} {why}; its change", self.open.id);
-        workspace.take_back_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
+        if self.open.trial.is_none() {
+            let what = format!("experiment {} {why}; its change", self.open.id);
+            workspace.take_back_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
+        }
         // The agent is called again for it.
         store.journal.iteration = store.journal.iteration.saturating_sub(1);
         workspace.enter_idle(store, self.open.id, None)
@@ -378,11 +396,14 @@ impl Attempt {
 
     /// Records the experiment, its ref first, and settles it.
     pub(super) fn record(
-        &self,
+        &mut self,
         workspace: &mut Workspace,
         store: &mut Store,
         record: Record,
     ) -> Result<Stage, SessionError> {
+        if workspace.is_linked {
+            return Ok(Stage::Over(self.record_beside(store, record)?));
+        }
         let record = Record { sequence: Some(store.history.next_sequence()), ..record };
         let look = workspace.look.take();
         store.record(self.open.clone(), &record)?;
@@ -419,7 +440,7 @@ fn settle_tree(
 ) -> Result<(), SessionError> {
     let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
     let why = format!("{} experiment {}", record.outcome, record.id);
-    workspace.move_branch(store, target, &[&record.commit, &record.base], &why)?;
+    workspace.move_head(store, target, &[&record.commit, &record.base], &why)?;
     crash::point("settling.branch_moved");
     workspace.put_back_after(store, look, target, &record.commit)?;
     crash::point("settling.put_back");

@@ -18,13 +18,13 @@ use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Ending, Exited};
 use super::workspace::Workspace;
-use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Memories, Proposal, Reworked};
+use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
-use crate::domain::{Actor, Event, LastCall, Notice, Outage, OutageKind, Record, Refusal, Usage};
+use crate::domain::{Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage};
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
 use crate::rules::{Again, CallEnd, again, described, idle_limits, outage, priced, question, refused};
-use crate::state::SessionFolder;
+use crate::state::{OpenExperiment, SessionFolder};
 
 /// What a finished call left.
 pub(super) struct Work {
@@ -61,12 +61,14 @@ struct Before {
 pub(super) struct Calling<'a> {
     attempt: &'a Attempt,
     files: Call,
+    /// What it is to merge, if it is called for that.
+    merging: Option<Merging>,
 }
 
 impl<'a> Calling<'a> {
     /// A call for this attempt.
-    pub(super) fn of(attempt: &'a Attempt, store: &mut Store) -> Result<Self, SessionError> {
-        Ok(Calling { attempt, files: Call { folder: store.run_folder(attempt.open.id)? } })
+    pub(super) fn of(attempt: &'a Attempt, store: &mut Store, merging: Option<Merging>) -> Result<Self, SessionError> {
+        Ok(Calling { attempt, files: Call { folder: store.run_folder(attempt.open.id)? }, merging })
     }
 
     /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
@@ -79,14 +81,18 @@ impl<'a> Calling<'a> {
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
         let commits_from = workspace.repo.refs.head_log_size();
-        let memories = shared.store().recall();
-        let (ended, is_capped) = self.call(workspace, shared, &memories, asked_again).await?;
+        let memories = shared.store().recall(self.attempt.open.id);
+        let (mut ended, is_capped) = self.call(workspace, shared, &memories, asked_again).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
             rows = shared.put_right_after(self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
             store.run_folder(self.attempt.open.id)?;
+            if workspace.is_linked && !workspace.stand(store, &self.attempt.open.base)? {
+                // What it made is gone with its tree.
+                ended = Ending::Lost;
+            }
             workspace.put_untracked_back(store)?;
         }
         let before = Before { log_from, commits_from, rows, is_capped, memories };
@@ -233,7 +239,12 @@ impl<'a> Calling<'a> {
         let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         let root = workspace.root().to_owned();
         store.clear_run_folder(id)?;
-        let program = program(store, &root);
+        let users_root = if workspace.is_linked { store.repo.worktree().to_owned() } else { root.clone() };
+        let program = program(store, &users_root);
+        if workspace.is_linked {
+            copy_rows(store, &root)?;
+        }
+        let others = others(store, id);
         let task = Task::of(self.attempt, &store.folder);
         let failed_log = last_failed_log(&store.folder, &store.history);
         let briefing = Briefing {
@@ -246,6 +257,8 @@ impl<'a> Calling<'a> {
             directive: store.directive(),
             asked_again,
             reworked: task.as_ref().map(Task::told),
+            others: &others,
+            merging: self.merging.as_ref(),
             failed_log: &failed_log,
         };
         remove_file(&files.proposal())?;
@@ -343,6 +356,33 @@ fn program(store: &mut Store, root: &Path) -> Option<String> {
             None
         }
     }
+}
+
+/// Gives an agent in a seat the rows as they are now.
+fn copy_rows(store: &Store, root: &Path) -> Result<(), SessionError> {
+    let (from, to) = (store.ledger.path(), root.join("results.tsv"));
+    remove_file(&to)?;
+    match fs::copy(from, &to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(SessionError::Io { action: "copy", path: from.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The experiments that are open beside this one, for the agent to know.
+fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
+    let others = store.journal.each_attempt().filter(|(_, open)| open.id != id && open.trial.is_none());
+    let now = store.now();
+    let told = |(phase, open): (Phase, &OpenExperiment)| Other {
+        id: open.id,
+        description: open.description.clone(),
+        direction: open.direction.clone(),
+        phase,
+        slot: open.beside.slot,
+        lasted: now.duration_since(open.started).try_into().unwrap_or_default(),
+    };
+    others.map(told).collect()
 }
 
 /// What keeps an agent from its work that could not even be started.

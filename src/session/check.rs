@@ -7,7 +7,7 @@ use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{CommitId, Failure, FailureClass, Notice, bytes_text};
 use crate::git::{ChangeKind, ChangedPath, EntryKind, TooLarge};
-use crate::rules::{FileEdit, Forbidden, fingerprint, measured_before};
+use crate::rules::{FileEdit, FileTerms, Forbidden, fingerprint, measured_before};
 use crate::state::OpenExperiment;
 
 impl Workspace {
@@ -23,7 +23,7 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         let diff = store.repo.objects.diff_text(&open.base, commit)?;
         let change = fingerprint(store.repo.objects.tree_of(commit)?, &diff);
-        open.refused = match self.file_terms.refuse(&self.edits(store, &open.base, commit)?, found) {
+        open.refused = match self.file_terms.refuse(&edits(store, &self.file_terms, &open.base, commit)?, found) {
             None if !too_large.is_empty() => {
                 let lines =
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
@@ -39,31 +39,6 @@ impl Workspace {
         };
         open.fingerprint = Some(change);
         Ok(())
-    }
-
-    pub(super) fn edits(
-        &self,
-        store: &Store,
-        base: &CommitId,
-        commit: &CommitId,
-    ) -> Result<Vec<FileEdit>, SessionError> {
-        let counted = match self.file_terms.counts_lines() {
-            true => store.repo.objects.diff(base, commit)?.file_stats(),
-            false => Vec::new(),
-        };
-        let lines = |path: &Path| {
-            let stat = counted.iter().find(|(counted, _)| counted == path);
-            stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
-        };
-        let changed = store.repo.objects.changed_between(base, commit)?;
-        let edits = changed.into_iter().map(|ChangedPath { path, kind, entry, size }| FileEdit {
-            lines: lines(&path),
-            path,
-            is_new: kind == ChangeKind::Added,
-            is_opaque: kind != ChangeKind::Deleted && entry != EntryKind::File,
-            size,
-        });
-        Ok(edits.collect())
     }
 
     /// The tracked files that are no longer as the commit has them that was checked out.
@@ -88,11 +63,39 @@ impl Workspace {
         };
         // The other terms may have changed since.
         let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
-        let refused =
-            self.file_terms.refuse(&self.edits(store, &open.base, commit)?, &Forbidden::default()).filter(is_fixed);
+        let refused = self
+            .file_terms
+            .refuse(&edits(store, &self.file_terms, &open.base, commit)?, &Forbidden::default())
+            .filter(is_fixed);
         let Some(refused) = refused else { return Ok(false) };
         store.say(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
         open.refused = Some(refused);
         Ok(true)
     }
+}
+
+/// The files that change from `base` to `commit`.
+pub(super) fn edits(
+    store: &Store,
+    terms: &FileTerms,
+    base: &CommitId,
+    commit: &CommitId,
+) -> Result<Vec<FileEdit>, SessionError> {
+    let counted = match terms.counts_lines() {
+        true => store.repo.objects.diff(base, commit)?.file_stats(),
+        false => Vec::new(),
+    };
+    let lines = |path: &Path| {
+        let stat = counted.iter().find(|(counted, _)| counted == path);
+        stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
+    };
+    let changed = store.repo.objects.changed_between(base, commit)?;
+    let edits = changed.into_iter().map(|ChangedPath { path, kind, entry, size }| FileEdit {
+        lines: lines(&path),
+        path,
+        is_new: kind == ChangeKind::Added,
+        is_opaque: kind != ChangeKind::Deleted && entry != EntryKind::File,
+        size,
+    });
+    Ok(edits.collect())
 }

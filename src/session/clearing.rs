@@ -10,7 +10,7 @@ use super::protected::{Shadows, bytecode, name_of};
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
-use crate::fs::{FileStamp, free_name, make_writable, move_to};
+use crate::fs::{free_name, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
 use crate::state::{OpenExperiment, PROTECTED, files_below};
@@ -24,12 +24,12 @@ impl Workspace {
         id: ExperimentId,
         at: &CommitId,
     ) -> Result<Vec<PathBuf>, SessionError> {
-        let root = self.root().to_owned();
-        for path in bytecode(&root, &self.protected.modules()) {
+        for path in bytecode(self.root(), &self.protected.modules()) {
             if !store.repo.objects.is_in(at, &path)? {
-                remove_file(&root.join(path))?;
+                remove_file(&self.root().join(path))?;
             }
         }
+        let root = self.users_root(store).to_owned();
         let copies = self.protected.store.clone();
         let changed = self.protected.stored.copies.changed(&root, &copies)?;
         if changed.is_empty() {
@@ -37,7 +37,7 @@ impl Workspace {
         }
         let (mut aside, mut left) = (Vec::new(), Vec::new());
         for path in &changed {
-            aside.extend(self.move_out_of_the_way(store, id, path)?);
+            aside.extend(self.move_out_of_the_way(store, id, &root, path)?);
             if !self.protected.stored.copies.put_back(&root, &copies, path)? {
                 left.push(path.clone());
             }
@@ -64,6 +64,7 @@ impl Workspace {
         &self,
         store: &Store,
         id: ExperimentId,
+        root: &Path,
         path: &Path,
     ) -> Result<Option<PathBuf>, SessionError> {
         if self.protected.stored.copies.has_stamps_alone() {
@@ -72,9 +73,9 @@ impl Workspace {
         let mut here = PathBuf::new();
         for part in path.components() {
             here.push(part);
-            match fs::symlink_metadata(self.root().join(&here)) {
+            match fs::symlink_metadata(root.join(&here)) {
                 Ok(meta) if meta.is_dir() && here != path => {}
-                Ok(_) => return self.move_aside(store, id, &here).map(Some),
+                Ok(_) => return move_aside_from(root, store, id, &here).map(Some),
                 Err(_) => return Ok(None),
             }
         }
@@ -83,16 +84,12 @@ impl Workspace {
 
     /// Moves something out of the working tree into the session's folder, and gives where it is now.
     pub(super) fn move_aside(&self, store: &Store, id: ExperimentId, path: &Path) -> Result<PathBuf, SessionError> {
-        let from = self.root().join(path);
-        let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
-        let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
-        fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(failed)?;
-        // Neither a folder that is read-only can be moved, nor what is in one.
-        for folder in [Some(&*from), from.parent()].into_iter().flatten() {
-            make_writable(folder).map_err(failed)?;
-        }
-        move_to(&from, &to).map_err(failed)?;
-        Ok(to)
+        move_aside_from(self.root(), store, id, path)
+    }
+
+    /// The root of the working tree that the user has: protected files that git does not have are there.
+    fn users_root<'a>(&'a self, store: &'a Store) -> &'a Path {
+        if self.is_linked { store.repo.worktree() } else { self.root() }
     }
 
     /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
@@ -142,6 +139,10 @@ impl Workspace {
     /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
     /// call was under way that came to no change is moved out of the working tree.
     pub(super) fn remember_beside_protected(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        if self.is_linked {
+            // Nothing but agents writes there.
+            return Ok(());
+        }
         if store.journal.phase == Phase::Proposing {
             let id = store.journal.open.as_ref().map_or(store.history.next_id(), |open| open.id);
             let moved = self
@@ -229,7 +230,7 @@ impl Workspace {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
             say_moved(store, moved, "Python would import it instead of a protected file");
         }
-        self.protected.before_run = self.protected.stamps(self.root());
+        self.protected.before_run = self.protected.stamps(self.root(), self.users_root(store));
         Ok(())
     }
 
@@ -267,13 +268,10 @@ impl Workspace {
 
     /// The protected files that somebody touched while the run went on, by what the file system says of them: one that was
     /// changed and changed back is among them. None where another process started the run.
-    pub(super) fn protected_touched(&self) -> Vec<PathBuf> {
-        let root = self.root();
+    pub(super) fn protected_touched(&self, store: &Store) -> Vec<PathBuf> {
+        let now = self.protected.stamps(self.root(), self.users_root(store));
         let before = self.protected.before_run.iter();
-        before
-            .filter(|(path, stamp)| FileStamp::of(&root.join(path)) != **stamp)
-            .map(|(path, _)| path.clone())
-            .collect()
+        before.filter(|(path, stamp)| now.get(*path) != Some(*stamp)).map(|(path, _)| path.clone()).collect()
     }
 }
 
@@ -281,4 +279,18 @@ fn say_moved(store: &mut Store, to: Vec<PathBuf>, why: &'static str) {
     if !to.is_empty() {
         store.say(Notice::MovedOut { to, why });
     }
+}
+
+/// Moves something out of the working tree at `root` into the session's folder, and gives where it is now.
+fn move_aside_from(root: &Path, store: &Store, id: ExperimentId, path: &Path) -> Result<PathBuf, SessionError> {
+    let from = root.join(path);
+    let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
+    let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
+    fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(failed)?;
+    // Neither a folder that is read-only can be moved, nor what is in one.
+    for folder in [Some(&*from), from.parent()].into_iter().flatten() {
+        make_writable(folder).map_err(failed)?;
+    }
+    move_to(&from, &to).map_err(failed)?;
+    Ok(to)
 }

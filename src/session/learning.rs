@@ -41,13 +41,14 @@ pub(super) struct Files<'a> {
 pub(super) fn memories(
     tag: &Tag,
     history: &History,
+    id: ExperimentId,
     new_direction: bool,
     Files { lessons, ideas, noted }: Files<'_>,
     now: Timestamp,
 ) -> Memories {
     let tried = if new_direction { directions_tried(history.records()) } else { Vec::new() };
-    let seed = format!("{tag}/{}", history.next_id());
-    let own = agent_name(tag.as_str(), &history.next_id().to_string());
+    let seed = format!("{tag}/{id}");
+    let own = agent_name(tag.as_str(), &id.to_string());
     let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();
     let mut learned = learned(history.records(), noted);
     learned.retain(|note| !lessons.iter().any(|lesson| lesson.insight == note.text));
@@ -66,8 +67,8 @@ pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
 }
 
 impl Store {
-    /// Looks up what the agent is told of earlier nights.
-    pub(super) fn recall(&mut self) -> Memories {
+    /// Looks up what the agent of an experiment is told of earlier nights.
+    pub(super) fn recall(&mut self, id: ExperimentId) -> Memories {
         let root = self.repo.main_worktree();
         let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
         let lessons = match lessons.read() {
@@ -91,7 +92,7 @@ impl Store {
         let new_direction = self.directive().wants_new_direction();
         let noted = self.memory().findings().unwrap_or_default();
         let files = Files { lessons, ideas: &backlog, noted: &noted };
-        memories(&self.contract.tag, &self.history, new_direction, files, self.now())
+        memories(&self.contract.tag, &self.history, id, new_direction, files, self.now())
     }
 
     /// What the files hold now.

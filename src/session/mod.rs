@@ -32,6 +32,7 @@ mod interrupts;
 mod jobs;
 mod keep_logs;
 mod known;
+mod lanes;
 mod learning;
 mod left_over;
 mod open;

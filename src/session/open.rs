@@ -133,9 +133,11 @@ impl<'a> Session<'a> {
                 interrupts,
                 times: Times::default(),
                 calls_agent,
+                overtaken: RefCell::default(),
             },
             workspace: Workspace {
                 repo: tree,
+                is_linked: false,
                 protected,
                 file_terms,
                 untracked: UntrackedFiles { known: untracked, is_current: false },

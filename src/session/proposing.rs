@@ -12,7 +12,7 @@ use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{AgentCall, CommitId, Event, Notice, Phase, Record, Version};
-use crate::git::Untracked;
+use crate::git::{Proposal as Change, Untracked};
 use crate::rules::{Again, LOST_RETRIES, again};
 use crate::state::OpenExperiment;
 
@@ -30,15 +30,16 @@ pub(super) enum CallResult {
 }
 
 impl Attempt {
-    /// Calls the agent and commits its change. Calls it once more if it was to take a new direction and names one that was
-    /// tried, or none.
+    /// Calls the agent for a new attempt and commits its change. Calls it once more if it was to take a new direction and
+    /// names one that was tried, or none.
     pub(super) async fn propose(
+        self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
     ) -> Result<Ending<CallResult>, SessionError> {
-        let attempt = Attempt::open(workspace, &mut shared.store())?;
+        let attempt = self;
         let id = attempt.open.id;
-        let call = Calling::of(&attempt, &mut shared.store())?;
+        let call = Calling::of(&attempt, &mut shared.store(), None)?;
         let mut work = match call.ask(workspace, shared, None).await?.done() {
             Ok(Some(work)) => *work,
             Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
@@ -64,9 +65,17 @@ impl Attempt {
         Ok(Ending::Done(result))
     }
 
-    /// Opens the next experiment on the best one.
-    fn open(workspace: &mut Workspace, store: &mut Store) -> Result<Attempt, SessionError> {
+    /// Opens the next experiment on the best one, in a seat where there are several.
+    pub(super) fn open(
+        workspace: &mut Workspace,
+        store: &mut Store,
+        seat: Option<u32>,
+    ) -> Result<Attempt, SessionError> {
         let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
+        let open = OpenExperiment { seat, ..open };
+        if workspace.is_linked {
+            workspace.switch_to(store, &open.base)?;
+        }
         if !std::mem::take(&mut workspace.untracked.is_current) {
             workspace.remember_untracked(store)?;
         }
@@ -149,7 +158,7 @@ impl Attempt {
             if shared.store().journal.waits_for_reset() {
                 return self.wait_to_rework(workspace, shared, &draft).await;
             }
-            let call = Calling::of(self, &mut shared.store())?;
+            let call = Calling::of(self, &mut shared.store(), None)?;
             match call.ask(workspace, shared, None).await? {
                 Ending::Done(Some(work)) => break *work,
                 Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
@@ -172,9 +181,12 @@ impl Attempt {
 
     /// Restores the measured version, without what its run or its guards changed, with the branch at the base.
     fn prepare_rework(&self, workspace: &mut Workspace, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
-        workspace.put_back(store, &draft.commit, &draft.commit)?;
+        match workspace.is_linked {
+            true => workspace.switch_to(store, &draft.commit)?,
+            false => workspace.put_back(store, &draft.commit, &draft.commit)?,
+        }
         crash::point("rework.put_back");
-        workspace.move_branch(store, &self.open.base, &[&draft.commit], "an experiment being reworked")?;
+        workspace.move_head(store, &self.open.base, &[&draft.commit], "an experiment being reworked")?;
         crash::point("rework.branch_moved");
         Ok(())
     }
@@ -213,6 +225,7 @@ impl Attempt {
             said: said.unwrap_or_default(),
         });
         match committed {
+            Some(_) if workspace.is_linked && self.open.refused.is_none() => Ok(Stage::Over(Attempted::Waiting)),
             Some(_) => Ok(Stage::Run),
             None => self.end_with_draft(workspace, store, "the agent changed nothing more"),
         }
@@ -225,6 +238,10 @@ impl Attempt {
         shared: &Shared<'_>,
         draft: &Record,
     ) -> Result<Stage, SessionError> {
+        if workspace.is_linked {
+            // All seats wait together.
+            return Ok(Stage::Over(Attempted::Waiting));
+        }
         let given_up = shared.wait_out().await?;
         let asked = shared.asked()?;
         let store = &mut *shared.store();
@@ -240,7 +257,7 @@ impl Attempt {
     }
 
     /// Saves the version that was measured, and enters the next one in the journal.
-    fn begin_rework(
+    pub(super) fn begin_rework(
         &mut self,
         workspace: &mut Workspace,
         store: &mut Store,
@@ -290,12 +307,32 @@ impl Attempt {
         known: &Untracked,
         texts: Texts,
     ) -> Result<Option<CommitId>, SessionError> {
-        let tip = workspace.reclaim_branch(store, &self.open.base)?;
+        let Some((commit, change)) = self.make_commit(workspace, store, known, texts)? else { return Ok(None) };
+        match workspace.is_linked {
+            true => store.enter_ready(self)?,
+            false => self.prepare_run(workspace, store)?,
+        }
+        crash::point("committing.commit_noted");
+        workspace.move_head(store, &commit, &[&self.open.base], &format!("experiment {}", self.open.id))?;
+        crash::point("committing.branch_advanced");
+        workspace.repo.working_tree.adopt_index(change)?;
+        Ok(Some(commit))
+    }
+
+    /// Commits the change in the working tree on its base, and checks it.
+    pub(super) fn make_commit(
+        &mut self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        known: &Untracked,
+        texts: Texts,
+    ) -> Result<Option<(CommitId, Change)>, SessionError> {
+        let tip = workspace.reclaim_head(store, &self.open.base)?;
         let mut found = workspace.undo_forbidden(store, &self.open)?;
         let change = workspace.repo.working_tree.propose(&self.open.base, known)?;
         workspace.clear_out(store, &self.open, &change, &mut found)?;
         if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
-            workspace.move_branch(store, &self.open.base, &[], "nothing changed")?;
+            workspace.move_head(store, &self.open.base, &[], "nothing changed")?;
             workspace.repo.working_tree.adopt_index(change)?;
             return Ok(None);
         }
@@ -314,11 +351,6 @@ impl Attempt {
         workspace.check(store, &mut self.open, &commit, change.too_large(), &found)?;
         self.open.commit = Some(commit.clone());
         crash::point("committing.commit_written");
-        self.prepare_run(workspace, store)?;
-        crash::point("committing.commit_noted");
-        workspace.move_branch(store, &commit, &[&self.open.base], &format!("experiment {}", self.open.id))?;
-        crash::point("committing.branch_advanced");
-        workspace.repo.working_tree.adopt_index(change)?;
-        Ok(Some(commit))
+        Ok(Some((commit, change)))
     }
 }

@@ -102,9 +102,11 @@ impl Protected {
         all.into_iter().filter(|(path, _)| !self.stored.shadows.contains(path)).collect()
     }
 
-    pub(super) fn stamps(&self, root: &Path) -> BTreeMap<PathBuf, Option<FileStamp>> {
-        let paths = self.tracked.iter().chain(self.stored.copies.paths());
-        paths.map(|path| (path.clone(), FileStamp::of(&root.join(path)))).collect()
+    /// What the file system says of all of them: of those that git has below `root`, of the others below `users_root`.
+    pub(super) fn stamps(&self, root: &Path, users_root: &Path) -> BTreeMap<PathBuf, Option<FileStamp>> {
+        let tracked = self.tracked.iter().map(|path| (root, path));
+        let paths = tracked.chain(self.stored.copies.paths().map(|path| (users_root, path)));
+        paths.map(|(root, path)| (path.clone(), FileStamp::of(&root.join(path)))).collect()
     }
 }
 

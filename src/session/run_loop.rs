@@ -14,7 +14,7 @@ use super::times::Times;
 use super::watchdog::end_programs_in;
 use crate::domain::{Notice, StopReason};
 use crate::git::{Cut, GitError};
-use crate::rules::{LOST_RETRIES, NO_CHANGE, StopFacts, stop_before_next};
+use crate::rules::LOST_RETRIES;
 use crate::state::Level;
 
 impl Session<'_> {
@@ -39,9 +39,12 @@ impl Session<'_> {
         let reason = match self.or_take_back(begun) {
             Err(error) if self.shared.store().taken_back => return Err(error),
             Err(error) => self.ended_by(error)?,
-            Ok(Attempted::Recorded) => {
+            Ok(Attempted::Recorded | Attempted::Waiting) => {
                 self.workspace.goes_on = true;
-                let turned = self.turn().await;
+                let turned = match self.workspace.is_linked {
+                    true => self.turn_lanes().await,
+                    false => self.turn().await,
+                };
                 self.workspace.goes_on = false;
                 match turned {
                     Ok(reason) => reason,
@@ -113,7 +116,7 @@ impl Session<'_> {
                 Interrupt::Detach => return Ok(StopReason::Detached),
                 Interrupt::AfterExperiment | Interrupt::Now => return Ok(self.shared.interrupted()),
             }
-            if let Some(reason) = self.rule_to_stop(first) {
+            if let Some(reason) = self.shared.reason_to_stop(first) {
                 self.shared.tell()?;
                 return Ok(reason);
             }
@@ -131,7 +134,8 @@ impl Session<'_> {
             }
             self.shared.check_room()?;
             let keeper = self.shared.log_keeper.get_mut().start(self.shared.store.get_mut());
-            let proposed = Attempt::propose(&mut self.workspace, &self.shared).await?;
+            let opened = Attempt::open(&mut self.workspace, &mut self.shared.store(), None)?;
+            let proposed = opened.propose(&mut self.workspace, &self.shared).await?;
             let Shared { log_keeper, store, events, .. } = &mut self.shared;
             let store = store.get_mut();
             log_keeper.get_mut().end(keeper, store, &events.get_mut().log)?;
@@ -168,35 +172,10 @@ impl Session<'_> {
                 return Ok(reason);
             }
             match attempt.finish(&mut self.workspace, &self.shared, None).await? {
-                Attempted::Recorded => lost = 0,
+                Attempted::Recorded | Attempted::Waiting => lost = 0,
                 Attempted::RolledBack => return Ok(self.shared.interrupted()),
                 Attempted::StillRunning => return Ok(StopReason::Detached),
             }
         }
-    }
-
-    /// The rule by which the loop stops before the next call of the agent; `first` is the place of its first experiment.
-    fn rule_to_stop(&mut self, first: u32) -> Option<StopReason> {
-        let store = self.shared.store.get_mut();
-        if let Some(reason) = store.stop_for_flag() {
-            return Some(reason);
-        }
-        let facts = StopFacts {
-            contract: &store.contract,
-            history: &store.history,
-            spent: &store.journal.spent,
-            first,
-            idle_calls: store.journal.idle_calls,
-        };
-        if let Some(reason) = stop_before_next(&facts) {
-            store.journal.idle_calls = 0;
-            if reason.is_rule(NO_CHANGE) {
-                let log = store.folder.run(store.history.next_id()).join("agent.log");
-                store.say(Notice::AgentsLog(log));
-            }
-            return Some(reason);
-        }
-        let no_agent = || store.contract.agent.is_none().then_some(StopReason::NoAgent);
-        self.shared.times.no_time_for_experiment(store).or_else(no_agent)
     }
 }

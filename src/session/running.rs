@@ -185,6 +185,7 @@ impl Attempt {
                 None => Ending::Lost,
             };
             match ended {
+                Ending::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(Ending::Interrupted),
                 Ending::Lost if self.open.runs <= LOST_RETRIES => self.run_again(workspace, &mut shared.store())?,
                 ending => return Ok(ending),
             }
@@ -212,6 +213,10 @@ impl Attempt {
         let ended = shared.wait_for(&mut job, deadline, tick).await?;
         if ended.is_over() {
             shared.put_right_after(id, RUN).await?;
+        }
+        if workspace.is_linked && ended.is_over() && !workspace.stand(&mut shared.store(), &commit_of(&self.open)?)? {
+            // Nobody knows what it measured.
+            return Ok(Ending::Lost);
         }
         let exit = match ended.done() {
             Ok(Err(full @ ExecError::DiskFull { .. })) => {
@@ -259,7 +264,7 @@ impl Attempt {
     ) -> Result<Measured, SessionError> {
         let (source, before) = (&store.contract.metric.source, self.open.metric_file.as_deref());
         let (summary, mut verdict) = judge_run(log, source, workspace.root(), before, exit);
-        let touched = workspace.protected_touched();
+        let touched = workspace.protected_touched(store);
         if let Some(failure) = workspace.protected_changed(store, self.open.id, &commit_of(&self.open)?, Actor::Run)? {
             verdict.failure = Some(failure);
         }

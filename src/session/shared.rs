@@ -1,6 +1,7 @@
 //! What all attempts of a session share.
 
 use std::cell::{RefCell, RefMut};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use super::keep_logs::LogKeeper;
 use super::store::Store;
 use super::surroundings::Place;
 use super::times::Times;
-use crate::domain::{Environment, Event, ExperimentId, StopReason};
+use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
+use crate::rules::{NO_CHANGE, StopFacts, most_calls, stop_before_next};
 
 /// How often a heartbeat is written.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -32,6 +34,8 @@ pub(super) struct Shared<'a> {
     pub(super) times: Times,
     /// Whether there is an agent that can be called.
     pub(super) calls_agent: bool,
+    /// The runs that are ended since nobody waits for them any more.
+    pub(super) overtaken: RefCell<BTreeSet<ExperimentId>>,
 }
 
 /// When the next heartbeat is due.
@@ -85,6 +89,11 @@ impl Shared<'_> {
         store.write_journal()
     }
 
+    /// Notes that nobody waits for a run any more; returns whether that is new.
+    pub(super) fn overtake(&self, id: ExperimentId) -> bool {
+        self.overtaken.borrow_mut().insert(id)
+    }
+
     /// What was asked for so far, by signals and by `ar stop`. What is new is told.
     pub(super) fn asked(&self) -> Result<Interrupt, SessionError> {
         let told = self.events.borrow().told;
@@ -99,6 +108,39 @@ impl Shared<'_> {
     /// Why the loop ends that was asked to stop.
     pub(super) fn interrupted(&self) -> StopReason {
         self.interrupts.reason(&self.store().folder)
+    }
+
+    /// The rule by which the loop stops before the next call of the agent, if there is one; `first` is the place of its first
+    /// experiment.
+    pub(super) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {
+        let store = &mut *self.store();
+        if let Some(reason) = store.stop_for_flag() {
+            return Some(reason);
+        }
+        let facts = StopFacts {
+            contract: &store.contract,
+            history: &store.history,
+            spent: &store.journal.spent,
+            first,
+            // Each agent has its own row of calls.
+            idle_calls: store.journal.idle_calls / store.journal.layout.as_ref().map_or(1, most_calls),
+        };
+        let reason = stop_before_next(&facts)?;
+        store.journal.idle_calls = 0;
+        if reason.is_rule(NO_CHANGE) {
+            let log = store.folder.run(store.history.next_id()).join("agent.log");
+            store.say(Notice::AgentsLog(log));
+        }
+        Some(reason)
+    }
+
+    /// The same, or that there is no time or no agent for another experiment.
+    pub(super) fn reason_to_stop(&self, first: u32) -> Option<StopReason> {
+        self.rule_to_stop(first).or_else(|| {
+            let store = self.store();
+            let no_agent = || store.contract.agent.is_none().then_some(StopReason::NoAgent);
+            self.times.no_time_for_experiment(&store).or_else(no_agent)
+        })
     }
 
     /// The machine and the tools that experiments run on.

@@ -261,14 +261,15 @@ impl Store {
         self.folder.state().join(INDEX_BEFORE)
     }
 
-    /// Commits a change that is in the working tree, and keeps the commit under a saved ref; gives both.
+    /// Commits a change that is in a working tree, and keeps the commit under a saved ref; gives both.
     pub(super) fn keep_change(
         &mut self,
+        tree: &Repo,
         change: &Change,
         base: &CommitId,
         message: &str,
     ) -> Result<(CommitId, String), SessionError> {
-        let commit = self.repo.working_tree.commit(change, base, message)?;
+        let commit = tree.working_tree.commit(change, base, message)?;
         let reference = self.keep_commit(base, &commit)?;
         crash::point("git.change_kept");
         Ok((commit, reference))

@@ -165,7 +165,7 @@ impl Session<'_> {
         self.shared.tell()?;
         let store = self.shared.store.get_mut();
         Ok(match attempted {
-            Attempted::Recorded => Tried::Recorded(store.last_id()),
+            Attempted::Recorded | Attempted::Waiting => Tried::Recorded(store.last_id()),
             Attempted::StillRunning => {
                 Tried::StillRunning(store.journal.open.as_ref().map_or(ExperimentId::BASELINE, |open| open.id))
             }
@@ -195,7 +195,7 @@ impl Session<'_> {
         }
         self.workspace.put_back(store, &record.commit, &record.base)?;
         crash::point("rework.put_back");
-        self.workspace.move_branch(store, &record.base, &[&record.commit], "an experiment being reworked")?;
+        self.workspace.move_head(store, &record.base, &[&record.commit], "an experiment being reworked")?;
         self.workspace.remember_untracked_beside(store, &record.base, &record.commit)?;
         store.journal.rework = Some(record.commit.clone());
         store.journal.status = Status::Stopped;

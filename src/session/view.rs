@@ -170,6 +170,8 @@ impl SessionView {
             directive: rung.directive,
             asked_again: None,
             reworked: None,
+            others: &[],
+            merging: None,
             failed_log: &last_failed_log(&self.folder, &self.history),
         };
         Ok(agent::brief(&briefing, is_called))
@@ -196,7 +198,14 @@ impl SessionView {
         let lessons = LessonFile::new(&root).read().unwrap_or_default();
         let ideas = IdeaFile::new(&root).read().unwrap_or_default().ideas;
         let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
-        memories(&self.tag, &self.history, new_direction, Files { lessons, ideas: &ideas, noted: &noted }, now)
+        memories(
+            &self.tag,
+            &self.history,
+            self.history.next_id(),
+            new_direction,
+            Files { lessons, ideas: &ideas, noted: &noted },
+            now,
+        )
     }
 
     /// The notes on these experiments, by number; those without one are left out.

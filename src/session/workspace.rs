@@ -21,6 +21,8 @@ use crate::state::{Aside, OpenExperiment, UNTRACKED};
 pub(super) struct Workspace {
     /// The repository as it is seen from here: files, index and `HEAD` are this working tree's own.
     pub(super) repo: Rc<Repo>,
+    /// Whether `ar` made it for itself: then `HEAD` is detached, and no branch follows it.
+    pub(super) is_linked: bool,
     /// Which files an experiment may change.
     pub(super) file_terms: FileTerms,
     /// The files that no experiment may change.
@@ -46,9 +48,18 @@ impl Workspace {
         self.repo.worktree()
     }
 
-    /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; returns its tip.
-    pub(super) fn reclaim_branch(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
+    /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; detaches it in a linked
+    /// working tree. Returns the commit that it is at.
+    pub(super) fn reclaim_head(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
         self.clear_operation(store)?;
+        if self.is_linked {
+            let head = self.repo.refs.head()?;
+            let at = head.commit().unwrap_or(base).clone();
+            if !matches!(head, Head::Detached { .. }) {
+                self.repo.refs.point_head(&HeadTarget::Detached(at.clone()))?;
+            }
+            return Ok(at);
+        }
         let branch = store.contract.tag.branch_ref();
         let tip = match store.repo.refs.branch(&branch)? {
             Some(tip) => tip,
@@ -79,16 +90,16 @@ impl Workspace {
         Ok(())
     }
 
-    /// Moves the branch to `to`, whatever happened to it and to HEAD meanwhile. A commit at its tip that is none of
-    /// `known` is somebody's, and is kept under a saved ref.
-    pub(super) fn move_branch(
+    /// Moves HEAD, with the branch that it is at, to `to`, whatever happened to both meanwhile. A commit at its tip that is
+    /// none of `known` is somebody's, and is kept under a saved ref.
+    pub(super) fn move_head(
         &mut self,
         store: &mut Store,
         to: &CommitId,
         known: &[&CommitId],
         why: &str,
     ) -> Result<(), SessionError> {
-        let tip = self.reclaim_branch(store, to)?;
+        let tip = self.reclaim_head(store, to)?;
         if tip == *to {
             return Ok(());
         }
@@ -96,7 +107,10 @@ impl Workspace {
             let saved = store.keep_commit(&tip, &tip)?;
             store.say(Notice::BranchMoved { tip: tip.clone(), saved });
         }
-        store.move_branch(&tip, to, why)
+        match self.is_linked {
+            true => Ok(self.repo.refs.point_head(&HeadTarget::Detached(to.clone()))?),
+            false => store.move_branch(&tip, to, why),
+        }
     }
 
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
@@ -127,9 +141,20 @@ impl Workspace {
     /// Brings branch and working tree to the commit of the open experiment.
     pub(super) fn check_out(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
         let commit = commit_of(open)?;
-        self.move_branch(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
+        if self.is_linked {
+            return self.switch_to(store, &commit);
+        }
+        self.move_head(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
         crash::point("checkout.branch_moved");
         self.put_back(store, &commit, &open.base)
+    }
+
+    /// Brings a linked working tree from the commit that it is at to another one.
+    pub(super) fn switch_to(&mut self, store: &mut Store, commit: &CommitId) -> Result<(), SessionError> {
+        let at = self.reclaim_head(store, commit)?;
+        self.put_back(store, commit, &at)?;
+        crash::point("checkout.put_back");
+        Ok(self.repo.refs.point_head(&HeadTarget::Detached(commit.clone()))?)
     }
 
     /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.
@@ -139,11 +164,12 @@ impl Workspace {
         base: &CommitId,
         id: ExperimentId,
     ) -> Result<(), SessionError> {
-        self.reclaim_branch(store, base)?;
+        self.reclaim_head(store, base)?;
         let known = self.known_untracked()?;
         let change = self.repo.working_tree.propose(base, &known)?;
         if !change.is_empty() {
-            let (commit, saved) = store.keep_change(&change, base, &format!("unfinished experiment {id}"))?;
+            let (commit, saved) =
+                store.keep_change(&self.repo, &change, base, &format!("unfinished experiment {id}"))?;
             self.repo.working_tree.adopt_index(change)?;
             store.say(Notice::UnfinishedSaved { id, saved });
             crash::point("reset.change_kept");
@@ -152,7 +178,7 @@ impl Workspace {
             self.put_back(store, base, base)?;
         }
         crash::point("reset.put_back");
-        self.move_branch(store, base, &[], "unfinished")
+        self.move_head(store, base, &[], "unfinished")
     }
 
     /// Keeps a commit of the open experiment under a saved ref, which a notice says of `what`, and puts branch and working
@@ -169,7 +195,7 @@ impl Workspace {
             store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
-        self.move_branch(store, &open.base, &[commit], "taken back")?;
+        self.move_head(store, &open.base, &[commit], "taken back")?;
         crash::point("rollback.branch_moved");
         self.put_back(store, &open.base, commit)?;
         crash::point("rollback.put_back");
@@ -199,7 +225,8 @@ impl Workspace {
             Some(look) => self.repo.working_tree.untracked_seen(&before, &look)?,
             None => self.repo.working_tree.untracked(&before)?,
         };
-        let is_written = now == before && store.has_file(UNTRACKED);
+        // What is in a tree of `ar`'s own is nobody's once the call is cut off.
+        let is_written = self.is_linked || now == before && store.has_file(UNTRACKED);
         let now = self.untracked.known.insert(now);
         if is_written { Ok(()) } else { store.write_file(UNTRACKED, now) }
     }
@@ -217,7 +244,8 @@ impl Workspace {
         let before = self.untracked.known.take().unwrap_or_default();
         let mut now = self.repo.working_tree.untracked(&before)?;
         now.keep(&before, store.repo.objects.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
-        store.write_file(UNTRACKED, self.untracked.known.insert(now))
+        let now = self.untracked.known.insert(now);
+        if self.is_linked { Ok(()) } else { store.write_file(UNTRACKED, now) }
     }
 
     /// Closes an experiment in the journal and notes which untracked files are there, after a look at the working tree
@@ -228,6 +256,9 @@ impl Workspace {
         id: ExperimentId,
         look: Option<Look>,
     ) -> Result<(), SessionError> {
+        if self.is_linked {
+            return store.close_open(id);
+        }
         self.remember_untracked_of(store, look)?;
         crash::point("idle.untracked_remembered");
         store.journal.close(id);
@@ -272,7 +303,7 @@ impl Workspace {
 
     /// Whether the working tree differs from the one that the agent was given.
     pub(super) fn has_worked(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<bool, SessionError> {
-        self.reclaim_branch(store, &open.base)?;
+        self.reclaim_head(store, &open.base)?;
         let change = self.repo.working_tree.propose(&open.base, &self.known_untracked()?)?;
         let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
         Ok(change.tree() != store.repo.objects.tree_of(given)? || !change.too_large().is_empty())
@@ -307,7 +338,7 @@ impl Workspace {
         let description = texts.choose(None, || describe(&change, stat));
         write_atomic(&store.index_before(), &self.repo.index.bytes()?)?;
         crash::point("aside.index_kept");
-        let (commit, reference) = store.keep_change(&change, &base, &description)?;
+        let (commit, reference) = store.keep_change(&self.repo, &change, &base, &description)?;
         crash::point("aside.change_kept");
         store.journal.aside = Some(Aside { commit, description, direction, proposal: more, reference });
         store.write_journal()?;

@@ -13,7 +13,7 @@ use crate::domain::{
     Spent, ToldStep, Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Line, Trial};
+use crate::rules::{Line, Tested, Trial};
 
 /// The version of a journal with at most one.
 const OF_ONE: u32 = 1;
@@ -88,9 +88,18 @@ pub struct OpenExperiment {
     /// The run that it is for the winners that wait; absent for an experiment of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
-    /// The records of all cars of the train that is being recorded, in their order.
+    /// The commits of that train, one for each car, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub train: Vec<Record>,
+    pub chain: Vec<CommitId>,
+    /// What came of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tested: Option<Tested>,
+    /// The records that are being written beside others, in their order: any that is there commits all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recording: Vec<Record>,
+    /// The change as the agent has merged it, with what it is made on now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ported: Option<Ported>,
     /// The seat that an agent works on it in, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<u32>,
@@ -125,12 +134,24 @@ impl OpenExperiment {
             draft: None,
             beside: Beside::default(),
             trial: None,
-            train: Vec::new(),
+            chain: Vec::new(),
+            tested: None,
+            recording: Vec::new(),
+            ported: None,
             seat: None,
             merge_with: None,
             more: Map::new(),
         }
     }
+}
+
+/// A change on another base than the one that it was measured on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ported {
+    /// What it is made on.
+    pub base: CommitId,
+    /// Its commit.
+    pub commit: CommitId,
 }
 
 /// An attempt that is open beside another one.
@@ -318,6 +339,18 @@ impl Journal {
         self.open.iter().chain(self.attempts.iter().map(|attempt| &attempt.open))
     }
 
+    /// The open attempts with the step that each is in.
+    pub fn each_attempt(&self) -> impl Iterator<Item = (Phase, &OpenExperiment)> {
+        let beside = self.attempts.iter().map(|attempt| (attempt.phase, &attempt.open));
+        self.open.iter().map(|open| (self.phase, open)).chain(beside)
+    }
+
+    /// The open attempt of this number.
+    pub fn open_attempt_mut(&mut self, id: ExperimentId) -> Option<&mut OpenExperiment> {
+        let beside = self.attempts.iter_mut().map(|attempt| &mut attempt.open);
+        self.open.iter_mut().chain(beside).find(|open| open.id == id)
+    }
+
     /// Enters a step of an attempt, which is opened if it is not.
     pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
         if self.open.as_ref().is_none_or(|first| first.id == open.id) {
@@ -359,7 +392,7 @@ impl Journal {
     /// Does the same with all that is in `unsynced` on the disk before it says so.
     pub fn write_after(&mut self, unsynced: Unsynced, state: &Path, now: Timestamp) -> Result<(), StateError> {
         self.last_seen = now;
-        self.version = if self.attempts.is_empty() { OF_ONE } else { JOURNAL_VERSION };
+        self.version = if self.attempts.is_empty() && self.layout.is_none() { OF_ONE } else { JOURNAL_VERSION };
         write_json_after(unsynced, &state.join(PROGRESS), self)
     }
 }

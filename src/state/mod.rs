@@ -25,7 +25,7 @@ pub use folder::{
 };
 pub use held::{Held, Mended};
 pub use ideas::{Added, Backlog, IdeaFile};
-pub use journal::{Aside, Journal, OpenAttempt, OpenExperiment, OpenOutage, Status};
+pub use journal::{Aside, Journal, OpenAttempt, OpenExperiment, OpenOutage, Ported, Status};
 pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, write_json_unsynced};
 pub use lesson_text::LessonDamage;
 pub use lessons::{LESSONS, LessonFile, LessonsError};

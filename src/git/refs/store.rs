@@ -53,13 +53,19 @@ pub struct Refs {
     pub(super) objects: Rc<Objects>,
     pub(super) syncs: Rc<Syncs>,
     /// What this process made of refs since [`Refs::take_written`]: the object that each leads to, nothing for a deleted one.
-    written: RefCell<BTreeMap<String, Option<String>>>,
+    written: Rc<RefCell<BTreeMap<String, Option<String>>>>,
 }
 
 impl Refs {
     /// The refs of a repository that lead to `objects`.
     pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>) -> Refs {
-        Refs { gix, objects, syncs, written: RefCell::default() }
+        Refs { gix, objects, syncs, written: Rc::default() }
+    }
+
+    /// The same refs as they are seen from a linked working tree, where `HEAD` is another one.
+    pub(in crate::git) fn seen_from(&self, gix: Rc<gix::Repository>) -> Refs {
+        let (objects, syncs, written) = (Rc::clone(&self.objects), Rc::clone(&self.syncs), Rc::clone(&self.written));
+        Refs { gix, objects, syncs, written }
     }
 
     /// Where a ref leads to, by its full name.

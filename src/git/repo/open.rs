@@ -64,14 +64,17 @@ impl Repo {
         let gix = Repo::open(dir)?;
         let (syncs, programs) = (Rc::<Syncs>::default(), Arc::<Programs>::default());
         let objects = Rc::new(Objects::new(Rc::clone(&gix), Rc::clone(&syncs), Arc::clone(&programs)));
-        Ok(Repo::of(gix, objects, syncs, programs))
+        let refs = Refs::new(Rc::clone(&gix), Rc::clone(&objects), Rc::clone(&syncs));
+        Ok(Repo::of(gix, objects, refs, syncs, programs))
     }
 
-    /// Opens a working tree that is linked to this one, with the same objects, syncs and programs: what is written there is
-    /// held here.
+    /// Opens a working tree that is linked to this one, with the same objects, refs, syncs and programs: what is written
+    /// there is held here.
     pub(super) fn find_linked(&self, dir: &Path) -> Result<Repo> {
         let (objects, syncs) = (Rc::clone(&self.objects), Rc::clone(&self.syncs));
-        let repo = Repo::of(Repo::open(dir)?, objects, syncs, self.programs());
+        let gix = Repo::open(dir)?;
+        let refs = self.refs.seen_from(Rc::clone(&gix));
+        let repo = Repo::of(gix, objects, refs, syncs, self.programs());
         repo.check_index()?;
         Ok(repo)
     }
@@ -107,9 +110,15 @@ impl Repo {
         Ok(Rc::new(gix))
     }
 
-    fn of(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>, programs: Arc<Programs>) -> Repo {
+    fn of(
+        gix: Rc<gix::Repository>,
+        objects: Rc<Objects>,
+        refs: Refs,
+        syncs: Rc<Syncs>,
+        programs: Arc<Programs>,
+    ) -> Repo {
         let root = gix.workdir().map(Path::to_owned).unwrap_or_default();
-        let refs = Rc::new(Refs::new(Rc::clone(&gix), Rc::clone(&objects), Rc::clone(&syncs)));
+        let refs = Rc::new(refs);
         let index = Rc::new(Index::new(Rc::clone(&gix), root.clone(), Rc::clone(&syncs)));
         let parts = (Rc::clone(&objects), Rc::clone(&refs), Rc::clone(&index));
         let working_tree = WorkingTree::new(Rc::clone(&gix), root.clone(), parts, Arc::clone(&programs));

@@ -1,0 +1,9 @@
+//! Several experiments at once: slots, seats, the line of winners, and what is recorded of them.
+
+mod line;
+mod merging;
+mod recording;
+mod recover;
+mod scheduler;
+mod trees;
+mod trial;

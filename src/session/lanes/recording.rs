@@ -1,0 +1,176 @@
+//! What is recorded of experiments that are open beside others: one, or all cars of a train.
+
+use crate::crash;
+use crate::domain::{CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record};
+use crate::rules::Car;
+use crate::session::attempt::{Attempt, Attempted};
+use crate::session::error::SessionError;
+use crate::session::opened::commit_of;
+use crate::session::store::Store;
+use crate::state::OpenExperiment;
+
+impl Attempt {
+    /// Records the experiment, unless it beat its own base: then it waits for the incumbent.
+    pub(in crate::session) fn record_beside(
+        &mut self,
+        store: &mut Store,
+        record: Record,
+    ) -> Result<Attempted, SessionError> {
+        if self.open.trial.is_some() {
+            self.open.draft = Some(Box::new(record));
+            return self.end_trial(store);
+        }
+        let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
+        let against = base.and_then(|base| Some((base.id, base.metric.number()?)));
+        let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
+        let (Some((base, against)), Some(number)) = (against, number) else {
+            let record = Record { beside: self.open.beside.clone(), ..record };
+            store.record_all(self.open.clone(), vec![record])?;
+            return Ok(Attempted::Recorded);
+        };
+        let gain = store.contract.metric.direction.gain(number.value, against.value);
+        store.journal.line.won(Car::new(self.open.id, base, number, gain));
+        self.open.draft = Some(Box::new(record));
+        self.enter(store, Phase::Waiting)?;
+        crash::point("line.won");
+        Ok(Attempted::Waiting)
+    }
+}
+
+impl Store {
+    /// Whether experiments are made in the user's own working tree.
+    pub(in crate::session) fn is_in_place(&self) -> bool {
+        self.journal.layout.is_none()
+    }
+
+    /// Enters a commit of an attempt, which waits for a slot, in the journal; a ref keeps it from `git gc`.
+    pub(in crate::session) fn enter_ready(&mut self, attempt: &mut Attempt) -> Result<(), SessionError> {
+        let commit = commit_of(&attempt.open)?;
+        self.repo.refs.put_ref(&self.contract.tag.open_ref(attempt.open.id), commit.as_str())?;
+        crash::point("ready.ref_made");
+        attempt.open.seat = None;
+        attempt.enter(self, Phase::Committing)?;
+        crash::point("ready.entered");
+        Ok(())
+    }
+
+    /// Closes an attempt that has no record. A trial's tree is reachable from nothing then.
+    pub(in crate::session) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
+        self.journal.close(id);
+        self.write_journal()?;
+        crash::point("closing.entered");
+        self.drop_open_ref(id)?;
+        self.repo.objects.settle_objects()?;
+        self.pack_records();
+        Ok(())
+    }
+
+    fn drop_open_ref(&self, id: ExperimentId) -> Result<(), SessionError> {
+        let reference = self.contract.tag.open_ref(id);
+        match self.repo.refs.has_ref(&reference)? {
+            true => Ok(self.repo.refs.drop_ref(&reference)?),
+            false => Ok(()),
+        }
+    }
+
+    /// Records experiments one after the other, those of a train all or none: `open` is the attempt that measured them.
+    pub(in crate::session) fn record_all(
+        &mut self,
+        open: OpenExperiment,
+        mut records: Vec<Record>,
+    ) -> Result<(), SessionError> {
+        let first = self.history.next_sequence();
+        for (record, sequence) in records.iter_mut().zip(first..) {
+            record.sequence = Some(sequence);
+            record.finished = self.now();
+        }
+        let rows_from = self.ledger.length()?;
+        let open = OpenExperiment { recording: records, rows_from, ..open };
+        self.enter(Phase::Recording, open.clone())?;
+        crash::point("recording.entered");
+        self.finish_recording(&open)
+    }
+
+    /// Does what is left of it: refs, rows, branch and memory files. Then the attempts are closed.
+    pub(in crate::session) fn finish_recording(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        let records = &open.recording;
+        for record in records {
+            if self.history.get(record.id).is_none() {
+                self.write_record(record)?;
+                self.history.push(record.clone());
+            }
+            crash::point("recording.recorded");
+        }
+        for record in records {
+            self.settle_row(open, record)?;
+            self.keep_merged(record)?;
+        }
+        let tip = self.tip();
+        let known: Vec<CommitId> = records.iter().map(|record| record.base.clone()).collect();
+        self.set_branch(&tip, &known.iter().collect::<Vec<_>>(), &format!("experiment {}", open.id))?;
+        crash::point("settling.branch_moved");
+        let mut kept = Vec::new();
+        for record in records {
+            let before = self.journal.rung;
+            self.remember(record)?;
+            crash::point("settling.remembered");
+            self.learn_from(record, before)?;
+            let incumbent = self.history.best();
+            self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent });
+            self.say_directive(before);
+            match record.outcome {
+                Outcome::Keep => kept.push(record.id),
+                _ => self.journal.line.left(record.id),
+            }
+        }
+        if !kept.is_empty() {
+            self.journal.line.kept(&kept);
+        }
+        let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([open.id]).collect();
+        closed.iter().for_each(|id| self.journal.close(*id));
+        self.write_journal()?;
+        crash::point("settling.closed");
+        for id in closed {
+            self.drop_open_ref(id)?;
+        }
+        self.repo.objects.settle_objects()?;
+        self.pack_records();
+        Ok(())
+    }
+
+    /// Keeps the commits that an experiment was measured as on other bases.
+    fn keep_merged(&self, record: &Record) -> Result<(), SessionError> {
+        let others = record.beside.replays.iter().filter(|replay| replay.commit != record.commit);
+        for (replay, number) in others.zip(1_u32..) {
+            let reference = self.contract.tag.merged_ref(record.id);
+            let reference = if number == 1 { reference } else { format!("{reference}-{number}") };
+            self.repo.refs.put_ref(&reference, replay.commit.as_str())?;
+        }
+        Ok(())
+    }
+
+    /// Brings the session's branch to `to`, which no working tree follows. A commit at its tip that is none of `known` is
+    /// somebody's, and is kept under a saved ref.
+    pub(in crate::session) fn set_branch(
+        &mut self,
+        to: &CommitId,
+        known: &[&CommitId],
+        why: &str,
+    ) -> Result<(), SessionError> {
+        match self.repo.refs.branch(&self.contract.tag.branch_ref())? {
+            None => {
+                self.create_branch(to, why)?;
+                self.say(Notice::BranchRecreated(self.contract.tag.branch()));
+                Ok(())
+            }
+            Some(tip) if tip == *to => Ok(()),
+            Some(tip) => {
+                if !known.contains(&&tip) && !self.history.knows(&tip) {
+                    let saved = self.keep_commit(&tip, &tip)?;
+                    self.say(Notice::BranchMoved { tip: tip.clone(), saved });
+                }
+                self.move_branch(&tip, to, why)
+            }
+        }
+    }
+}

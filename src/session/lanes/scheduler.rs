@@ -1,0 +1,454 @@
+//! The loop over slots and seats: it carries out what the scheduler and the line of winners say.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
+
+use super::line::Chains;
+use super::trees::Trees;
+use crate::domain::{ExperimentId, Layout, Phase, StopReason};
+use crate::rules::{
+    Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
+    Situation, Start, Trial, Work, expected_call, expected_run, schedule,
+};
+use crate::session::attempt::{Attempt, Attempted};
+use crate::session::error::SessionError;
+use crate::session::interrupts::Interrupt;
+use crate::session::keep_logs::Keeper;
+use crate::session::open::Session;
+use crate::session::proposing::CallResult;
+use crate::session::shared::Shared;
+use crate::session::supervise::Ending;
+use crate::session::workspace::Workspace;
+
+/// What came of a job.
+pub(super) enum Done {
+    /// A call of an agent ended.
+    Called { seat: u32, workspace: Box<Workspace>, ended: Result<Called, SessionError> },
+    /// A run ended, with its guards.
+    Ran { slot: u32, workspace: Box<Workspace>, ended: Result<Attempted, SessionError> },
+    /// The agent may be called again, or the outage has taken too long.
+    Waited(Result<Option<StopReason>, SessionError>),
+    /// A run that nobody waits for was ended.
+    Stopped(Result<(), SessionError>),
+}
+
+/// How a call ended.
+pub(super) enum Called {
+    /// What came of it is in the journal.
+    Over,
+    /// The agent is unavailable.
+    Outage,
+    /// Its shim was killed.
+    Lost,
+    /// It goes on without this process, or ends with it.
+    Detached,
+}
+
+type Job<'s> = Pin<Box<dyn Future<Output = Done> + 's>>;
+
+/// A busy slot.
+struct Busy {
+    id: ExperimentId,
+    work: Work,
+    began: Instant,
+}
+
+/// What is under way in slots and seats.
+pub(super) struct Lanes<'s, 'a> {
+    pub(super) shared: &'s Shared<'a>,
+    terms: FileTerms,
+    layout: Layout,
+    trees: Trees,
+    chains: Chains,
+    jobs: FuturesUnordered<Job<'s>>,
+    slots: BTreeMap<u32, Busy>,
+    seats: BTreeMap<u32, ExperimentId>,
+    /// The attempts that wait for a slot, in the order in which they became ready.
+    ready: Vec<ExperimentId>,
+    keeper: Option<Keeper>,
+    /// Whether an outage is being waited out.
+    waits: bool,
+    /// How many calls in a row were lost with their shims.
+    lost: u32,
+    /// Why the loop ends.
+    ending: Option<StopReason>,
+}
+
+impl Session<'_> {
+    /// Calls agents and runs what they make, in all seats and slots, until something ends the loop.
+    pub(in crate::session) async fn turn_lanes(&mut self) -> Result<StopReason, SessionError> {
+        let store = self.shared.store.get_mut();
+        let Some(layout) = store.journal.layout.clone() else { return Ok(StopReason::NoAgent) };
+        let first = store.history.next_sequence();
+        let mut lanes = Lanes {
+            shared: &self.shared,
+            terms: self.workspace.file_terms.clone(),
+            layout,
+            trees: Trees::default(),
+            chains: Chains::default(),
+            jobs: FuturesUnordered::new(),
+            slots: BTreeMap::new(),
+            seats: BTreeMap::new(),
+            ready: Vec::new(),
+            keeper: None,
+            waits: false,
+            lost: 0,
+            ending: None,
+        };
+        lanes.recover().await?;
+        let reason = lanes.turn(first).await?;
+        drop(lanes);
+        if reason != StopReason::Detached {
+            self.shelve()?;
+        }
+        Ok(reason)
+    }
+}
+
+impl<'s> Lanes<'s, '_> {
+    async fn turn(&mut self, first: u32) -> Result<StopReason, SessionError> {
+        let mut listener = self.shared.interrupts.listen();
+        loop {
+            let asked = self.shared.asked()?;
+            if asked == Interrupt::Detach {
+                return Ok(StopReason::Detached);
+            }
+            if self.ending.is_none() && asked == Interrupt::None {
+                self.ending = self.shared.rule_to_stop(first);
+            }
+            let demand = self.demand(asked);
+            let may_ask = self.shared.calls_agent && demand == Demand::New;
+            let trials = self.shared.store().settle_line(&mut self.chains, may_ask || self.waits)?;
+            self.shared.tell()?;
+            let plan = self.plan(demand, &trials);
+            let bar = plan.bar;
+            let is_over = plan.is_empty() && self.jobs.is_empty();
+            if is_over {
+                self.end_keeper()?;
+                return Ok(self.reason(asked, bar));
+            }
+            self.carry_out(plan)?;
+            self.shared.tell()?;
+            tokio::select! {
+                Some(done) = self.jobs.next() => self.take(done)?,
+                () = listener.signal_or_look() => {}
+            }
+        }
+    }
+
+    /// What may still start.
+    fn demand(&mut self, asked: Interrupt) -> Demand {
+        if asked != Interrupt::None {
+            return Demand::Nothing;
+        }
+        match &self.ending {
+            None => {}
+            Some(StopReason::MaxExperiments { .. }) => return Demand::Winners,
+            Some(StopReason::Reached(reached)) if reached.rule == "goal" => return Demand::Winners,
+            // A budget of the agent's is spent.
+            Some(StopReason::Reached(reached)) if reached.is_done => return Demand::Open,
+            Some(_) => return Demand::Nothing,
+        }
+        if !self.shared.calls_agent || self.waits {
+            return Demand::Open;
+        }
+        if self.shared.store().journal.waits_for_reset() {
+            self.wait_out();
+            return Demand::Open;
+        }
+        Demand::New
+    }
+
+    /// Why the loop ends, now that there is nothing to do.
+    fn reason(&mut self, asked: Interrupt, bar: Option<Bar>) -> StopReason {
+        if asked != Interrupt::None {
+            return self.shared.interrupted();
+        }
+        let store = self.shared.store();
+        let no_time = || self.shared.times.no_time_for_experiment(&store).or(self.shared.times.no_time_for_run(&store));
+        let experiments = store.history.experiments();
+        let limit = store.contract.max_experiments.filter(|_| bar == Some(Bar::Experiments));
+        let limit = limit.map(|limit| StopReason::MaxExperiments { limit, experiments });
+        self.ending.take().or(limit).or_else(no_time).unwrap_or(StopReason::NoAgent)
+    }
+
+    /// What is to be started now, by the rules.
+    fn plan(&self, demand: Demand, trials: &[Trial]) -> Plan {
+        let store = self.shared.store();
+        let expected = Expected { run: expected_run(&store.history), call: expected_call(&store.history) };
+        let calls = if store.journal.outage.is_some() { Some(1) } else { self.layout.calls };
+        let running: Vec<Running> = self
+            .slots
+            .iter()
+            .map(|(slot, busy)| Running {
+                slot: *slot,
+                work: busy.work.clone(),
+                left: expected.run.saturating_sub(busy.began.elapsed()),
+            })
+            .collect();
+        let limit = store.contract.max_experiments;
+        let attempts = self.attempts(store.journal.each_attempt());
+        schedule(&Situation {
+            layout: Capacity { slots: self.layout.slots, ahead: self.layout.ahead, calls },
+            demand,
+            attempts: &attempts,
+            running: &running,
+            trials,
+            expected,
+            budgets: Budgets {
+                experiments: limit.map(|limit| limit.saturating_sub(store.history.experiments())),
+                time: self.shared.times.end(&store).map(|end| end.left),
+            },
+        })
+    }
+
+    /// Where the open attempts are.
+    fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j crate::state::OpenExperiment)>) -> Vec<OpenAttempt> {
+        let place = |phase, id| {
+            let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
+            match (seat, phase) {
+                (Some(seat), _) => Place::Seat(seat),
+                (None, Phase::Proposing) => Place::NeedsCall,
+                (None, Phase::Committing) => Place::Ready,
+                (None, Phase::Waiting) => Place::Winner,
+                (None, _) => Place::Slot,
+            }
+        };
+        let own = open.filter(|(_, open)| open.trial.is_none());
+        let mut attempts: Vec<OpenAttempt> =
+            own.map(|(phase, open)| OpenAttempt { id: open.id, place: place(phase, open.id) }).collect();
+        attempts.sort_by_key(|attempt| self.ready.iter().position(|id| *id == attempt.id));
+        attempts
+    }
+
+    fn carry_out(&mut self, plan: Plan) -> Result<(), SessionError> {
+        for slot in plan.stops {
+            self.stop(slot);
+        }
+        for Start { slot, work } in plan.starts {
+            match work {
+                Work::Run(id) => self.start_run(slot, id)?,
+                Work::Trial(trial) => self.start_trial(slot, &trial)?,
+            }
+        }
+        for Call { seat, attempt } in plan.calls {
+            self.call(seat, attempt)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a proposal, merged onto the incumbent where it is stale.
+    fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
+        self.shared.check_room()?;
+        let open = self.shared.store().open_attempt(id)?;
+        let mut attempt = Attempt::at(open, Phase::Committing);
+        if !attempt.make_fresh(&mut self.shared.store(), &self.terms)? {
+            // Without a run it needs no slot.
+            return Ok(());
+        }
+        self.ready.retain(|ready| *ready != id);
+        self.start(slot, Work::Run(id), attempt)
+    }
+
+    fn start_trial(&mut self, slot: u32, trial: &Trial) -> Result<(), SessionError> {
+        self.shared.check_room()?;
+        let opened = Attempt::open_trial(&mut self.shared.store(), &self.terms, &mut self.chains, trial)?;
+        match opened {
+            Some(attempt) => self.start(slot, Work::Trial(trial.clone()), attempt),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self, slot: u32, work: Work, mut attempt: Attempt) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let mut workspace = self.slot(slot, &attempt)?;
+        let id = attempt.open.id;
+        {
+            let store = &mut *shared.store();
+            attempt.open.beside.slot = Some(slot);
+            attempt.open.beside.neighbours = self.slots.values().map(|busy| busy.id).collect();
+            if attempt.open.refused.is_none() {
+                workspace.check_out(store, &attempt.open)?;
+                attempt.prepare_run(&workspace, store)?;
+            }
+        }
+        self.slots.insert(slot, Busy { id, work, began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = attempt.finish(&mut workspace, shared, None).await;
+            Done::Ran { slot, workspace: Box::new(workspace), ended }
+        }));
+        Ok(())
+    }
+
+    /// Picks up a run that an earlier process started.
+    pub(super) fn resume(&mut self, slot: u32, mut attempt: Attempt) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let mut workspace = self.slot(slot, &attempt)?;
+        let id = attempt.open.id;
+        let work = attempt.open.trial.clone().map_or(Work::Run(id), Work::Trial);
+        self.slots.insert(slot, Busy { id, work, began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = attempt.recover(&mut workspace, shared, None).await;
+            let ended = ended.map(|attempted| attempted.unwrap_or(Attempted::Waiting));
+            Done::Ran { slot, workspace: Box::new(workspace), ended }
+        }));
+        Ok(())
+    }
+
+    /// The working tree of a slot that is free.
+    fn slot(&mut self, slot: u32, attempt: &Attempt) -> Result<Workspace, SessionError> {
+        let store = &mut *self.shared.store();
+        let commit = attempt.open.commit.clone().unwrap_or_else(|| store.tip());
+        let dir = store.folder.slot(slot);
+        self.trees.take(store, &self.terms, &dir, &commit)
+    }
+
+    /// The working tree of a seat that is free.
+    pub(super) fn seat(&mut self, seat: u32) -> Result<Workspace, SessionError> {
+        let store = &mut *self.shared.store();
+        let (dir, tip) = (store.folder.seat(seat), store.tip());
+        self.trees.take(store, &self.terms, &dir, &tip)
+    }
+
+    /// Takes a working tree back.
+    pub(super) fn give_back(&mut self, workspace: Workspace) {
+        self.trees.put(workspace);
+    }
+
+    /// Adds an attempt to those that wait for a slot.
+    pub(super) fn note_ready(&mut self, id: ExperimentId) {
+        if !self.ready.contains(&id) {
+            self.ready.push(id);
+        }
+    }
+
+    /// Ends a run that nobody waits for.
+    fn stop(&mut self, slot: u32) {
+        let Some(busy) = self.slots.get(&slot) else { return };
+        let (shared, id) = (self.shared, busy.id);
+        if shared.overtake(id) {
+            self.jobs.push(Box::pin(async move { Done::Stopped(shared.end_jobs(id).await) }));
+        }
+    }
+
+    /// Calls an agent, for a new attempt or for one that is open.
+    fn call(&mut self, seat: u32, attempt: Option<ExperimentId>) -> Result<(), SessionError> {
+        let shared = self.shared;
+        shared.check_room()?;
+        if self.keeper.is_none() {
+            self.keeper = Some(shared.log_keeper.borrow_mut().start(&shared.store()));
+        }
+        let mut workspace = self.seat(seat)?;
+        let Some(id) = attempt else {
+            let attempt = Attempt::open(&mut workspace, &mut shared.store(), Some(seat))?;
+            self.seats.insert(seat, attempt.open.id);
+            self.jobs.push(Box::pin(async move {
+                let ended = propose(attempt, &mut workspace, shared).await;
+                Done::Called { seat, workspace: Box::new(workspace), ended }
+            }));
+            return Ok(());
+        };
+        let open = crate::state::OpenExperiment { seat: Some(seat), ..shared.store().open_attempt(id)? };
+        let mut attempt = Attempt::at(open, Phase::Proposing);
+        attempt.enter(&mut shared.store(), Phase::Proposing)?;
+        self.seats.insert(seat, id);
+        self.jobs.push(Box::pin(async move {
+            let ended = call_again(&mut attempt, &mut workspace, shared).await;
+            Done::Called { seat, workspace: Box::new(workspace), ended }
+        }));
+        Ok(())
+    }
+
+    /// Waits until the agent may be called again.
+    fn wait_out(&mut self) {
+        let shared = self.shared;
+        self.waits = true;
+        self.jobs.push(Box::pin(async move { Done::Waited(shared.wait_out().await) }));
+    }
+
+    fn take(&mut self, done: Done) -> Result<(), SessionError> {
+        match done {
+            Done::Ran { slot, workspace, ended } => {
+                self.slots.remove(&slot);
+                self.trees.put(*workspace);
+                ended?;
+                self.end_keeper()
+            }
+            Done::Called { seat, workspace, ended } => {
+                let id = self.seats.remove(&seat);
+                self.trees.put(*workspace);
+                let tip = self.shared.store().tip();
+                self.shared.store().set_branch(&tip, &[], "put back")?;
+                match ended? {
+                    Called::Over => self.lost = 0,
+                    Called::Outage if !self.waits => self.wait_out(),
+                    Called::Outage | Called::Detached => {}
+                    Called::Lost if self.lost == LOST_RETRIES => {
+                        self.ending = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
+                    }
+                    Called::Lost => self.lost += 1,
+                }
+                id.into_iter().for_each(|id| self.note_ready(id));
+                self.end_keeper()
+            }
+            Done::Waited(waited) => {
+                self.waits = false;
+                self.ending = waited?.or(self.ending.take());
+                Ok(())
+            }
+            Done::Stopped(stopped) => stopped,
+        }
+    }
+
+    fn end_keeper(&mut self) -> Result<(), SessionError> {
+        let Some(keeper) = self.keeper.take() else { return Ok(()) };
+        let shared = self.shared;
+        shared.log_keeper.borrow_mut().end(keeper, &shared.store(), &shared.events.borrow().log)?;
+        let store = &mut *shared.store();
+        store.watch_again(&store.folder.logs());
+        Ok(())
+    }
+}
+
+/// Has an agent make a new change. What is refused is recorded without a run.
+async fn propose(attempt: Attempt, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Called, SessionError> {
+    match attempt.propose(workspace, shared).await? {
+        Ending::Done(CallResult::Change(mut attempt)) => {
+            if attempt.open.refused.is_some() {
+                attempt.finish(workspace, shared, None).await?;
+            }
+            Ok(Called::Over)
+        }
+        Ending::Done(CallResult::Nothing { seconds }) => {
+            shared.pause_after_idle(seconds).await?;
+            Ok(Called::Over)
+        }
+        Ending::Done(CallResult::Outage) => Ok(Called::Outage),
+        Ending::Interrupted => Ok(Called::Over),
+        Ending::Lost => Ok(Called::Lost),
+        Ending::Detached => Ok(Called::Detached),
+    }
+}
+
+/// Has an agent merge or rework the change of an open attempt.
+async fn call_again(
+    attempt: &mut Attempt,
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+) -> Result<Called, SessionError> {
+    let attempted = match attempt.open.merge_with.is_some() {
+        true => return attempt.merge(workspace, shared).await,
+        false => attempt.finish(workspace, shared, None).await?,
+    };
+    let is_out = attempted == Attempted::Waiting && shared.store().journal.outage.is_some();
+    Ok(match attempted {
+        Attempted::StillRunning => Called::Detached,
+        _ if is_out => Called::Outage,
+        _ => Called::Over,
+    })
+}

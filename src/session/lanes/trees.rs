@@ -1,0 +1,110 @@
+//! The linked working trees of slots and seats.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::domain::{CommitId, Notice};
+use crate::git::TreeState;
+use crate::rules::{FileTerms, folders_of};
+use crate::session::error::SessionError;
+use crate::session::protected::Protected;
+use crate::session::store::Store;
+use crate::session::workspace::{UntrackedFiles, Workspace};
+use crate::state::SessionFolder;
+
+/// Why git locks a working tree of `ar`'s.
+const REASON: &str = "ar makes and removes it";
+
+/// The linked working trees that nobody is at work in.
+#[derive(Default)]
+pub(super) struct Trees(BTreeMap<PathBuf, Workspace>);
+
+impl Trees {
+    /// Takes the tree at `dir`, which is made with `commit` in it if it is not there.
+    pub(super) fn take(
+        &mut self,
+        store: &mut Store,
+        terms: &FileTerms,
+        dir: &Path,
+        commit: &CommitId,
+    ) -> Result<Workspace, SessionError> {
+        let mut workspace = match self.0.remove(dir) {
+            Some(workspace) => workspace,
+            None => Workspace::linked(store, terms, dir, commit)?,
+        };
+        workspace.stand(store, commit)?;
+        Ok(workspace)
+    }
+
+    /// Takes a tree back.
+    pub(super) fn put(&mut self, workspace: Workspace) {
+        self.0.insert(workspace.root().to_owned(), workspace);
+    }
+}
+
+impl Workspace {
+    /// A linked working tree at `dir`, which is made with `commit` in it if it is not there.
+    pub(in crate::session) fn linked(
+        store: &mut Store,
+        terms: &FileTerms,
+        dir: &Path,
+        commit: &CommitId,
+    ) -> Result<Workspace, SessionError> {
+        let kept = store.repo.keep_worktree(dir, commit, REASON)?;
+        let tops = folders_of(&store.contract.protect);
+        let (protected, _) = Protected::of(&store.repo, &store.folder, terms, &store.contract.start, &tops)?;
+        Ok(Workspace {
+            repo: Rc::new(kept.repo),
+            is_linked: true,
+            file_terms: terms.clone(),
+            protected,
+            untracked: UntrackedFiles { known: None, is_current: false },
+            look: None,
+            goes_on: false,
+        })
+    }
+
+    /// Makes the tree again, with `commit` in it, if somebody deleted it or what git knows of it. Returns whether it was as
+    /// it should be.
+    pub(in crate::session) fn stand(&mut self, store: &mut Store, commit: &CommitId) -> Result<bool, SessionError> {
+        if self.is_standing() {
+            return Ok(true);
+        }
+        let dir = self.root().to_owned();
+        let kept = store.repo.keep_worktree(&dir, commit, REASON)?;
+        self.repo = Rc::new(kept.repo);
+        match kept.state {
+            TreeState::Found => return Ok(true),
+            TreeState::Relinked => self.put_back(store, commit, commit)?,
+            TreeState::Made => {}
+        }
+        store.say(Notice::TreeMadeAgain(dir));
+        Ok(false)
+    }
+
+    /// Whether the tree is there, and git knows it.
+    pub(in crate::session) fn is_standing(&self) -> bool {
+        let git_dir = self.repo.git_dir();
+        self.root().join(".git").is_file()
+            && ["gitdir", "HEAD", "index", "commondir"].iter().all(|name| git_dir.join(name).is_file())
+    }
+}
+
+impl Store {
+    /// Removes the linked working trees of the session.
+    pub(in crate::session) fn remove_trees(&mut self) -> Result<(), SessionError> {
+        for dir in trees_of(&self.folder) {
+            self.repo.remove_kept(&dir)?;
+        }
+        let _ = std::fs::remove_dir(self.folder.trees());
+        Ok(())
+    }
+}
+
+/// The folders of linked working trees that a session has.
+pub(in crate::session) fn trees_of(folder: &SessionFolder) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder.trees()).into_iter().flatten().flatten();
+    let is_own = |name: &str| name.starts_with("slot-") || name.starts_with("seat-");
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_own)).map(|entry| entry.path()).collect()
+}
