@@ -4,16 +4,18 @@ use std::io::BufRead;
 
 use autoresearch::agent::protected_files;
 use autoresearch::domain::Contract;
+use autoresearch::session::Plan;
 
 use super::output;
 
-/// The contract as lines for a person.
-pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
+/// The contract and the layout as lines for a person.
+fn contract_lines(contract: &Contract, layout: Vec<String>) -> Vec<String> {
     let mut lines = vec![
         format!("session   {} on branch {}", contract.tag, contract.tag.branch()),
         format!("from      {}", contract.start_text()),
     ];
     lines.extend(contract.lines());
+    lines.extend(layout);
     lines.push(format!("protected {}", protected_files(contract)));
     lines.push(format!("rollback  what is not kept stays behind {}/", contract.tag.ref_prefix()));
     if contract.agent.is_some() && !contract.ends_loop() {
@@ -23,8 +25,8 @@ pub(super) fn contract_lines(contract: &Contract) -> Vec<String> {
 }
 
 /// Shows the contract and asks whether to start.
-pub(super) fn confirm(contract: &Contract) -> bool {
-    for line in contract_lines(contract) {
+pub(super) fn confirm(plan: &Plan) -> bool {
+    for line in contract_lines(plan.contract(), plan.layout_lines()) {
         output::line(&line);
     }
     output::text("start? [Y/n] ");
@@ -48,8 +50,8 @@ mod tests {
         let start = CommitId::new("1a2b3c4d5e6f");
         let created = jiff::Timestamp::UNIX_EPOCH;
         let mut contract = Contract::new("t".parse().unwrap(), metric, "true".into(), start, created);
-        assert_eq!(contract_lines(&contract)[1], "from      1a2b3c4d");
+        assert_eq!(contract_lines(&contract, Vec::new())[1], "from      1a2b3c4d");
         contract.started_from = Some("refs/heads/main".into());
-        assert_eq!(contract_lines(&contract)[1], "from      main at 1a2b3c4d");
+        assert_eq!(contract_lines(&contract, Vec::new())[1], "from      main at 1a2b3c4d");
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let main_worktree = repo.main_worktree();
     let mut plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let must_ask = !args.yes && !plan.continued() && args.format == StreamFormat::Table && output::is_interactive();
-    if must_ask && !confirm::confirm(plan.contract()) {
+    if must_ask && !confirm::confirm(&plan) {
         output::note("not started; nothing was changed");
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }

@@ -209,7 +209,7 @@ mod tests {
 
     use std::time::Duration;
 
-    use autoresearch::domain::{CommitId, Contract, Direction, MetricSource, MetricSpec};
+    use autoresearch::domain::{CommitId, Contract, Direction, Heading, MetricSource, MetricSpec};
     use jiff::Timestamp;
 
     use super::*;
@@ -266,9 +266,11 @@ mod tests {
             let contract = Contract::new("t".parse().unwrap(), metric, "c".into(), start, Timestamp::UNIX_EPOCH);
             let over = asked.over(contract.clone());
             let stored = (setting.stored)(&over);
-            // Name and dialect stay what they were when the session began.
-            let is_taken =
-                stored == values || stored.is_empty() && over != contract || ["tag", "ledger"].contains(&key);
+            // Name and dialect stay what they were when the session began, and slots are no term of the contract.
+            let is_taken = stored == values
+                || stored.is_empty() && over != contract
+                || ["tag", "ledger"].contains(&key)
+                || setting.heading == Heading::Slots;
             assert!(is_taken, "{key}: {stored:?}");
         }
     }

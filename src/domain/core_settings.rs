@@ -1,5 +1,6 @@
 //! The settings that are known by name beyond their own rule.
 
+use super::layout_settings::LAYOUT;
 use super::setting::{Form, Heading, choices, line, texts};
 use super::settings::{PLAIN, asked};
 use super::values::command_line;
@@ -129,11 +130,16 @@ fn file(source: &MetricSource) -> Option<&MetricSource> {
     Some(source).filter(|source| matches!(source, MetricSource::File { .. }))
 }
 
+/// All settings.
+fn all() -> impl Iterator<Item = &'static Setting> {
+    CORE.iter().chain(LAYOUT).chain(PLAIN)
+}
+
 /// All settings, in the order of the help: by heading, and first what a session cannot start without.
 pub fn settings() -> Vec<&'static Setting> {
-    let mut all: Vec<_> = CORE.iter().chain(PLAIN).collect();
-    all.sort_by_key(|setting| (setting.heading, !setting.is_required));
-    all
+    let mut settings: Vec<_> = all().collect();
+    settings.sort_by_key(|setting| (setting.heading, !setting.is_required));
+    settings
 }
 
 impl Asked {
@@ -144,7 +150,7 @@ impl Asked {
             let is_set = !values.is_empty() && (setting.set)(&mut alone, &values).is_ok();
             is_set.then_some((setting.key, alone))
         };
-        CORE.iter().chain(PLAIN).filter_map(alone).collect()
+        all().filter_map(alone).collect()
     }
 
     /// The settings that are asked for, by their keys in the settings file, which are the names of their flags.
@@ -156,7 +162,7 @@ impl Asked {
 impl Contract {
     /// What is agreed on by each setting, as lines for a person.
     pub fn lines(&self) -> Vec<String> {
-        CORE.iter().chain(PLAIN).flat_map(|setting| (setting.lines)(self)).collect()
+        all().flat_map(|setting| (setting.lines)(self)).collect()
     }
 
     /// Whether one of its terms ends a loop in good order some time.

@@ -22,6 +22,7 @@ mod imported;
 mod json;
 mod keep_logs;
 mod layout;
+mod layout_settings;
 mod lesson;
 mod limit;
 mod metric;

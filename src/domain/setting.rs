@@ -1,6 +1,7 @@
 //! What a setting is: one description, from which flag, variable, key of `ar.toml`, template and confirmation are made.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use jiff::civil::Time;
 use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
-use super::{KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, Tag, duration_text, time_of_day_text};
+use super::{GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, Tag, duration_text, time_of_day_text};
 
 /// The heading that a flag has in the help, in the order of the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
@@ -23,6 +24,9 @@ pub enum Heading {
     Changes,
     /// When the loop stops.
     Stopping,
+    /// What goes on at the same time, and where.
+    #[strum(to_string = "Slots and GPUs")]
+    Slots,
     /// The session itself.
     Session,
 }
@@ -81,7 +85,7 @@ pub struct SettingOf<A, C> {
     pub set: fn(&mut A, &[String]) -> Result<(), String>,
     /// Its values in what is asked for.
     pub asked: fn(&A) -> Vec<String>,
-    /// Its values in a contract; none of a setting that `core_settings` describes.
+    /// Its values in a contract; none of a setting that `core_settings` or `layout_settings` describes.
     pub stored: fn(&C) -> Vec<String>,
 }
 
@@ -166,6 +170,8 @@ macro_rules! values {
 values! {
     String: Text, parsed, String::clone;
     Tag: Text, parsed, Tag::to_string;
+    PathBuf: Text, parsed, |path: &PathBuf| path.display().to_string();
+    GpuChoice: Text, parsed, GpuChoice::to_string;
     Limit: Text, parsed, Limit::to_string;
     KeepLogs: Text, parsed, KeepLogs::to_string;
     u32: Whole, whole, u32::to_string;

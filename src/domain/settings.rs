@@ -2,8 +2,9 @@
 //!
 //! The macro makes of each the field of [`Contract`] and of [`Asked`]; flag, variable, key of `ar.toml`, the line of its
 //! template and the line that is confirmed are made of the description. The few settings that are known by name elsewhere
-//! are in `core_settings`.
+//! are in `core_settings`, and those that are no terms of the contract in `layout_settings`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,8 +15,8 @@ use serde_json::{Map, Value};
 use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stored, texts};
 use super::values::{command_line, non_negative, not_zero};
 use super::{
-    CommitId, Direction, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag, count_of,
-    duration_text, money_text, time_of_day_text, tokens_text,
+    CommitId, Direction, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag,
+    count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -53,7 +54,7 @@ macro_rules! asked {
 pub(super) use asked;
 
 /// Declares [`Contract`] and [`Asked`] with the fields of all settings, and [`PLAIN`]. First come the fields of
-/// [`Asked`] that `core_settings` describes. A setting is declared as
+/// [`Asked`] that `core_settings` and `layout_settings` describe. A setting is declared as
 /// `field: type of what is asked as type of what is stored = default { description }`.
 macro_rules! settings {
     ($($own:ident: $type:ty),*; $(
@@ -168,7 +169,14 @@ settings! {
     command: String,
     agent: String,
     ledger: LedgerDialect,
-    prices: Prices;
+    prices: Prices,
+    slots: u32,
+    gpus: GpuChoice,
+    gpus_per_run: u32,
+    mixed_gpus: bool,
+    ahead: u32,
+    calls: u32,
+    links: Vec<PathBuf>;
     /// How much better than the incumbent a number must be; 0 or more.
     min_delta: f64 as f64 = 0.0, {
         key: "min-delta", heading: Heading::Keeping, value: "DELTA",

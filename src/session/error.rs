@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use strum::{EnumProperty, EnumString};
 
+use super::layout_error::LayoutError;
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
     Drift, ExperimentId, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text,
@@ -55,6 +56,8 @@ pub enum SessionError {
     LedgerBeforeStart(LedgerError),
     #[error(transparent)]
     Exec(#[from] ExecError),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     #[error(transparent)]
     #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
@@ -304,6 +307,7 @@ impl SessionError {
         match self {
             SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
+            SessionError::Layout(error) => error.kind(),
             SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
             _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
         }
@@ -328,6 +332,7 @@ impl SessionError {
                 (_, hint) => return hint,
             },
             SessionError::Exec(error) => return error.hint(),
+            SessionError::Layout(error) => error.hint(),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::ForeignBranch(branch) => {
                 format!(

@@ -43,7 +43,20 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
     pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
-        let Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out } = plan;
+        let Plan {
+            repo,
+            folder,
+            contract,
+            file_terms,
+            ledger,
+            clock,
+            drive,
+            continued,
+            notices,
+            left_out,
+            layout,
+            gpus: _,
+        } = plan;
         listen(&repo, &interrupts, &folder);
         if contract.no_sign {
             repo.objects.sign_nothing();
@@ -105,6 +118,7 @@ impl<'a> Session<'a> {
                 journal
             }
         };
+        let journal = Journal { layout, ..journal };
         let (protected, told) =
             Protected::of(&repo, &folder, &file_terms, &contract.start, &folders_of(&contract.protect))?;
         let repo = Rc::new(repo);

@@ -8,17 +8,18 @@ use super::conventions::Conventions;
 use super::error::SessionError;
 use super::others::has_job;
 use super::own_files::OWN_FILES;
+use super::placing::{Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way};
 use super::programs::check_command;
 use super::reading::{lost_records, record_id, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
 use super::watchdog::watch_programs;
 use crate::agent::reports;
-use crate::domain::{Clock, Contract, ExperimentId, Tag, list, with_causes};
+use crate::domain::{Clock, Contract, ExperimentId, Layout, Tag, list, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
-use crate::rules::{FileTerms, gaps, idle_limits};
+use crate::rules::{FileTerms, GpuSlot, gaps, idle_limits};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, refuse_held};
 
 /// Who makes the changes.
@@ -52,6 +53,10 @@ pub struct Plan {
     pub(super) notices: Vec<String>,
     /// Files that grow on their own and are no part of any change.
     pub(super) left_out: Vec<PathBuf>,
+    /// Where experiments are made and run beside the user's working tree; absent *in place*.
+    pub(super) layout: Option<Layout>,
+    /// The GPUs of each slot; empty where they are not divided among slots.
+    pub(super) gpus: Vec<GpuSlot>,
 }
 
 impl Plan {
@@ -59,8 +64,6 @@ impl Plan {
     pub fn new(repo: Repo, wanted: &Wanted, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
         let asked = &wanted.all();
         refuse_no_folder(&repo)?;
-        refuse_held(repo.git_dir())?;
-        repo.ready()?;
         let head = repo.refs.head()?;
         let tag = match &asked.tag {
             Some(tag) => Some(tag.clone()),
@@ -85,6 +88,17 @@ impl Plan {
             return Err(SessionError::ImportedSession(stored.tag.to_string()));
         }
         let continued = known.is_some();
+        let state =
+            tag.as_ref().filter(|_| continued).map(|tag| SessionFolder::new(&repo.main_worktree(), tag).state());
+        let journal = state.map(|state| Journal::read(&state)).transpose()?.flatten();
+        let before = journal.as_ref().and_then(|journal| journal.layout.as_ref());
+        // The settings file is for new sessions.
+        let asked_layout = if continued { &wanted.given } else { asked };
+        let layout = layout_of(asked_layout, before)?;
+        if layout.is_none() {
+            refuse_held(repo.git_dir())?;
+        }
+        repo.ready()?;
         let said =
             if continued || asked.ledger.is_some() { Conventions::default() } else { Conventions::of(repo.worktree()) };
         if let (Some(tag), true) = (&tag, continued) {
@@ -105,15 +119,19 @@ impl Plan {
         watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
         let file_terms = FileTerms::of(&contract)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
-        let unread = refuse_others(&repo, &contract.tag)?;
-        let journal = Journal::read(&folder.state())?.filter(|_| continued);
+        let unread = if layout.is_none() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));
         // A change that waits for its baseline is an experiment that is open.
         let open = open.or_else(|| {
             journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()))
         });
+        let placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
+        let is_in_place = placing.layout.is_none();
         if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {
             return Err(SessionError::StillOpen(id));
+        }
+        if !is_in_place {
+            refuse_in_the_way(&repo, &contract, &head, open.filter(|_| before.is_none()))?;
         }
         for path in ["results.tsv", ".autoresearch"] {
             if repo.working_tree.is_tracked(Path::new(path))? {
@@ -129,7 +147,7 @@ impl Plan {
         let changes = repo.working_tree.changes()?;
         // With an experiment open the working tree is somewhere in between and an agent may still be ending; its
         // recovery sees to that.
-        if open.is_none() {
+        if open.is_none() && is_in_place {
             repo.index.is_free()?;
             check_working_tree(&changes, drive, &head, &contract)?;
         }
@@ -150,7 +168,12 @@ impl Plan {
             check_command("agent", agent, repo.worktree())?;
         }
         let mut notices = unread;
-        let passed_over = if continued { lines_passed_over(&contract, &wanted.file) } else { Vec::new() };
+        notices.extend(placing.notices);
+        if !is_in_place {
+            notices.extend(dirty_notice(&changes));
+        }
+        let passed_over =
+            if continued { lines_passed_over(&contract, placing.layout.as_ref(), &wanted.file) } else { Vec::new() };
         if !passed_over.is_empty() {
             let lines = passed_over.join(", ");
             notices.push(format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}"));
@@ -171,13 +194,27 @@ impl Plan {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
         }
         if !continued {
-            notices.extend(untracked_notice(&changes));
+            notices.extend(untracked_notice(&changes, is_in_place));
         }
         if !continued && repo.objects.files_at(&contract.start, |path| file_terms.is_in_scope(path))?.is_empty() {
             notices.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
         }
-        let plan =
-            Plan { repo, folder, contract, file_terms, ledger, clock, drive, continued, notices, left_out: Vec::new() };
+        let (layout, gpus) = (placing.layout, placing.gpus);
+        let left_out = Vec::new();
+        let plan = Plan {
+            repo,
+            folder,
+            contract,
+            file_terms,
+            ledger,
+            clock,
+            drive,
+            continued,
+            notices,
+            left_out,
+            layout,
+            gpus,
+        };
         if drive != Drive::Ending {
             refuse_full(&plan.repo, &plan.folder, 0)?;
         }
@@ -193,6 +230,11 @@ impl Plan {
     pub fn note(mut self, notice: String) -> Plan {
         self.notices.push(notice);
         self
+    }
+
+    /// The slots and their GPUs, as lines for a person; none *in place*.
+    pub fn layout_lines(&self) -> Vec<String> {
+        layout_lines(self.layout.as_ref(), &self.gpus)
     }
 
     /// The terms.
@@ -255,6 +297,7 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
         };
         if let Some(journal) = journal
             && let Some(open) = journal.open
+            && journal.layout.is_none()
             && journal.worktree == repo.worktree()
         {
             return Err(SessionError::OtherOpen { tag: other.to_string(), id: open.id });
@@ -283,13 +326,13 @@ fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
     }
 }
 
-fn untracked_notice(changes: &Changes) -> Option<String> {
+fn untracked_notice(changes: &Changes, is_in_place: bool) -> Option<String> {
     const SHOWN: usize = 5;
     let own = |path: &Path| OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')));
     let paths: Vec<_> = changes.untracked.paths().filter(|path| !own(path)).collect();
     let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
     let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
-    (!paths.is_empty()).then(|| {
-        format!("untracked files stay out of every experiment until you `git add` them: {}{more}", names.join(", "))
-    })
+    let out = if is_in_place { "until you `git add` them" } else { "unless you commit them or name them with --link" };
+    (!paths.is_empty())
+        .then(|| format!("untracked files stay out of every experiment {out}: {}{more}", names.join(", ")))
 }

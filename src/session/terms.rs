@@ -3,7 +3,7 @@
 use super::error::SessionError;
 use super::reading::is_session;
 use crate::agent::agent_terms;
-use crate::domain::{Asked, Clock, Contract, Direction, Drift, LedgerDialect, MetricSource, MetricSpec, Tag};
+use crate::domain::{Asked, Clock, Contract, Direction, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag};
 use crate::git::{Head, Repo};
 
 /// What an invocation asks for, by where it asks.
@@ -91,8 +91,9 @@ pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Con
 }
 
 /// The lines of the settings file that say something else than the terms of a session, by their keys.
-pub(super) fn lines_passed_over(contract: &Contract, file: &Asked) -> Vec<&'static str> {
-    let differing = file.each().into_iter().filter(|(_, line)| put(line, contract.clone()) != *contract);
+pub(super) fn lines_passed_over(contract: &Contract, layout: Option<&Layout>, file: &Asked) -> Vec<&'static str> {
+    let differs = |line: &Asked| put(line, contract.clone()) != *contract || line.layout(layout).as_ref() != layout;
+    let differing = file.each().into_iter().filter(|(_, line)| differs(line));
     differing.map(|(key, _)| key).collect()
 }
 

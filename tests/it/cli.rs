@@ -99,7 +99,18 @@ fn help_is_in_groups_with_examples() {
     );
     assert_eq!(
         headings(&["run", "--help"]),
-        ["Options", "Measuring", "Agent", "Keeping", "Changes", "Stopping", "Session", "Global options", "Examples"]
+        [
+            "Options",
+            "Measuring",
+            "Agent",
+            "Keeping",
+            "Changes",
+            "Stopping",
+            "Slots and GPUs",
+            "Session",
+            "Global options",
+            "Examples"
+        ]
     );
     for command in listed_commands(&repo).iter().filter(|command| *command != "help") {
         assert!(ar(&repo, ["help", command]).ok().stdout.contains("\nExamples:\n  "), "{command}");

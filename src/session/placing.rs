@@ -1,0 +1,117 @@
+//! Where the experiments of a session are to be made and run: in place, or in slots and seats beside the user's working tree.
+
+use std::path::PathBuf;
+
+use super::error::SessionError;
+use super::layout_error::LayoutError;
+use super::plan::Drive;
+use crate::domain::{Asked, Contract, ExperimentId, Layout, Tag, list};
+use crate::exec::gpu_inventory;
+use crate::git::{Changes, Head, Repo};
+use crate::rules::{GpuSlot, GpuTerms, gpu_plan};
+
+/// The slots of a session, and what is told of them.
+#[derive(Debug, Default)]
+pub(super) struct Placing {
+    /// The slots and seats; absent *in place*.
+    pub(super) layout: Option<Layout>,
+    /// The GPUs of each slot; empty where GPUs are not divided among them.
+    pub(super) gpus: Vec<GpuSlot>,
+    pub(super) notices: Vec<String>,
+}
+
+/// Works out where the experiments are to be: what is asked for changes the layout of before.
+pub(super) fn layout_of(asked: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, LayoutError> {
+    let layout = asked.layout(before);
+    if let (None, Some((key, _))) = (&layout, asked.of_layout().next()) {
+        return Err(LayoutError::NeedsSlots(key));
+    }
+    if layout.as_ref().is_some_and(|layout| layout.gpus.is_none()) {
+        let of_gpus = |(key, _): &(&str, Asked)| ["gpus-per-run", "mixed-gpus"].contains(key);
+        if let Some((key, _)) = asked.of_layout().find(of_gpus) {
+            return Err(LayoutError::NeedsGpus(key));
+        }
+    }
+    Ok(layout)
+}
+
+impl Placing {
+    /// Refuses what does not work beside the user's working tree, and gives each slot its GPUs.
+    pub(super) fn new(
+        layout: Option<Layout>,
+        asked: &Asked,
+        before: Option<&Layout>,
+        tag: &Tag,
+        drive: Drive,
+    ) -> Result<Placing, LayoutError> {
+        let Some(mut layout) = layout else { return Ok(Placing::default()) };
+        match drive {
+            Drive::WorkingTree { .. } => return Err(LayoutError::Tried(tag.clone())),
+            Drive::Loop { adopt: true } => return Err(LayoutError::Adopted(tag.clone())),
+            Drive::Loop { adopt: false } => {}
+            // Nothing is run.
+            Drive::Ending => return Ok(Placing { layout: Some(layout), ..Placing::default() }),
+        }
+        let Some(choice) = &layout.gpus else { return Ok(Placing { layout: Some(layout), ..Placing::default() }) };
+        let terms = GpuTerms { choice, per_run: layout.gpus_per_run as usize, mixed: layout.mixed_gpus };
+        let plan = gpu_plan(&gpu_inventory(), |name| std::env::var(name).ok(), terms)?;
+        let mut gpus = plan.slots;
+        let there = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
+        let is_divided_anew = before.is_none() || asked.gpus.is_some() || asked.gpus_per_run.is_some();
+        if asked.slots.is_none() && is_divided_anew {
+            layout.slots = there;
+            if before.is_none() && asked.ahead.is_none() {
+                layout.ahead = Layout::of(there).ahead;
+            }
+        }
+        if layout.slots > there {
+            return Err(LayoutError::TooManySlots { slots: layout.slots, there });
+        }
+        gpus.truncate(layout.slots as usize);
+        let unused: Vec<String> = plan.unused.iter().map(ToString::to_string).collect();
+        let notice = format!("left unused, too few of their model for a run: {}", unused.join(", "));
+        let notices = (!unused.is_empty()).then_some(notice).into_iter().collect();
+        Ok(Placing { layout: Some(layout), gpus, notices })
+    }
+}
+
+/// A layout and the GPUs of its slots, as lines for a person.
+pub(super) fn layout_lines(layout: Option<&Layout>, gpus: &[GpuSlot]) -> Vec<String> {
+    let of_slot = |(slot, gpus): (usize, &GpuSlot)| {
+        let names: Vec<String> = gpus.gpus.iter().map(ToString::to_string).collect();
+        format!("slot {slot:<5}{}, {}", gpus.model(), names.join(", "))
+    };
+    layout.into_iter().flat_map(Layout::lines).chain(gpus.iter().enumerate().map(of_slot)).collect()
+}
+
+/// Refuses to go on beside the user's working tree from where an experiment is open in it, or while it has the session's
+/// branch checked out, which moves with each keep.
+pub(super) fn refuse_in_the_way(
+    repo: &Repo,
+    contract: &Contract,
+    head: &Head,
+    open_in_place: Option<ExperimentId>,
+) -> Result<(), SessionError> {
+    if let Some(id) = open_in_place {
+        return Err(LayoutError::OpenInPlace { tag: contract.tag.clone(), id }.into());
+    }
+    match head {
+        Head::Branch { name, .. } if *name == contract.tag.branch_ref() => {
+            let from =
+                contract.started_from.as_deref().and_then(|name| Some((name, name.strip_prefix("refs/heads/")?)));
+            let back = match from {
+                Some((full, short)) if repo.refs.branch(full)?.is_some() => Some(short.to_owned()),
+                _ => None,
+            };
+            Err(LayoutError::OnOwnBranch { branch: contract.tag.branch(), back }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names uncommitted changes, which no experiment has.
+pub(super) fn dirty_notice(changes: &Changes) -> Option<String> {
+    let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
+    (!dirty.is_empty())
+        .then(|| format!("experiments start from the commit, without uncommitted changes: {}", list(&dirty)))
+}
