@@ -20,7 +20,10 @@ use crate::state::{Aside, OpenExperiment};
 impl Session<'_> {
     /// What comes before the first call of the agent.
     pub(super) async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
-        if let Some(attempted) = self.recover(None).await?
+        if self.workspace.is_linked {
+            // What is open beside others is picked up by the loop.
+            self.end_unseen().await?;
+        } else if let Some(attempted) = self.recover(None).await?
             && attempted != Attempted::Recorded
         {
             return Ok(attempted);
@@ -90,7 +93,10 @@ impl Session<'_> {
                 self.workspace.clear_aside(store)?;
                 let start = store.contract.start.clone();
                 let open = OpenExperiment::new(ExperimentId::BASELINE, start.clone(), store.now());
-                Attempt::at(OpenExperiment { commit: Some(start), description: "baseline".into(), ..open }, Phase::Idle)
+                let open = OpenExperiment { commit: Some(start), description: "baseline".into(), ..open };
+                let mut attempt = Attempt::at(open, Phase::Idle);
+                attempt.open.beside.slot = self.workspace.is_linked.then_some(0);
+                attempt
             }
         };
         if attempt.phase != Phase::Guarding {

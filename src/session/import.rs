@@ -93,7 +93,7 @@ impl Import {
         self.repo.exclude(OWN_FILES)?;
         let folder = SessionFolder::new(&self.repo.main_worktree(), &self.tag);
         folder.create()?;
-        let _lock = folder.lock(self.repo.git_dir())?;
+        let _lock = folder.lock(self.repo.git_dir(), true)?;
         let mut written = Vec::new();
         for record in &self.records {
             let reference = self.tag.record_ref(record.id);

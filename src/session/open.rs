@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
         repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
         crash::point("open.excluded");
         folder.create()?;
-        let lock = folder.lock(repo.git_dir())?;
+        let lock = folder.lock(repo.git_dir(), layout.is_none())?;
         crash::point("open.locked");
         folder.drop_old_stop_request(&lock);
         let mut history = read_history(&repo, &contract.tag)?;
@@ -159,7 +159,10 @@ impl<'a> Session<'a> {
                 goes_on: false,
             },
         };
-        let begun = session.take_over(drive).and_then(|()| session.begin_telling(continued, lost, is_fetched));
+        let begun = session
+            .take_first_slot()
+            .and_then(|()| session.take_over(drive))
+            .and_then(|()| session.begin_telling(continued, lost, is_fetched));
         if let Err(error) = begun {
             if !continued {
                 // The first error is the one that has to be mended.
@@ -192,11 +195,22 @@ impl<'a> Session<'a> {
         store.put_ideas_back()
     }
 
+    /// Goes from the user's working tree to that of the first slot, if there are slots.
+    fn take_first_slot(&mut self) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        if !store.is_in_place() {
+            let (tip, dir) = (store.tip(), store.folder.slot(0));
+            self.workspace = Workspace::linked(store, &self.workspace.file_terms, &dir, &tip)?;
+            crash::point("open.tree_made");
+        }
+        Ok(())
+    }
+
     fn take_over(&mut self, drive: Drive) -> Result<(), SessionError> {
         self.take_branch(drive)?;
         crash::point("open.branch_taken");
         let store = self.shared.store.get_mut();
-        store.journal.worktree = self.workspace.root().to_owned();
+        store.journal.worktree = store.repo.worktree().to_owned();
         store.journal.status = Status::Running;
         store.journal.ended = None;
         match drive {
@@ -236,6 +250,12 @@ impl<'a> Session<'a> {
         }
         let branch = store.contract.tag.branch_ref();
         let tip = store.tip();
+        if self.workspace.is_linked {
+            return match store.repo.refs.branch(&branch)? {
+                None => store.create_branch(&tip, "start"),
+                Some(_) => store.set_branch(&tip, &[], "resumed"),
+            };
+        }
         match store.repo.refs.branch(&branch)? {
             None => store.create_branch(&tip, "start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
@@ -297,6 +317,9 @@ impl<'a> Session<'a> {
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             store.sum_up()?;
         }
+        if self.workspace.is_linked && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
+            store.remove_trees()?;
+        }
         store.journal.ended = Some(reason.in_short());
         store.write_journal()?;
         crash::point("stop.journal_written");
@@ -316,7 +339,10 @@ impl<'a> Session<'a> {
             None => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
-        self.workspace.repo.refs.point_head(&before)?;
+        match self.workspace.is_linked {
+            true => store.remove_trees()?,
+            false => self.workspace.repo.refs.point_head(&before)?,
+        }
         crash::point("abandon.head_put_back");
         let branch = store.contract.tag.branch_ref();
         if store.repo.refs.branch(&branch)?.is_some() {

@@ -303,7 +303,7 @@ impl Store {
     }
 
     /// Looks at those logs of earlier runs that were not looked at yet: all of them the first time, then the newest.
-    fn look_at_logs(&mut self) {
+    pub(super) fn look_at_logs(&mut self) {
         let (mut logs, count) = match self.expected.seen.logs.take() {
             Some(logs) => (logs, LOGS),
             None => (Stamps::new(), usize::MAX),
@@ -318,7 +318,9 @@ impl Store {
 
     /// Forgets what logs of earlier runs looked like, as long as nobody is at work: a person may have changed them.
     pub(super) fn forget_logs(&mut self) {
-        self.expected.seen.logs = None;
+        if self.expected.at_work.is_empty() {
+            self.expected.seen.logs = None;
+        }
     }
 
     /// Says of all logs of earlier runs which have changed, where they were looked at.

@@ -193,7 +193,17 @@ impl SessionFolder {
             return Ok(Some(owner));
         }
         let session = format!(" with session {}", self.tag);
-        Ok(look_at(&git_dir.join(WORKTREE_LOCK), Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)))
+        for lock in [git_dir.join(WORKTREE_LOCK), self.lock_beside(git_dir)] {
+            if let Some(owner) = look_at(&lock, Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)) {
+                return Ok(Some(owner));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a session locks in the place of a working tree that it leaves to others.
+    fn lock_beside(&self, git_dir: &Path) -> PathBuf {
+        git_dir.join(format!("{WORKTREE_LOCK}-{}", self.tag))
     }
 
     /// The file that the active process locks.
@@ -201,9 +211,10 @@ impl SessionFolder {
         self.root.join("lock")
     }
 
-    /// Locks the session and the working tree of `git_dir` for this process. The locks die with it.
-    pub fn lock(&self, git_dir: &Path) -> Result<OwnerLock, StateError> {
-        let worktree = hold(&git_dir.join(WORKTREE_LOCK), &self.tag)?;
+    /// Locks the session for this process, and with `in_place` the working tree of `git_dir`. The locks die with it.
+    pub fn lock(&self, git_dir: &Path, in_place: bool) -> Result<OwnerLock, StateError> {
+        let outer = if in_place { git_dir.join(WORKTREE_LOCK) } else { self.lock_beside(git_dir) };
+        let worktree = hold(&outer, &self.tag)?;
         let session = hold(&self.lock_path(), &self.tag)?;
         Ok(OwnerLock { _worktree: worktree, session, said: own_words(&self.tag) })
     }

@@ -160,7 +160,6 @@ pub struct OpenAttempt {
     /// The step that it is in.
     pub phase: Phase,
     /// The experiment.
-    #[serde(flatten)]
     pub open: OpenExperiment,
 }
 

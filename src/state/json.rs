@@ -14,7 +14,7 @@ use crate::fs::{FileError, Unsynced, failed, read_at_most, write_after, write_un
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";
 
-/// The version of a journal with more than one open attempt; programs that know only one attempt refuse it.
+/// The version of a journal with slots, or with more than one open attempt; programs that know only one attempt refuse it.
 pub(super) const JOURNAL_VERSION: u32 = 2;
 
 /// The largest JSON file, in bytes: room for a million untracked files.
@@ -68,7 +68,7 @@ fn refuse_newer(path: &Path) -> Result<(), StateError> {
 
 fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
     let is_journal = path.file_name().is_some_and(|name| name == PROGRESS);
-    let has_several = is_journal && value.get("attempts").is_some();
+    let has_several = is_journal && ["attempts", "layout"].iter().any(|field| value.get(field).is_some());
     let known = if has_several { JOURNAL_VERSION } else { FORMAT_VERSION };
     match value.get("version").and_then(Value::as_u64) {
         Some(found) if found > u64::from(known) => Err(StateError::Newer { path: path.to_owned(), found, known }),

@@ -114,7 +114,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = SessionFolder::new(dir.path(), &"t".parse().unwrap());
         folder.create().unwrap();
-        let lock = folder.lock(dir.path()).unwrap();
+        let lock = folder.lock(dir.path(), true).unwrap();
         let owner = folder.owner(dir.path()).unwrap().unwrap();
         let another = Owner { said: "process 1 with session t".to_owned(), since: None };
         for (to, left) in [(&owner, Some(StopWhen::Now)), (&another, None)] {
