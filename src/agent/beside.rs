@@ -115,9 +115,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "- experiment 3: lr 0.1 (runs in slot 1; open for 1m 30s)",
-                "- experiment 4 (an agent works on it; open for 1m 30s)",
-                "- experiment 5: warmup (better than its base; waits to be measured on the incumbent; open for 1m 30s)",
+                "- experiment 3: lr 0.1 (runs in slot 1; open for 90s)",
+                "- experiment 4 (an agent works on it; open for 90s)",
+                "- experiment 5: warmup (better than its base; waits to be measured on the incumbent; open for 90s)",
             ]
         );
         let merging = Merging {

@@ -24,7 +24,7 @@ pub enum Ladder {
 }
 
 /// Where a pivot takes its new idea from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum Perturbation {
     /// The opposite of what was assumed.

@@ -179,6 +179,10 @@ pub enum Notice {
     AskedAgain(String),
     #[error("experiment {0} conflicts with what was kept meanwhile; the agent is called to merge it")]
     AskedToMerge(ExperimentId),
+    #[error("the run in slot {slot} waits: {crowd}")]
+    GpuAwaited { slot: u32, crowd: String },
+    #[error("waited long enough; the run starts beside others: {0}")]
+    GpuCrowded(String),
     #[error("made the working tree {} again, which was deleted", .0.display())]
     TreeMadeAgain(PathBuf),
     #[error("the proposal of experiment {id} was not run; it is in {saved}")]

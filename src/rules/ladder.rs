@@ -4,6 +4,8 @@
 //! keep, pivot after 5, search after 2 pivots and stop for review after 3. Long-horizon research pivots the structure
 //! after 2 iterations without a finding and flags after 4.
 
+use strum::VariantArray;
+
 use super::History;
 use crate::domain::{Directive, ExperimentId, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
 
@@ -47,6 +49,20 @@ pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
             let moved_on = matches!(turn, Turn::NotKept { worse: false, finding: true });
             structural(Rung { stale: rung.stale + u32::from(!moved_on), ..rung }, moved_on)
         }
+    }
+}
+
+/// The directive for an agent in a seat, counted from 0: at a pivot each of several gets another way out.
+pub fn in_seat(directive: Directive, seat: u32) -> Directive {
+    let other = |perturbation: Perturbation| {
+        let ways = Perturbation::VARIANTS;
+        let place = ways.iter().position(|way| *way == perturbation).unwrap_or(0);
+        ways[(place + seat as usize) % ways.len()]
+    };
+    match directive {
+        Directive::Pivot { perturbation, research } => Directive::Pivot { perturbation: other(perturbation), research },
+        Directive::FreshStart { perturbation } => Directive::FreshStart { perturbation: other(perturbation) },
+        Directive::Free | Directive::Refine => directive,
     }
 }
 

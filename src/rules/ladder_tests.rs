@@ -69,3 +69,19 @@ fn directions_are_the_same_whatever_their_spelling_and_have_their_best_number() 
     let missed: Vec<_> = near_misses(&history, 2).iter().map(|record| record.id.number()).collect();
     assert_eq!(missed, [4, 5]);
 }
+
+#[test]
+fn at_a_pivot_each_seat_gets_another_way_out() {
+    let pivot = Directive::Pivot { perturbation: Perturbation::Removal, research: true };
+    assert_eq!(in_seat(pivot, 0), pivot);
+    let mut ways = Vec::new();
+    for seat in 0..4 {
+        match in_seat(pivot, seat) {
+            Directive::Pivot { perturbation, research: true } if !ways.contains(&perturbation) => {
+                ways.push(perturbation)
+            }
+            other => panic!("seat {seat}: {other}"),
+        }
+    }
+    assert_eq!(in_seat(Directive::Refine, 2), Directive::Refine);
+}

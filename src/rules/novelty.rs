@@ -49,6 +49,11 @@ pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &Co
         .or_else(|| find(&|record, known| known.patch == change.patch && record.base == *base))
 }
 
+/// Whether two changes that are open are the same: they come to the same tree, or change the same on the same base.
+pub fn is_same_change(one: (&Fingerprint, &CommitId), other: (&Fingerprint, &CommitId)) -> bool {
+    one.0.tree == other.0.tree || (one.0.patch == other.0.patch && one.1 == other.1)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

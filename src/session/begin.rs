@@ -1,21 +1,32 @@
 //! What comes before the first call of the agent: attempts that an earlier invocation left open, the baseline, and a change
 //! that was set aside for it.
 
+use std::path::PathBuf;
+
+use futures_util::future::join;
 use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
 use super::open::Session;
-use super::opened::draft_of;
+use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
 use super::plan::Drive;
 use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record};
-use crate::rules::{Forbidden, Measured, RunFound};
+use crate::domain::{ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Run, ended_text};
+use crate::rules::{Forbidden, Measured, RunFound, describe_failure};
 use crate::state::{Aside, OpenExperiment};
+
+/// A run of the baseline in another slot than the first.
+pub(super) struct Baseline {
+    pub(super) slot: u32,
+    pub(super) run: Run,
+    pub(super) failure: Option<Failure>,
+    pub(super) log: PathBuf,
+}
 
 impl Session<'_> {
     /// What comes before the first call of the agent.
@@ -148,7 +159,14 @@ impl Session<'_> {
         if !is_entered || self.baseline_run() == RunFound::Gone {
             attempt.prepare_run(&self.workspace, self.shared.store.get_mut())?;
         }
-        let measured = match attempt.measured(&mut self.workspace, &self.shared, deadline).await? {
+        let (terms, commit) = (self.workspace.file_terms.clone(), commit_of(&attempt.open)?);
+        let is_over = self.baseline_run() == RunFound::Over;
+        let beside = async {
+            // Without a run that goes on there is no load to share.
+            if is_over { Ok(Vec::new()) } else { self.shared.run_in_other_slots(&terms, &commit).await }
+        };
+        let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
+        let measured = match measured? {
             Ending::Done(measured) => *measured,
             Ending::Lost => Measured::lost(attempt.open.runs),
             Ending::Detached => return Ok(Some(Attempted::StillRunning)),
@@ -162,11 +180,22 @@ impl Session<'_> {
         let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
         self.shared.look_around(attempt.open.id).await;
         let environment = self.shared.environment();
+        let beside = beside?;
         let store = self.shared.store.get_mut();
         let unmet = measured.unmet_limits(&store.contract);
-        let record = attempt.judge(&self.workspace, store, measured, environment)?;
+        let mut record = attempt.judge(&self.workspace, store, measured, environment)?;
         if record.outcome == Outcome::Crash {
             return Err(self.refuse_baseline(record, "run.log", printed));
+        }
+        for Baseline { slot, run, failure, log } in beside {
+            if let Some(failure) = failure {
+                let ended = ended_text(run.exit, run.signal, false, run.seconds);
+                record.reason = format!("in slot {slot}, {}", describe_failure(&failure, &record.metric.name, &ended));
+                record.failure = Some(failure);
+                let log = log.strip_prefix(store.folder.run(ExperimentId::BASELINE)).unwrap_or(&log).to_owned();
+                return Err(self.refuse_baseline(record, &log.to_string_lossy(), Vec::new()));
+            }
+            record.runs.push(run);
         }
         if !unmet.is_empty() {
             store.say(Notice::LimitsBroken(unmet));

@@ -23,7 +23,7 @@ use crate::crash;
 use crate::domain::{Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage};
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
-use crate::rules::{Again, CallEnd, again, described, idle_limits, outage, priced, question, refused};
+use crate::rules::{Again, CallEnd, again, described, idle_limits, in_seat, outage, priced, question, refused};
 use crate::state::{OpenExperiment, SessionFolder};
 
 /// What a finished call left.
@@ -254,7 +254,7 @@ impl<'a> Calling<'a> {
             idle_calls: store.journal.idle_calls,
             last_call: &store.journal.last_call,
             memories,
-            directive: store.directive(),
+            directive: in_seat(store.directive(), self.attempt.open.seat.unwrap_or(0)),
             asked_again,
             reworked: task.as_ref().map(Task::told),
             others: &others,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::error::SessionError;
 use super::store::Store;
 use super::workspace::Workspace;
-use crate::domain::{CommitId, Failure, FailureClass, Notice, bytes_text};
+use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Fingerprint, Notice, bytes_text};
 use crate::git::{ChangeKind, ChangedPath, EntryKind, TooLarge};
-use crate::rules::{FileEdit, FileTerms, Forbidden, fingerprint, measured_before};
+use crate::rules::{FileEdit, FileTerms, Forbidden, fingerprint, is_same_change, measured_before};
 use crate::state::OpenExperiment;
 
 impl Workspace {
@@ -30,10 +30,13 @@ impl Workspace {
                 Some(Failure { class: FailureClass::TooLarge, excerpt: lines.collect::<Vec<_>>().join("\n") })
             }
             None if !store.contract.allow_repeats => {
-                measured_before(&store.history, &change, &open.base).map(|record| Failure {
-                    class: FailureClass::Duplicate,
-                    excerpt: format!("experiment {}, {}: {}", record.id, record.outcome, record.reason),
-                })
+                let measured = measured_before(&store.history, &change, &open.base);
+                let measured = measured.map(|it| format!("experiment {}, {}: {}", it.id, it.outcome, it.reason));
+                let excerpt = measured.or_else(|| {
+                    let other = open_elsewhere(store, open.id, &change, &open.base)?;
+                    Some(format!("experiment {other}, which is open"))
+                });
+                excerpt.map(|excerpt| Failure { class: FailureClass::Duplicate, excerpt })
             }
             refused => refused,
         };
@@ -72,6 +75,15 @@ impl Workspace {
         open.refused = Some(refused);
         Ok(true)
     }
+}
+
+/// The attempt that is open beside this one with the same change.
+fn open_elsewhere(store: &Store, id: ExperimentId, change: &Fingerprint, base: &CommitId) -> Option<ExperimentId> {
+    let mut others = store.journal.open_attempts().filter(|other| other.id != id && other.commit.is_some());
+    let is_same = |other: &&OpenExperiment| {
+        other.fingerprint.as_ref().is_some_and(|known| is_same_change((known, &other.base), (change, base)))
+    };
+    others.find(is_same).map(|other| other.id)
 }
 
 /// The files that change from `base` to `commit`.

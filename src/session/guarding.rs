@@ -164,7 +164,12 @@ impl Attempt {
             name,
             command: command.to_owned(),
             cwd: workspace.root().to_owned(),
-            env: run_variables(&store.contract.tag, self.open.id, &store.folder.state(), folder),
+            env: workspace.with_variables(run_variables(
+                &store.contract.tag,
+                self.open.id,
+                &store.folder.state(),
+                folder,
+            )),
             folder: folder.to_owned(),
             log,
             log_limit: None,

@@ -4,6 +4,7 @@ use strum::EnumProperty;
 
 use super::error::ErrorKind;
 use crate::domain::{ExperimentId, Tag, count_of, shell_word};
+use crate::exec::GpuLockError;
 use crate::rules::GpuError;
 
 /// Why a session cannot have its slots. Each variant carries its `kind` (by default [`ErrorKind::CannotStart`]) and, if it is
@@ -19,6 +20,8 @@ pub enum LayoutError {
     NeedsGpus(&'static str),
     #[error(transparent)]
     Gpu(#[from] GpuError),
+    #[error(transparent)]
+    GpuLock(#[from] GpuLockError),
     #[error("{} are more than the GPUs suffice for: {there}", count_of(*slots, "slot"))]
     TooManySlots { slots: u32, there: u32 },
     #[error("`ar try` works in place only, and session {0} has slots")]
@@ -45,6 +48,7 @@ impl LayoutError {
         }
         match self {
             LayoutError::Gpu(error) => error.hint(),
+            LayoutError::GpuLock(error) => error.hint().unwrap_or_else(|| "omit --gpus".into()),
             LayoutError::TooManySlots { there, .. } => {
                 format!("pass --slots {there}, choose more GPUs with --gpus, or lower --gpus-per-run")
             }

@@ -14,6 +14,7 @@ use super::expected::Expected;
 use super::fetched::is_fetched;
 use super::heal::rebuilt_journal;
 use super::interrupts::Interrupts;
+use super::layout_error::LayoutError;
 use super::opened::is_being_replaced;
 use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
 use super::plan::{Drive, Plan};
@@ -27,8 +28,8 @@ use super::watchdog::listen;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, Notice, StopReason};
-use crate::exec::Executor;
+use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason};
+use crate::exec::{Executor, GpuHolder, GpuLocks};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{History, folders_of};
@@ -55,7 +56,7 @@ impl<'a> Session<'a> {
             notices,
             left_out,
             layout,
-            gpus: _,
+            gpus,
         } = plan;
         listen(&repo, &interrupts, &folder);
         if contract.no_sign {
@@ -76,6 +77,11 @@ impl<'a> Session<'a> {
         folder.create()?;
         let lock = folder.lock(repo.git_dir(), layout.is_none())?;
         crash::point("open.locked");
+        let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
+        let holder =
+            GpuHolder { repository: repo.main_worktree(), session: contract.tag.clone(), process: std::process::id() };
+        let gpu_locks =
+            if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder).map_err(LayoutError::from)?) };
         folder.drop_old_stop_request(&lock);
         let mut history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
@@ -148,10 +154,13 @@ impl<'a> Session<'a> {
                 times: Times::default(),
                 calls_agent,
                 overtaken: RefCell::default(),
+                gpus,
+                _gpu_locks: gpu_locks,
             },
             workspace: Workspace {
                 repo: tree,
                 is_linked: false,
+                variables: Vec::new(),
                 protected,
                 file_terms,
                 untracked: UntrackedFiles { known: untracked, is_current: false },
@@ -197,10 +206,9 @@ impl<'a> Session<'a> {
 
     /// Goes from the user's working tree to that of the first slot, if there are slots.
     fn take_first_slot(&mut self) -> Result<(), SessionError> {
-        let store = self.shared.store.get_mut();
-        if !store.is_in_place() {
-            let (tip, dir) = (store.tip(), store.folder.slot(0));
-            self.workspace = Workspace::linked(store, &self.workspace.file_terms, &dir, &tip)?;
+        if !self.shared.store().is_in_place() {
+            let tip = self.shared.store().tip();
+            self.workspace = self.shared.slot(&self.workspace.file_terms, 0, &tip)?;
             crash::point("open.tree_made");
         }
         Ok(())

@@ -137,7 +137,7 @@ impl Attempt {
             name: RUN.into(),
             command: contract.command.clone(),
             cwd: root,
-            env: run_variables(&contract.tag, self.open.id, &store.folder.state(), &folder),
+            env: workspace.with_variables(run_variables(&contract.tag, self.open.id, &store.folder.state(), &folder)),
             folder,
             log: log.clone(),
             stdin: None,
@@ -283,16 +283,7 @@ impl Attempt {
             failure: verdict.failure,
             metrics,
             memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
-            run: Some(Run {
-                command: store.contract.command.clone(),
-                seed: None,
-                started: exit.started,
-                seconds: exit.seconds,
-                exit: exit.exit,
-                signal: exit.signal,
-                value: None,
-                commit: None,
-            }),
+            run: Some(run_of(&store.contract.command, exit)),
             ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
             changed,
         })
@@ -329,6 +320,20 @@ pub(super) fn judge_run(
     };
     let verdict = judge(&summary, &ending);
     (summary, verdict)
+}
+
+/// A run as it ended, without its value.
+pub(super) fn run_of(command: &str, exit: &Exit) -> Run {
+    Run {
+        command: command.to_owned(),
+        seed: None,
+        started: exit.started,
+        seconds: exit.seconds,
+        exit: exit.exit,
+        signal: exit.signal,
+        value: None,
+        commit: None,
+    }
 }
 
 /// The stamp of the file that the metric is read from, if it is read from one.

@@ -23,6 +23,8 @@ pub(super) struct Workspace {
     pub(super) repo: Rc<Repo>,
     /// Whether `ar` made it for itself: then `HEAD` is detached, and no branch follows it.
     pub(super) is_linked: bool,
+    /// What runs and guards get beside the variables of every run: those of its slot.
+    pub(super) variables: Vec<(String, String)>,
     /// Which files an experiment may change.
     pub(super) file_terms: FileTerms,
     /// The files that no experiment may change.
@@ -46,6 +48,12 @@ impl Workspace {
     /// The folder of the working tree.
     pub(super) fn root(&self) -> &Path {
         self.repo.worktree()
+    }
+
+    /// These variables, and those of its slot.
+    pub(super) fn with_variables(&self, mut variables: Vec<(String, String)>) -> Vec<(String, String)> {
+        variables.extend(self.variables.iter().cloned());
+        variables
     }
 
     /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; detaches it in a linked

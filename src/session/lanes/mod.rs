@@ -1,5 +1,7 @@
 //! Several experiments at once: slots, seats, the line of winners, and what is recorded of them.
 
+mod baseline;
+mod gpu_turn;
 mod line;
 mod merging;
 mod recording;

@@ -41,13 +41,14 @@ impl Lanes<'_, '_> {
     /// Ends what is left of a call that was cut off, and saves what it had changed. A new one is repeated.
     async fn end_call(&mut self, open: OpenExperiment) -> Result<(), SessionError> {
         self.shared.end_jobs(open.id).await?;
-        let mut workspace = self.seat(open.seat.unwrap_or(0))?;
+        let seat = open.seat.unwrap_or(0);
+        let mut workspace = self.seat(seat)?;
         if open.seat.is_some() {
             workspace.untracked.known = Some(Untracked::default());
             let base = workspace.repo.refs.head()?.commit().cloned().unwrap_or_else(|| open.base.clone());
             workspace.reset_to(&mut self.shared.store(), &base, open.id)?;
         }
-        self.give_back(workspace);
+        self.give_back(seat, workspace);
         if open.draft.is_none() && open.merge_with.is_none() {
             return self.shared.store().close_open(open.id);
         }

@@ -279,7 +279,10 @@ impl<'s> Lanes<'s, '_> {
         }
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.finish(&mut workspace, shared, None).await;
+            let ended = match shared.await_gpus(slot).await {
+                Ok(()) => attempt.finish(&mut workspace, shared, None).await,
+                Err(error) => Err(error),
+            };
             Done::Ran { slot, workspace: Box::new(workspace), ended }
         }));
         Ok(())
@@ -302,22 +305,30 @@ impl<'s> Lanes<'s, '_> {
 
     /// The working tree of a slot that is free.
     fn slot(&mut self, slot: u32, attempt: &Attempt) -> Result<Workspace, SessionError> {
-        let store = &mut *self.shared.store();
-        let commit = attempt.open.commit.clone().unwrap_or_else(|| store.tip());
-        let dir = store.folder.slot(slot);
-        self.trees.take(store, &self.terms, &dir, &commit)
+        let commit = attempt.open.commit.clone().unwrap_or_else(|| self.shared.store().tip());
+        let mut workspace = match self.trees.slots.remove(&slot) {
+            Some(workspace) => workspace,
+            None => self.shared.slot(&self.terms, slot, &commit)?,
+        };
+        workspace.stand(&mut self.shared.store(), &commit)?;
+        Ok(workspace)
     }
 
     /// The working tree of a seat that is free.
     pub(super) fn seat(&mut self, seat: u32) -> Result<Workspace, SessionError> {
         let store = &mut *self.shared.store();
-        let (dir, tip) = (store.folder.seat(seat), store.tip());
-        self.trees.take(store, &self.terms, &dir, &tip)
+        let tip = store.tip();
+        let mut workspace = match self.trees.seats.remove(&seat) {
+            Some(workspace) => workspace,
+            None => Workspace::linked(store, &self.terms, &store.folder.seat(seat), &tip)?,
+        };
+        workspace.stand(store, &tip)?;
+        Ok(workspace)
     }
 
     /// Takes a working tree back.
-    pub(super) fn give_back(&mut self, workspace: Workspace) {
-        self.trees.put(workspace);
+    pub(super) fn give_back(&mut self, seat: u32, workspace: Workspace) {
+        self.trees.seats.insert(seat, workspace);
     }
 
     /// Adds an attempt to those that wait for a slot.
@@ -375,13 +386,13 @@ impl<'s> Lanes<'s, '_> {
         match done {
             Done::Ran { slot, workspace, ended } => {
                 self.slots.remove(&slot);
-                self.trees.put(*workspace);
+                self.trees.slots.insert(slot, *workspace);
                 ended?;
                 self.end_keeper()
             }
             Done::Called { seat, workspace, ended } => {
                 let id = self.seats.remove(&seat);
-                self.trees.put(*workspace);
+                self.trees.seats.insert(seat, *workspace);
                 let tip = self.shared.store().tip();
                 self.shared.store().set_branch(&tip, &[], "put back")?;
                 match ended? {

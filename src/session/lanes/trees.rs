@@ -6,9 +6,10 @@ use std::rc::Rc;
 
 use crate::domain::{CommitId, Notice};
 use crate::git::TreeState;
-use crate::rules::{FileTerms, folders_of};
+use crate::rules::{FileTerms, folders_of, slot_variables};
 use crate::session::error::SessionError;
 use crate::session::protected::Protected;
+use crate::session::shared::Shared;
 use crate::session::store::Store;
 use crate::session::workspace::{UntrackedFiles, Workspace};
 use crate::state::SessionFolder;
@@ -16,30 +17,24 @@ use crate::state::SessionFolder;
 /// Why git locks a working tree of `ar`'s.
 const REASON: &str = "ar makes and removes it";
 
-/// The linked working trees that nobody is at work in.
+/// The linked working trees that nobody is at work in, by their numbers.
 #[derive(Default)]
-pub(super) struct Trees(BTreeMap<PathBuf, Workspace>);
+pub(super) struct Trees {
+    pub(super) slots: BTreeMap<u32, Workspace>,
+    pub(super) seats: BTreeMap<u32, Workspace>,
+}
 
-impl Trees {
-    /// Takes the tree at `dir`, which is made with `commit` in it if it is not there.
-    pub(super) fn take(
-        &mut self,
-        store: &mut Store,
+impl Shared<'_> {
+    /// The working tree of a slot, which is made with `commit` in it if it is not there.
+    pub(in crate::session) fn slot(
+        &self,
         terms: &FileTerms,
-        dir: &Path,
+        slot: u32,
         commit: &CommitId,
     ) -> Result<Workspace, SessionError> {
-        let mut workspace = match self.0.remove(dir) {
-            Some(workspace) => workspace,
-            None => Workspace::linked(store, terms, dir, commit)?,
-        };
-        workspace.stand(store, commit)?;
-        Ok(workspace)
-    }
-
-    /// Takes a tree back.
-    pub(super) fn put(&mut self, workspace: Workspace) {
-        self.0.insert(workspace.root().to_owned(), workspace);
+        let store = &mut *self.store();
+        let workspace = Workspace::linked(store, terms, &store.folder.slot(slot), commit)?;
+        Ok(Workspace { variables: slot_variables(slot, self.gpus.get(slot as usize)), ..workspace })
     }
 }
 
@@ -57,6 +52,7 @@ impl Workspace {
         Ok(Workspace {
             repo: Rc::new(kept.repo),
             is_linked: true,
+            variables: Vec::new(),
             file_terms: terms.clone(),
             protected,
             untracked: UntrackedFiles { known: None, is_current: false },
