@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
-pub use armed::POINTS;
+pub use armed::{IN_LANES, POINTS};
 #[cfg(debug_assertions)]
 pub(crate) use armed::{in_shim, pace, point};
 
@@ -39,7 +39,24 @@ mod armed {
 
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// The names of all points, sorted.
+    /// The names of the points that only a session with slots passes, sorted.
+    pub const IN_LANES: &[&str] = &[
+        "checkout.put_back",
+        "closing.entered",
+        "line.won",
+        "merging.asked",
+        "merging.change_committed",
+        "merging.committed",
+        "open.tree_made",
+        "ready.entered",
+        "ready.ref_made",
+        "replacing.committed",
+        "settling.closed",
+        "shelving.put_away",
+        "trial.ended",
+    ];
+
+    /// The names of all other points, sorted.
     pub const POINTS: &[&str] = &[
         "abandon.begun",
         "abandon.branch_deleted",

@@ -47,6 +47,7 @@ mod karpathy;
 mod keep_logs;
 mod kill;
 mod ladder;
+mod lanes;
 mod layout;
 mod ledger;
 mod left_locks;

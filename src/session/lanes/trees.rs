@@ -15,7 +15,7 @@ use crate::session::workspace::{UntrackedFiles, Workspace};
 use crate::state::SessionFolder;
 
 /// Why git locks a working tree of `ar`'s.
-const REASON: &str = "ar makes and removes it";
+const REASON: &str = "made and removed by ar";
 
 /// The linked working trees that nobody is at work in, by their numbers.
 #[derive(Default)]

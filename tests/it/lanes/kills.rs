@@ -1,0 +1,96 @@
+//! Killed at any moment, a session on several slots loses nothing, doubles nothing and leaves nothing behind.
+
+use std::fs;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use autoresearch::crash::IN_LANES;
+
+use super::landscape::{check, first_call, landscape};
+use crate::crash::in_parallel;
+use crate::kill::soak;
+use crate::support::{Called, TestRepo, ar_command, ar_in_time};
+
+const EXPERIMENTS: &str = "14";
+
+/// Points that a landscape without conflicts does not have.
+const ELSEWHERE: [&str; 4] = ["merging.asked", "merging.change_committed", "replacing.committed", "shelving.put_away"];
+
+fn call(repo: &TestRepo) -> Vec<String> {
+    if repo.exists(".autoresearch/t/state/contract.json") {
+        return vec!["resume".to_owned(), "t".to_owned()];
+    }
+    let more = ["--slots", "4", "--calls", "4", "--guard", "sh guard.sh", "--max-experiments", EXPERIMENTS];
+    first_call(repo, ["0.05", "0.03"], "guards broken outages", &more)
+}
+
+/// Brings a session to its end, killing whoever is at work on it again and again; gives the number of kills.
+fn run_and_kill(repo: &TestRepo, salt: u64) -> u64 {
+    let journal = || fs::read(repo.file(".autoresearch/t/state/progress.json")).unwrap_or_default();
+    let (mut kills, mut stuck) = (0, 0);
+    loop {
+        assert!(kills < 400, "it does not come to an end");
+        let before = journal();
+        let mut child = ar_command(repo, &repo.path(), call(repo))
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(repo.outside().join("stderr")).unwrap())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(40 + (salt + kills) * 97 % 311 + stuck * stuck * 15));
+        match child.try_wait().unwrap() {
+            Some(status) if status.success() => return kills,
+            Some(status) => {
+                let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
+                panic!("after {kills} kills: {status}: {said}");
+            }
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                kills += 1;
+                stuck = if journal() == before { stuck + 1 } else { 0 };
+            }
+        }
+    }
+}
+
+#[test]
+fn random_kills_of_four_slots_lose_nothing_and_leave_nothing_behind() {
+    let mut kills = 0;
+    while kills < soak().unwrap_or(12) {
+        let repo = landscape();
+        kills += run_and_kill(&repo, kills);
+        let records = check(&repo, &format!("after {kills} kills"));
+        let count = EXPERIMENTS.parse::<usize>().unwrap() + 1;
+        assert_eq!(records.len(), count, "after {kills} kills");
+    }
+}
+
+#[test]
+fn a_session_on_four_slots_that_is_killed_at_any_point_loses_nothing_and_leaves_nothing_behind() {
+    let missed = Mutex::new(Vec::new());
+    in_parallel(IN_LANES, |point| {
+        let repo = landscape();
+        let kill = |repo: &TestRepo| {
+            let mut command = ar_command(repo, &repo.path(), call(repo));
+            command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:1"));
+            Called::from(command.output().unwrap())
+        };
+        let first = kill(&repo);
+        if first.code == Some(0) {
+            missed.lock().unwrap().push(*point);
+        } else {
+            assert_eq!(first.code, None, "{point}: {first:#?}");
+            // Once more on the way back, where it is passed there, too.
+            fs::write(repo.outside().join("trace"), "").unwrap();
+            let second = kill(&repo);
+            assert!(second.code.is_none_or(|code| code == 0), "{point}: {second:#?}");
+            ar_in_time(&repo, call(&repo)).ok();
+        }
+        let records = check(&repo, point);
+        assert_eq!(records.len(), EXPERIMENTS.parse::<usize>().unwrap() + 1, "{point}");
+    });
+    let missed = missed.into_inner().unwrap();
+    // What comes only where changes conflict, and where something else goes wrong, is killed in the tests of that.
+    assert!(missed.iter().all(|point| ELSEWHERE.contains(point)), "no session passes {missed:?}");
+}

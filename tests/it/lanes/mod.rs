@@ -1,0 +1,5 @@
+//! Several experiments at once.
+
+mod kills;
+mod landscape;
+mod nights;

@@ -1,0 +1,39 @@
+//! Whole nights on several slots.
+
+use std::collections::BTreeMap;
+
+use super::landscape::{check, first_call, landscape, loss};
+use crate::support::{TestRepo, ar, ar_in_time};
+
+/// The best loss that a session of so many experiments comes to.
+fn night(experiments: &str, more: &[&str]) -> (TestRepo, i64) {
+    let repo = landscape();
+    if more.is_empty() {
+        repo.git(["checkout", "--quiet", "--", "notes.txt"]);
+    }
+    let limit = ["--max-experiments", experiments];
+    let args = first_call(&repo, ["0.02", "0.02"], "taken", &[&limit[..], more].concat());
+    ar_in_time(&repo, args).ok();
+    let best = loss(&repo, "autoresearch/t");
+    (repo, best)
+}
+
+#[test]
+fn the_same_ideas_end_at_the_same_number_on_eight_slots_and_in_place() {
+    let (repo, on_eight) = night("40", &["--slots", "8", "--calls", "8"]);
+    let records = check(&repo, "eight slots");
+    let (_, in_place) = night("40", &[]);
+    assert_eq!(on_eight, in_place);
+
+    let trains = records.iter().filter(|record| record["train"]["members"].as_array().is_some_and(|it| it.len() > 1));
+    assert!(trains.count() > 0, "winners ride together");
+    let mut slots: BTreeMap<u64, usize> = BTreeMap::new();
+    for slot in records.iter().filter_map(|record| record["slot"].as_u64()) {
+        *slots.entry(slot).or_default() += 1;
+    }
+    assert_eq!(slots.len(), 8, "all slots are used: {slots:?}");
+    assert_eq!(records[0]["runs"].as_array().unwrap().len(), 8, "the baseline runs on all slots");
+
+    ar(&repo, ["finalize", "t", "--branch", "clean"]).ok();
+    assert_eq!(loss(&repo, "clean"), on_eight, "the last tree of the chain gives the number again");
+}
