@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommitId, ExperimentId};
+use super::{CommitId, ExperimentId, Record};
 
 /// How an experiment fared beside others; empty for one that was made *in place*.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,4 +44,12 @@ pub struct Train {
     pub last: ExperimentId,
     /// All of them, in the order in which they were put on top of each other.
     pub members: Vec<ExperimentId>,
+}
+
+impl Record {
+    /// The experiment whose record has the number of this one: the last of the train that it was kept with. Absent for an
+    /// experiment that has one of its own, or none at all.
+    pub fn number_of(&self) -> Option<ExperimentId> {
+        self.beside.train.as_ref().map(|train| train.last).filter(|last| *last != self.id)
+    }
 }

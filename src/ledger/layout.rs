@@ -6,6 +6,9 @@ use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
 use crate::domain::{CommitId, DialectLayout, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
 
+/// The value of a keep without a number of its own, in every dialect.
+const UNNUMBERED: &str = "nan";
+
 /// What a row says of an experiment.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
@@ -164,7 +167,12 @@ impl Layout {
     }
 
     fn value(&self, entry: &Entry<'_>) -> String {
-        entry.value.as_ref().map_or(self.dialect.layout().no_value, |number| &number.raw).to_owned()
+        match &entry.value {
+            Some(number) => number.raw.clone(),
+            // A keep whose train has the number; a zero would be read as its value.
+            None if entry.outcome == Outcome::Keep => UNNUMBERED.to_owned(),
+            None => self.dialect.layout().no_value.to_owned(),
+        }
     }
 
     fn memory(&self, entry: &Entry<'_>) -> String {
@@ -173,7 +181,9 @@ impl Layout {
         let named = entry.failure.filter(|class| in_memory.contains(class)).and_then(FailureClass::ledger_word);
         match (entry.memory_gb.filter(|memory| memory.is_finite()), named) {
             (_, Some(word)) => word.to_owned(),
-            (Some(memory), None) if entry.value.is_some() || !forgets_memory => format!("{:.1}", memory * unit),
+            (Some(memory), None) if entry.value.is_some() || entry.outcome == Outcome::Keep || !forgets_memory => {
+                format!("{:.1}", memory * unit)
+            }
             _ => no_memory.to_owned(),
         }
     }

@@ -1,8 +1,10 @@
 use proptest::prelude::*;
+use strum::VariantArray;
 
 use super::super::columns::Columns;
 use super::*;
 use crate::domain::{CommitId, LedgerDialect, Number, Outcome};
+use crate::ledger::{RowStatus, Said, read};
 
 const HEADER: [&str; 5] = ["commit_hash", "val_bpb", "memory_gb", "status", "description"];
 
@@ -120,6 +122,26 @@ fn a_row_that_was_edited_is_still_the_row_of_its_experiment() {
         assert_eq!(found.differing, if differs { vec![(2, 0)] } else { vec![] }, "{row}");
         assert!(found.is_whole() && found.foreign == 0, "{row}: {found:?}");
         assert_eq!(after, text);
+    }
+}
+
+#[test]
+fn a_keep_whose_train_has_the_number_is_no_zero_in_any_dialect() {
+    let experiments = [experiment('a', None, "rides"), experiment('b', Some("1.5"), "leads")];
+    for dialect in LedgerDialect::VARIANTS {
+        let layout = Layout::new("loss", *dialect);
+        let mut entries = entries(&experiments);
+        entries.iter_mut().for_each(|entry| entry.outcome = Outcome::Keep);
+        entries[0].memory_gb = Some(2.0);
+        let row = layout.row(&entries[0]);
+        let cells: Vec<&str> = row.trim_end().split('\t').collect();
+        assert_eq!((cells[1], cells[2]), ("nan", "2.0"), "{dialect:?}");
+        let text = layout.header_line() + &row + &layout.row(&entries[1]);
+        assert!(Rebuild::new(&text, &layout, true, &entries).comparison().is_whole());
+        let ledger = read(text.as_bytes(), &Said::default());
+        let rows: Vec<_> =
+            ledger.rows.iter().map(|row| (row.status, row.value.is_some(), row.problem.clone())).collect();
+        assert_eq!(rows, [(RowStatus::Keep, false, None), (RowStatus::Keep, true, None)]);
     }
 }
 

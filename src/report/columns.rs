@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::beside::number;
 use super::grid::Align::{self, Below, Left, Right, Text};
 use super::grid::text;
 use super::point::signed_gain;
@@ -45,7 +46,10 @@ static COLUMNS: [Named; 14] = [
     named("id", "#", Right, |shown, _| shown.record.id.to_string()),
     named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
     named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).to_string()),
-    named(VALUE, VALUE, Right, |shown, _| text(shown.record.metric.number())),
+    named(VALUE, VALUE, Right, |shown, screen| match screen {
+        Some(_) => number(shown.record),
+        None => text(shown.record.metric.number()),
+    }),
     named("gain", "gain", Right, |shown, _| text(shown.gain())),
     named("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),
     named("seconds", "seconds", Right, |shown, _| {
@@ -172,7 +176,8 @@ pub(super) fn incumbents(history: &History) -> BTreeMap<ExperimentId, Number> {
             all.insert(record.id, number.clone());
         }
         if record.outcome == Outcome::Keep {
-            incumbent = record.metric.number();
+            // Of a train only the last one has a number, and its gain is that of all.
+            incumbent = record.metric.number().or(incumbent);
         }
     }
     all

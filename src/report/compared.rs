@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::beside::train;
 use super::grid::{Align, Grid};
 use crate::domain::{FORMAT_VERSION, Record};
 use crate::rules::{Aspect, Compared, MEMORY};
@@ -21,6 +22,11 @@ pub fn compared_grid(a: &Record, b: &Record, rows: &[Compared]) -> Grid {
     grid.push(["experiment".into(), name(a), name(b), String::new()]);
     for (what, of) in said {
         grid.push([what.to_owned(), of(a), of(b), String::new()]);
+    }
+    let trains = [a, b].map(|record| train(record).unwrap_or_default());
+    if trains.iter().any(|sentence| !sentence.is_empty()) {
+        let [a, b] = trains;
+        grid.push(["train".to_owned(), a, b, String::new()]);
     }
     for row in rows {
         let what = match row.aspect {

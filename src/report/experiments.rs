@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::beside::beside;
 use super::columns::{Column, SPARE, Shown, incumbents, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
@@ -51,6 +52,9 @@ pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Gr
     add("reason", record.reason.clone());
     add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
     add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
+    for (name, sentence) in beside(record) {
+        add(name, sentence);
+    }
     add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());
     add("commit", record.commit.short(usize::MAX).to_owned());
     add("base", record.base.short(usize::MAX).to_owned());
@@ -107,7 +111,8 @@ fn run_text(run: &Run) -> String {
         (Some(exit), None) => format!("exit {exit}"),
         (None, None) => "unknown".into(),
     };
-    format!("{} ({ended}, {:.1} s)", run.command, run.seconds)
+    let commit = run.commit.as_ref().map(|commit| format!(" of {}", commit.short(8))).unwrap_or_default();
+    format!("{}{commit} ({ended}, {:.1} s)", run.command, run.seconds)
 }
 
 fn guard_text(guard: &GuardRun) -> String {

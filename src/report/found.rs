@@ -6,16 +6,19 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::beside::with;
 use super::chart::Series;
 use super::cost::Cost;
+use super::point::value;
 use crate::domain::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome,
     Record, Spent, Tokens,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    Counts, Course, Ended, Evidence, History, Margin, Miss, Point, SHORTEST, Spread, Summary, TimeSplit, Warning,
-    environment_changes, ignored_changes, margin, misses, spread, summarize, time_split, warnings,
+    Counts, Course, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots, Spread, Summary, TimeSplit,
+    Warning, distinct_runs, environment_changes, gpu_hours, ignored_changes, is_concurrent, lanes, margin, misses,
+    run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// How long a session took.
@@ -33,7 +36,7 @@ pub(super) struct Times {
     pub(super) per_hour: Option<f64>,
     /// Hours that the measuring command ran.
     pub(super) run_hours: f64,
-    /// The same times the number of GPUs; absent where none was found.
+    /// The same times the number of GPUs of each run; absent where none was found.
     pub(super) gpu_hours: Option<f64>,
 }
 
@@ -48,6 +51,9 @@ pub(super) struct Details {
     /// The strategy that it belongs to.
     direction: Option<String>,
     pub(super) memory_gb: Option<f64>,
+    /// The experiment whose number counts for it: the last one of the train that it was kept with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number_of: Option<ExperimentId>,
     /// How long its runs took.
     pub(super) seconds: f64,
     diff: DiffStat,
@@ -70,6 +76,7 @@ impl Details {
             reason: record.reason.clone(),
             direction: record.direction.clone(),
             memory_gb: record.memory_gb,
+            number_of: record.number_of(),
             seconds: record.run_seconds(),
             diff: record.diff,
             started: record.started,
@@ -77,6 +84,41 @@ impl Details {
             agent: record.agent.clone(),
             notes: None,
         }
+    }
+}
+
+/// What a slot did.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Lane {
+    /// Its runs, by time.
+    pub(super) runs: Vec<LaneRun>,
+}
+
+/// A run in a slot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LaneRun {
+    /// The experiment; of a train's run, its last member.
+    pub(super) id: ExperimentId,
+    pub(super) ended: Ended,
+    pub(super) started: Timestamp,
+    /// How long it took.
+    pub(super) seconds: f64,
+}
+
+impl Lane {
+    fn of(runs: &[RunOf<'_>]) -> Lane {
+        let run = |run: &RunOf<'_>| LaneRun {
+            id: run.record.id,
+            ended: Ended::of_record(run.record),
+            started: run.run.started,
+            seconds: run.run.seconds,
+        };
+        Lane { runs: runs.iter().map(run).collect() }
+    }
+
+    /// How long it was busy, in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        self.runs.iter().map(|run| run.seconds).sum::<f64>().abs()
     }
 }
 
@@ -93,6 +135,10 @@ pub struct Report {
     pub(super) baseline: Option<usize>,
     pub(super) summary: Summary,
     pub(super) times: Option<Times>,
+    /// Its slots; absent for a ledger.
+    pub(super) slots: Option<Slots>,
+    /// What the slots did, one after the other; empty *in place*.
+    pub(super) lanes: Vec<Lane>,
     /// The experiments after which the session was flagged for review.
     pub(super) flagged: Vec<ExperimentId>,
     /// Why the last loop ended.
@@ -144,6 +190,7 @@ impl Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
             times: times(records),
+            slots: Some(slots(records, None)),
             spent: history.spent(),
             details: records.iter().map(Details::of).collect(),
             direction,
@@ -165,7 +212,18 @@ impl Report {
         self.ended = course.ended;
         self.spread = spread(records, &course.elsewhere);
         let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
-        self.time_split = time_split(records, course.waits, seconds);
+        let layout = course.layout.as_ref();
+        let slots = slots(records, layout);
+        self.slots = Some(slots);
+        if let Some(times) = &mut self.times {
+            times.gpu_hours = gpu_hours(&distinct_runs(records), layout);
+        }
+        if is_concurrent(records, layout) {
+            self.lanes = lanes(records, slots.count).iter().map(|runs| Lane::of(runs)).collect();
+        } else {
+            // Where runs and calls go on at once, they are no shares of one time.
+            self.time_split = time_split(records, course.waits, seconds);
+        }
         let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
         let changed: Vec<ExperimentId> =
             kept.filter(|record| record.more.contains_key(CHANGED_WHILE_RUNNING)).map(|record| record.id).collect();
@@ -186,6 +244,13 @@ impl Report {
             self.spent = spent;
         }
         self
+    }
+
+    /// The gain of the best over the baseline for each GPU-hour, or slot-hour where there is no GPU.
+    pub(super) fn gain_per_gpu_hour(&self) -> Option<f64> {
+        let times = self.times.as_ref()?;
+        let hours = times.gpu_hours.unwrap_or(times.run_hours);
+        Some(self.summary.gain? / hours).filter(|_| hours > 0.0)
     }
 
     /// What the agent's calls cost.
@@ -300,6 +365,13 @@ impl Report {
         self.summary.best.map(|index| &self.points[index])
     }
 
+    /// The number of the experiment at this place, as people see it; for a keep without one of its own the experiment that
+    /// has it.
+    pub(super) fn number_at(&self, place: usize) -> String {
+        let last = self.details.get(place).and_then(|details| details.number_of);
+        last.map_or_else(|| value(&self.points[place]), with)
+    }
+
     /// What the metric is called.
     pub(super) fn metric_name(&self) -> &str {
         self.metric.as_deref().unwrap_or("value")
@@ -320,18 +392,14 @@ fn times(records: &[Record]) -> Option<Times> {
     let finished = records.iter().map(|record| record.finished).max()?;
     let hours = (finished.as_second() - started.as_second()).max(0) as f64 / 3600.0;
     let experiments = records.iter().filter(|record| !record.id.is_baseline()).count();
-    let on_gpus: Vec<f64> = records
-        .iter()
-        .filter(|record| record.environment.gpus > 0)
-        .map(|record| record.run_seconds() * f64::from(record.environment.gpus))
-        .collect();
+    let runs = distinct_runs(records);
     Some(Times {
         started,
         finished,
         hours,
         per_hour: (hours * 3600.0 >= SHORTEST).then(|| experiments as f64 / hours),
-        run_hours: records.iter().map(Record::run_seconds).sum::<f64>() / 3600.0,
-        gpu_hours: (!on_gpus.is_empty()).then(|| on_gpus.iter().sum::<f64>() / 3600.0),
+        run_hours: run_seconds(&runs) / 3600.0,
+        gpu_hours: gpu_hours(&runs, None),
     })
 }
 

@@ -31,6 +31,8 @@ impl Serialize for Report {
         let streak = summary.streak.map(|(first, last)| [self.points[first].id, self.points[last].id]);
         fields.serialize_entry("streak", &streak)?;
         fields.serialize_entry("times", &self.times)?;
+        fields.serialize_entry("slots", &self.slots)?;
+        fields.serialize_entry("gain_per_gpu_hour", &self.gain_per_gpu_hour())?;
         fields.serialize_entry("time_split", &self.time_split)?;
         fields.serialize_entry("cost", &self.cost())?;
         fields.serialize_entry("tokens", &self.spent.tokens)?;

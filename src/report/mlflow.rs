@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::exported::record_json;
 use super::safe::safe_line;
-use crate::domain::{ExperimentId, Note, Outcome, Record, cut};
+use crate::domain::{ExperimentId, Note, Outcome, Record, Train, cut};
 
 /// How long a name of a metric may be, in bytes: MLflow's limit of 250 characters, which is also below that of file names.
 const LONGEST_NAME: usize = 250;
@@ -152,6 +152,11 @@ fn params(record: &Record) -> BTreeMap<&'static str, String> {
     said.filter(|(_, value)| !value.is_empty()).collect()
 }
 
+/// The experiments that one was kept with, and itself.
+fn members(train: &Train) -> String {
+    train.members.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn tags(record: &Record, notes: Option<&Vec<Note>>, name: &str) -> BTreeMap<&'static str, String> {
     let notes = notes.into_iter().flatten().map(|note| note.text.as_str());
     let tags = [
@@ -162,6 +167,7 @@ fn tags(record: &Record, notes: Option<&Vec<Note>>, name: &str) -> BTreeMap<&'st
         ("ar.session", record.tag.to_string()),
         ("ar.experiment", record.id.to_string()),
         ("ar.outcome", record.outcome.to_string()),
+        ("ar.train", record.beside.train.as_ref().map(members).unwrap_or_default()),
         ("ar.failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default()),
     ];
     tags.into_iter().filter(|(_, value)| !value.is_empty()).collect()

@@ -11,7 +11,8 @@ use super::grid::{Align, Format, Grid, escape_markdown, text};
 use super::point::{commit, describe, outcome, value};
 use super::sections::sections;
 use super::width::wrap;
-use crate::domain::{Clock, count_of, json_text, one_line, span_text, two_digits};
+use crate::domain::{Clock, count_of, json_text, one_line, percent_text, span_text, two_digits};
+use crate::rules::Slots;
 
 /// How wide a chart is where there is no terminal, in columns.
 const CHART_WIDTH: u16 = 80;
@@ -106,6 +107,9 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
     if let Some(times) = &report.times {
         add("time", time(report, times, exact, clock));
     }
+    if let Some(slots) = report.slots.filter(|_| !report.lanes.is_empty()) {
+        add("slots", slots_sentence(report, slots));
+    }
     if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
         add("cost", cost);
     }
@@ -138,6 +142,16 @@ fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
         times.per_hour.filter(|rate| *rate > 0.0).map(|rate| format!("{} experiments per hour", two_digits(rate))),
     );
     parts.join("; ")
+}
+
+/// How many slots there are, how busy they were, and what that gained.
+fn slots_sentence(report: &Report, slots: Slots) -> String {
+    let busy = slots.busy_share.map(|share| format!(", busy {} of the time", percent_text(share))).unwrap_or_default();
+    let has_gpus = report.times.is_some_and(|times| times.gpu_hours.is_some());
+    let unit = if has_gpus { "GPU-hour" } else { "slot-hour" };
+    let gain = report.gain_per_gpu_hour().filter(|gain| *gain != 0.0);
+    let gain = gain.map(|gain| format!("; gained {} for each {unit}", two_digits(gain))).unwrap_or_default();
+    format!("{}{busy}{gain}", slots.count)
 }
 
 /// How wide the names of facts are, in columns.

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::{Direction, Spent};
+use crate::domain::{Direction, Layout, Spent};
 use crate::ledger::{self, Said};
 use crate::report::columns;
 use crate::rules::sample::{record, run};
@@ -72,6 +72,7 @@ fn rich() -> (History, Course) {
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
         tip: Some(history.records()[10].commit.clone()),
         spent: Spent::default(),
+        layout: None,
         saved: 1,
     };
     (history, course)
@@ -332,4 +333,95 @@ fn each_field_of_the_document_is_described() {
     for name in document.keys() {
         assert!(described.contains(&format!("\n- `{name}`")), "docs/report.md says nothing of `{name}`");
     }
+}
+
+#[test]
+fn a_session_of_several_at_once_tells_its_trains_and_slots() {
+    let train = json!({"last": 4, "members": [2, 5, 4]});
+    let run = |minute: u32, seconds: f64, commit: Option<&str>, value: Option<f64>| {
+        json!({"command": "sh train.sh", "seed": null, "started": format!("2026-11-20T22:{minute:02}:00Z"),
+            "seconds": seconds, "exit": 0, "signal": null, "value": value, "commit": commit})
+    };
+    let shared = "14".repeat(20);
+    let of = |id: u32, sequence: u32, slot: u32, runs: Vec<Value>, more: Value| {
+        let mut fields = json!({"id": id, "commit": format!("{:02}", id + 10).repeat(20), "sequence": sequence, "slot": slot,
+            "runs": runs, "agent": {"command": "agent", "seconds": 240.0}, "finished": "2026-11-20T22:25:00Z"});
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        record(fields)
+    };
+    let base = run(0, 300.0, None, Some(2.0));
+    let history = History::new(vec![
+        of(0, 0, 0, vec![base.clone(), base], json!({"value": "2.0", "description": "baseline"})),
+        of(3, 1, 0, vec![run(5, 300.0, None, None)], json!({"value": "1.8", "description": "halve the batch"})),
+        of(
+            1,
+            2,
+            1,
+            vec![run(5, 300.0, None, None)],
+            json!({"outcome": "discard", "value": "2.1", "description": "width"}),
+        ),
+        of(
+            2,
+            3,
+            0,
+            vec![run(10, 300.0, Some("0202"), None), run(20, 300.0, Some(&shared), None)],
+            json!({"description": "warm up", "train": train}),
+        ),
+        of(
+            5,
+            4,
+            0,
+            vec![run(10, 240.0, Some("0505"), None), run(20, 300.0, Some(&shared), None)],
+            json!({"description": "decay", "train": train}),
+        ),
+        of(
+            4,
+            5,
+            0,
+            vec![run(15, 240.0, Some("0404"), None), run(20, 300.0, None, None)],
+            json!({"value": "1.5", "description": "cosine", "train": train}),
+        ),
+    ]);
+    let course = Course { layout: Some(Layout::of(2)), ..Course::default() };
+    let report = report(&history, course);
+    let text = shown(&report, Some(80));
+    let (facts, sections) = (text.split("\nloss (").next().unwrap(), text.split("\nkept exp").nth(1).unwrap());
+    assert_snapshot!(format!("{facts}\nkept exp{sections}"), @r#"
+loss 2.0 → 1.5, better by 0.5 (25%), in 5 experiments, 25 min
+
+session      nov20
+metric       loss, lower is better
+best         1.5  experiment 4 (14141414): cosine
+baseline     2.0  experiment 0 (10101010): baseline
+experiments  6 rows: 5 keep, 1 discard, 0 crash
+keep rate    80% without the baseline
+time         25 min until 22:25 on Nov 20, 9 h ago; 12 experiments per hour
+slots        2, busy 76% of the time; gained 0.79 for each slot-hour
+
+kept experiments and their gains
+#  commit      loss  gain  relative  share  what
+0  10101010     2.0                         baseline
+3  13131313     1.8  +0.2       10%    40%  halve the batch
+2  12121212  with 4                         warm up
+5  15151515  with 4                         decay
+4  14141414     1.5  +0.3       17%    60%  cosine
+
+measured more than once
+  the baseline: 2 measurements, 2.0 to 2.0, standard deviation 0
+  the same code gave the same value each time
+
+slots
+slot  runs    busy  share  last
+   0     5  24 min    96%     4
+   1     3  14 min    56%     5
+"#);
+    let document = serde_json::to_value(&report).unwrap();
+    assert_eq!(document["slots"], json!({"count": 2, "busy_share": 2280.0 / 3000.0}));
+    assert_eq!(document["gain_per_gpu_hour"], json!(0.5 / (2280.0 / 3600.0)));
+    assert_eq!((&document["experiments"][3]["number_of"], &document["time_split"]), (&json!(4), &Value::Null));
+    assert_eq!(document["experiments"][5].get("number_of"), None);
+    let markdown = render_report(&report, Format::Markdown, None, Glyphs::Unicode, clock());
+    assert!(markdown.contains("| 2 | 12121212 | with 4 |"), "{markdown}");
+    let page = crate::report::html_report(&report, &[], clock());
+    assert!(page.contains("with 4"), "{page}");
 }

@@ -4,16 +4,17 @@
 use std::collections::BTreeSet;
 
 use anstyle::Style;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::json;
 
 use super::each::Each;
-use super::found::Report;
+use super::found::{Lane, Report};
 use super::grid::{Align, Grid, escape_markdown, text};
 use super::point::{commit, signed_gain, value};
 use super::width::wrap;
-use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, two_digits};
+use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, span_text, two_digits};
 use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
 
 /// How many kept steps are shown; of more the smaller ones are summed up.
@@ -89,7 +90,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
     let assumed = report.assumed.iter().map(|sentence| (one_line(sentence), None));
     let notes =
         (!report.assumed.is_empty() && !report.is_without_numbers()).then(|| Section::lines("assumed", assumed));
-    [kept(report), near_misses(report), failed(report), repeated(report), warned(report), notes]
+    [kept(report), near_misses(report), failed(report), repeated(report), slots(report), warned(report), notes]
         .into_iter()
         .flatten()
         .collect()
@@ -117,7 +118,12 @@ fn kept(report: &Report) -> Option<Section> {
     if !kept.iter().any(|step| step.gain.is_some()) {
         return None;
     }
-    let gain = |place: &usize| kept[*place].gain.unwrap_or(f64::INFINITY);
+    // One without a number stands beside the one that has the number of its train.
+    let last_of_train = |place: &usize| {
+        let is_numbered = |step: &&KeptStep| report.points[step.index].value.is_some();
+        kept[*place..].iter().find(is_numbered)
+    };
+    let gain = |place: &usize| last_of_train(place).and_then(|step| step.gain).unwrap_or(f64::INFINITY);
     let mut by_gain: Vec<usize> = (0..kept.len()).collect();
     by_gain.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
     let small: BTreeSet<usize> = by_gain.into_iter().skip(MOST_KEPT).collect();
@@ -132,7 +138,7 @@ fn kept(report: &Report) -> Option<Section> {
         &[
             ("#", Align::Right, &|(_, point)| point.id.to_string()),
             ("commit", Align::Left, &|(_, point)| commit(point)),
-            (report.metric_name(), Align::Right, &|(_, point)| value(point)),
+            (report.metric_name(), Align::Right, &|(step, _)| report.number_at(step.index)),
             ("gain", Align::Right, &|(step, _)| text(gain(step))),
             ("relative", Align::Right, &|(step, _)| percent(step.relative_gain)),
             ("share", Align::Right, &|(step, _)| percent(step.share)),
@@ -302,6 +308,25 @@ fn repetition(group: &Repeated) -> String {
         if group.sessions.is_empty() { String::new() } else { format!(", again in {}", group.sessions.join(", ")) };
     let Repeated { count, min, max, deviation, .. } = group;
     format!("{names}{again}: {count} measurements, {min} to {max}, standard deviation {}", two_digits(*deviation))
+}
+
+/// What each slot did.
+fn slots(report: &Report) -> Option<Section> {
+    let first = report.lanes.iter().filter_map(|lane| lane.runs.first()).min_by_key(|run| run.started)?.started;
+    let since = |at: Timestamp| at.duration_since(first).as_secs_f64();
+    let ends = report.lanes.iter().flat_map(|lane| &lane.runs).map(|run| since(run.started) + run.seconds);
+    let span = ends.fold(0.0, f64::max);
+    let grid = Grid::of(
+        (0..).zip(&report.lanes),
+        &[
+            ("slot", Align::Right, &|(slot, _): &(u32, &Lane)| slot.to_string()),
+            ("runs", Align::Right, &|(_, lane)| lane.runs.len().to_string()),
+            ("busy", Align::Right, &|(_, lane)| span_text(lane.seconds())),
+            ("share", Align::Right, &|(_, lane)| percent_text(lane.seconds() / span.max(f64::MIN_POSITIVE))),
+            ("last", Align::Right, &|(_, lane)| text(lane.runs.last().map(|run| run.id))),
+        ],
+    );
+    Some(Section::table("slots", grid))
 }
 
 fn warned(report: &Report) -> Option<Section> {

@@ -8,7 +8,7 @@ use super::cost::cost_sentence;
 use super::found::Report;
 use super::grid::{Align, Format, Grid, text};
 use super::json::PointFields;
-use super::point::{commit, describe, outcome, value};
+use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact};
 use crate::domain::{
     Direction, FORMAT_VERSION, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name, json_text,
@@ -364,15 +364,16 @@ fn last(report: &Report) -> &[Point] {
 }
 
 fn last_grid(report: &Report) -> Grid {
+    let first = report.points.len().saturating_sub(LAST);
     Grid::of(
-        last(report),
+        (first..).zip(last(report)),
         &[
-            ("#", Align::Right, &|point| point.id.to_string()),
-            ("commit", Align::Left, &|point| commit(point)),
-            ("outcome", Align::Left, &|point| outcome(point).to_owned()),
-            (report.metric_name(), Align::Right, &|point| value(point)),
-            ("failure", Align::Left, &|point| text(point.failure)),
-            ("what", Align::Text, &|point| point.description.to_string()),
+            ("#", Align::Right, &|(_, point)| point.id.to_string()),
+            ("commit", Align::Left, &|(_, point)| commit(point)),
+            ("outcome", Align::Left, &|(_, point)| outcome(point).to_owned()),
+            (report.metric_name(), Align::Right, &|(place, _)| report.number_at(*place)),
+            ("failure", Align::Left, &|(_, point)| text(point.failure)),
+            ("what", Align::Text, &|(_, point)| point.description.to_string()),
         ],
     )
     .sparing(["failure"])

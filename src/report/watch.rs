@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 
+use super::beside::number;
 use super::chart::{Glyphs, Series, draw_chart};
 use super::grid::{Align, Grid};
 use super::render::counts_sentence;
@@ -236,7 +237,7 @@ fn cells(record: &Record) -> [String; 7] {
     [
         record.id.to_string(),
         Ended::of_record(record).to_string(),
-        record.metric.number().map(|number| number.to_string()).unwrap_or_default(),
+        number(record),
         record.commit.short(8).to_owned(),
         if record.runs.is_empty() { String::new() } else { clock_time(record.run_seconds()) },
         record.memory_gb.map(|memory| format!("{memory:.1}")).unwrap_or_default(),

@@ -70,7 +70,9 @@ pub fn how_to_repeat(tag: &str, id: ExperimentId) -> String {
 pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
     let mut before = RunningMedian::default();
     let mut found = Vec::new();
-    for (id, gain) in gains(evidence).into_iter().filter(|(_, gain)| *gain > 0.0) {
+    for step in &evidence.summary.kept {
+        let Some(gain) = step.gain_of_each().filter(|gain| *gain > 0.0) else { continue };
+        let id = evidence.points[step.index].id;
         let usual = before.get().filter(|_| before.count() >= USUAL);
         if let Some(times) = usual.map(|usual| gain / usual).filter(|times| *times > JUMP) {
             found.push(Warning {
@@ -102,6 +104,9 @@ mod tests {
     use super::super::{Spread, TimeSplit};
     use super::*;
     use crate::domain::Outcome::{self, Keep};
+
+    const TRAIN: [(&str, Outcome); 7] =
+        [("9.0", Keep), ("8.5", Keep), ("8.0", Keep), ("7.5", Keep), ("7.0", Keep), ("-", Keep), ("1.5", Keep)];
 
     const KEEPS: [(&str, Outcome); 6] =
         [("9.0", Keep), ("8.5", Keep), ("8.0", Keep), ("7.5", Keep), ("7.0", Keep), ("0.5", Keep)];
@@ -142,6 +147,7 @@ mod tests {
         let what = |points: &[_]| warned(points, jumps, |_| ()).pop().map(|warning| warning.what);
         assert_eq!(what(&KEEPS).as_deref(), Some("experiment 5 gained 13 times the median of the keeps before it"));
         assert_eq!(what(&KEEPS[1..]), None, "three others do not say what is usual");
+        assert_eq!(what(&TRAIN), None, "a train of two gains more than one, 11 times the median");
         let first = [("9.0", Keep), ("2.0", Keep), ("1.9", Keep), ("1.8", Keep), ("1.7", Keep), ("1.6", Keep)];
         assert_eq!(what(&first), None, "the first step may be the largest");
     }

@@ -2,7 +2,7 @@
 
 use super::spread::Elsewhere;
 use super::time_split::Waits;
-use crate::domain::{CommitId, ExperimentId, Spent};
+use crate::domain::{CommitId, ExperimentId, Layout, Spent};
 
 /// What is known of a session beside its records.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +21,8 @@ pub struct Course {
     pub tip: Option<CommitId>,
     /// The usage of all agent calls, if known.
     pub spent: Spent,
+    /// Where experiments are made and run beside each other, as it is now; absent *in place*.
+    pub layout: Option<Layout>,
     /// How often `ar` saved uncommitted or unfinished work.
     pub saved: usize,
 }

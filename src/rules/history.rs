@@ -59,6 +59,14 @@ impl History {
         incumbent_of(&self.records)
     }
 
+    /// The keep whose number an experiment had to beat: the last one with a number of its own, before `record` and the train
+    /// that it was kept with.
+    pub fn had_to_beat(&self, record: &Record) -> Option<&Record> {
+        let in_train = |id| record.beside.train.as_ref().is_some_and(|train| train.members.contains(&id));
+        let before = self.records.iter().rev().filter(|known| known.sequence() < record.sequence());
+        before.filter(|known| !in_train(known.id)).find(|known| is_numbered_keep(known))
+    }
+
     /// The records up to that of experiment `id`; all of them if it has none.
     pub(super) fn as_of(&self, id: ExperimentId) -> &[Record] {
         let end = self.records.iter().position(|record| record.id == id).map_or(self.records.len(), |at| at + 1);
@@ -130,9 +138,14 @@ fn incumbent_of(records: &[Record]) -> Option<&Record> {
     records.iter().rev().find(|record| record.outcome == Outcome::Keep)
 }
 
+/// Whether a record was kept and has its number itself, instead of the last one of its train.
+fn is_numbered_keep(record: &Record) -> bool {
+    record.outcome == Outcome::Keep && record.number_of().is_none()
+}
+
 /// The value of the last keep, with its experiment number.
 pub(super) fn best_of(records: &[Record]) -> Option<(ExperimentId, Number)> {
-    let record = incumbent_of(records)?;
+    let record = records.iter().rev().find(|record| is_numbered_keep(record))?;
     Some((record.id, record.metric.number()?))
 }
 
@@ -181,6 +194,24 @@ mod tests {
         assert_eq!(history.get(3.into()).map(|record| record.sequence()), Some(1));
         assert_eq!([history.crashes_in_a_row(3), history.crashes_in_a_row(4)], [1, 0]);
         assert!(history.get(4.into()).is_none());
+    }
+
+    #[test]
+    fn the_number_of_a_train_is_that_of_its_last_record() {
+        let train = json!({"last": 5, "members": [3, 4, 5]});
+        let history = History::new(vec![
+            record(json!({"id": 0, "value": "3"})),
+            record(json!({"id": 3, "sequence": 1, "train": train})),
+            record(json!({"id": 4, "sequence": 2, "train": train})),
+        ]);
+        assert_eq!(history.best().map(|(id, number)| (id.number(), number.value)), Some((0, 3.0)), "half recorded");
+        let mut history = history;
+        history.push(record(json!({"id": 5, "sequence": 3, "value": "2", "train": train})));
+        history.push(record(json!({"id": 6, "sequence": 4, "outcome": "discard", "value": "4"})));
+        assert_eq!(history.best().map(|(id, _)| id.number()), Some(5));
+        let beaten = |id: u32| history.had_to_beat(history.get(id.into()).unwrap()).map(|record| record.id.number());
+        assert_eq!([beaten(0), beaten(3), beaten(5), beaten(6)], [None, Some(0), Some(0), Some(5)]);
+        assert_eq!(history.since_keep(), 1);
     }
 
     #[test]

@@ -13,11 +13,6 @@ const NO_DIRECTION: &str = "no direction named";
 
 /// The lesson of a keep: the agent's own, else the reason for the keep.
 pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
-    let before = history
-        .records()
-        .iter()
-        .rev()
-        .find(|known| known.sequence() < record.sequence() && known.outcome == Outcome::Keep);
     Lesson {
         id: point(&record.tag, record.id.to_string()),
         strategy: record.direction.clone().unwrap_or_else(|| NO_DIRECTION.into()),
@@ -26,7 +21,7 @@ pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
             Some(lesson) => lesson,
             None => format!("{}: {}", record.description, record.reason),
         },
-        context: context(record, before, Some(record)),
+        context: context(record, history.had_to_beat(record), Some(record)),
         experiment: record.id.to_string(),
         time: record.finished,
     }
@@ -93,8 +88,7 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
             insight += &format!("; {what}: {names}");
         }
     }
-    let before =
-        history.records().iter().rev().find(|record| record.sequence() <= after && record.outcome == Outcome::Keep);
+    let before = new.first().and_then(|first| history.had_to_beat(first));
     Some(Lesson {
         id: summary_id(last),
         strategy: "the session as a whole".into(),

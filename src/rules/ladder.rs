@@ -97,7 +97,8 @@ pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Ve
             }
         }
         if record.outcome == Outcome::Keep {
-            incumbent = record.metric.value;
+            // Of a train only the last one has a number.
+            incumbent = record.metric.value.or(incumbent);
         }
     }
     (rung, flagged)

@@ -33,7 +33,7 @@ pub fn margin(kept: &[KeptStep], spread: Option<&Spread>) -> Option<Margin> {
     if let Some(spread) = spread {
         return Some(Margin { size: spread.limit, by: MarginBy::Spread });
     }
-    let gains = kept.iter().filter_map(|step| step.gain).filter(|gain| *gain > 0.0);
+    let gains = kept.iter().filter_map(KeptStep::gain_of_each).filter(|gain| *gain > 0.0);
     median(gains).map(|size| Margin { size, by: MarginBy::MedianGain })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::domain::{CommitId, Environment, ExperimentId, Number, Record};
+use crate::domain::{CommitId, Environment, ExperimentId, Number, Record, Run};
 
 /// The largest difference of two measurements of the same code in 19 of 20 cases, in standard deviations: the
 /// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
@@ -93,10 +93,12 @@ fn key<'a>(code: &'a str, environment: &'a Environment) -> (&'a str, &'a str, Op
     (code, &environment.host, environment.gpu.as_deref())
 }
 
-/// The values measured for a record's commit. If the change was reworked, only the last run belongs to it.
+/// The values measured for a record's commit, without those of other commits that its runs name. If the change was
+/// reworked, only the last run belongs to it.
 fn numbers(record: &Record) -> Vec<Number> {
     let Some(own) = record.metric.number() else { return Vec::new() };
-    let runs: Vec<f64> = record.runs.iter().filter_map(|run| run.value).collect();
+    let is_own = |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == record.commit);
+    let runs: Vec<f64> = record.runs.iter().filter(is_own).filter_map(|run| run.value).collect();
     if !record.versions.is_empty() || runs.len() < 2 {
         return vec![own];
     }

@@ -41,12 +41,21 @@ pub struct KeptStep {
     pub index: usize,
     /// The index of the one that it improved on: the keep before, or a baseline without a verdict.
     pub over: Option<usize>,
-    /// The gain over that, in the metric's unit; absent for the first.
+    /// The gain over that, in the metric's unit; absent for the first, and for one without a number of its own.
     pub gain: Option<f64>,
+    /// How many keeps the gain belongs to: those without a number just before it, of the same train, and itself.
+    pub keeps: u32,
     /// The same relative to the number before.
     pub relative_gain: Option<f64>,
     /// Its share of the best one's gain over the baseline; absent without such a gain.
     pub share: Option<f64>,
+}
+
+impl KeptStep {
+    /// The gain, shared out among the keeps that it belongs to.
+    pub(super) fn gain_of_each(&self) -> Option<f64> {
+        Some(self.gain? / f64::from(self.keeps))
+    }
 }
 
 /// The summary of a series of experiments.
@@ -84,6 +93,7 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
     let (mut failures, mut examples) = (BTreeMap::new(), BTreeMap::new());
     let (mut judged, mut kept_after_baseline) = (0u32, 0u32);
     let (mut began, mut since_keep) = (None, 0u32);
+    let mut keeps = 0;
     let (mut longest_streak, mut streak) = (0u32, None);
     for (index, point) in points.iter().enumerate() {
         if let Some(class) = point.failure {
@@ -115,12 +125,15 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
         }
         (began, since_keep) = (None, 0);
         kept_after_baseline += u32::from(after_baseline);
+        keeps += 1;
         let both = value.zip(last_kept);
         let over = both.map(|(_, (over, _))| over);
         let gain = both.map(|(value, (_, before))| direction.gain(value, before));
         let relative_gain = both.and_then(|(value, (_, before))| relative_gain(direction, value, before));
-        kept.push(KeptStep { index, over, gain, relative_gain, share: None });
-        last_kept = value.map(|value| (index, value)).or(last_kept);
+        kept.push(KeptStep { index, over, gain, keeps, relative_gain, share: None });
+        if let Some(value) = value {
+            (last_kept, keeps) = (Some((index, value)), 0);
+        }
     }
     let start = baseline.and_then(|index| points[index].value.as_ref()).map(|number| number.value);
     let ends = best.map(|(_, value)| value).zip(start);
@@ -191,6 +204,29 @@ pub(super) mod tests {
         let refused = Point { failure: Some(FailureClass::Scope), ..point(2, None, Outcome::Crash) };
         let points = [point(0, Some("3"), Outcome::Keep), point(1, Some("2"), Outcome::Keep), refused];
         assert_eq!(summarize(&points, Direction::Lower, Some(0), true).keep_rate, Some(1.0));
+    }
+
+    #[test]
+    fn the_gain_of_a_train_is_that_of_all_its_keeps() {
+        let points = [
+            point(0, Some("3"), Outcome::Keep),
+            point(12, None, Outcome::Keep),
+            point(14, None, Outcome::Keep),
+            point(9, Some("2.5"), Outcome::Discard),
+            point(15, Some("2"), Outcome::Keep),
+            point(16, Some("1.5"), Outcome::Keep),
+        ];
+        let summary = summarize(&points, Direction::Lower, Some(0), true);
+        let steps: Vec<_> = summary.kept.iter().map(|step| (step.index, step.over, step.gain, step.keeps)).collect();
+        let expected = [
+            (0, None, None, 1),
+            (1, None, None, 1),
+            (2, None, None, 2),
+            (4, Some(0), Some(1.0), 3),
+            (5, Some(4), Some(0.5), 1),
+        ];
+        assert_eq!(steps, expected);
+        assert_eq!((summary.keep_rate, summary.longest_streak), (Some(0.8), 1), "each of them is a keep");
     }
 
     #[test]

@@ -245,6 +245,7 @@ impl SessionView {
             ),
             elsewhere: self.elsewhere(),
             tip: if is_idle { tip() } else { None },
+            layout: journal.as_ref().and_then(|journal| journal.layout.clone()),
             spent: journal.map(|journal| journal.spent).unwrap_or_default(),
             saved: self.saved().unwrap_or_default(),
         }

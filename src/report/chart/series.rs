@@ -40,6 +40,8 @@ pub enum MarkKind {
 /// One experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
+    /// Its place in the order of recording, from 0.
+    pub place: u32,
     /// Its number.
     pub number: u32,
     /// Its value; absent for one without a result, which has its place below the picture.
@@ -55,8 +57,8 @@ pub struct Mark {
 /// From this experiment on the best number so far is this.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// The experiment's number.
-    pub number: u32,
+    /// The experiment's place in the order of recording, from 0.
+    pub place: u32,
     /// The best value so far.
     pub value: f64,
 }
@@ -85,7 +87,7 @@ pub struct Series {
     pub metric: String,
     /// Which way the metric is better.
     pub direction: Direction,
-    /// The experiments, by their numbers.
+    /// The experiments in the order of recording.
     pub marks: Vec<Mark>,
     /// The running best, each step better than the one before.
     pub best: Vec<Step>,
@@ -94,7 +96,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Makes a chart of experiments in their order.
+    /// Makes a chart of experiments in the order in which they were recorded.
     ///
     /// The running best is that of the kept ones, or of all where nothing says of any what became of it.
     ///
@@ -105,14 +107,13 @@ impl Series {
     /// the quartiles by more than 1.5 times their distance).
     pub fn new(metric: &str, direction: Direction, points: &[Point]) -> Series {
         let has_verdict = points.iter().any(|point| point.outcome.is_some());
-        let mut marks: Vec<Mark> = points.iter().map(mark).collect();
-        marks.sort_by_key(|mark| mark.number);
+        let marks: Vec<Mark> = (0..).zip(points).map(|(place, point)| mark(place, point)).collect();
         let mut best: Vec<Step> = Vec::new();
         for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Keep || !has_verdict) {
             if let Some(value) = mark.value
                 && best.last().is_none_or(|step| direction.better(value, step.value))
             {
-                best.push(Step { number: mark.number, value });
+                best.push(Step { place: mark.place, value });
             }
         }
         let limits = limits(&marks, &best);
@@ -124,9 +125,14 @@ impl Series {
         self.marks.iter().filter(|mark| mark.kind == kind).count()
     }
 
-    /// The first and the last experiment's number.
-    pub fn numbers(&self) -> Option<(u32, u32)> {
-        Some((self.marks.first()?.number, self.marks.last()?.number))
+    /// The first and the last experiment's place.
+    pub fn places(&self) -> Option<(u32, u32)> {
+        Some((self.marks.first()?.place, self.marks.last()?.place))
+    }
+
+    /// The number of the experiment at a place, as an axis names it.
+    pub(super) fn number_at(&self, place: u32) -> String {
+        self.marks.get(place as usize).map(|mark| mark.number.to_string()).unwrap_or_default()
     }
 }
 
@@ -146,7 +152,7 @@ impl Limits {
     }
 }
 
-fn mark(point: &Point) -> Mark {
+fn mark(place: u32, point: &Point) -> Mark {
     let kind = match point.ended() {
         Ended::Keep => MarkKind::Keep,
         Ended::Crash => MarkKind::Crash,
@@ -155,6 +161,7 @@ fn mark(point: &Point) -> Mark {
     };
     let number = point.value.as_ref();
     Mark {
+        place,
         number: point.id.number(),
         value: number
             .filter(|_| !matches!(kind, MarkKind::Crash | MarkKind::Refused))
@@ -272,7 +279,7 @@ mod tests {
         let values =
             [(Keep, Some("1")), (Discard, Some("9")), (Keep, Some("0.5")), (Crash, Some("8")), (Keep, Some("2"))];
         let steps = |direction| -> Vec<_> {
-            series(direction, &values).best.iter().map(|step| (step.number, step.value)).collect()
+            series(direction, &values).best.iter().map(|step| (step.place, step.value)).collect()
         };
         assert_eq!(steps(Direction::Higher), [(0, 1.0), (4, 2.0)]);
         assert_eq!(steps(Direction::Lower), [(0, 1.0), (2, 0.5)]);
@@ -283,7 +290,17 @@ mod tests {
         let points =
             [(0, "3"), (1, "4"), (2, "2")].map(|(id, text)| Point { outcome: None, ..point(id, Discard, Some(text)) });
         let found = Series::new("loss", Direction::Lower, &points);
-        assert_eq!(found.best.iter().map(|step| step.number).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(found.best.iter().map(|step| step.place).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn the_staircase_goes_by_the_order_of_recording() {
+        let points =
+            [(0, Some("4")), (3, None), (7, Some("3")), (2, Some("2"))].map(|(id, value)| point(id, Keep, value));
+        let found = Series::new("loss", Direction::Lower, &points);
+        let steps: Vec<_> = found.best.iter().map(|step| (step.place, step.value)).collect();
+        assert_eq!(steps, [(0, 4.0), (2, 3.0), (3, 2.0)]);
+        assert_eq!((found.places(), found.number_at(2)), (Some((0, 3)), "7".to_owned()));
     }
 
     #[test]

@@ -54,8 +54,8 @@ struct Frame {
 }
 
 impl Frame {
-    fn x(&self, number: u32) -> f64 {
-        let share = f64::from(number - self.first) / f64::from((self.last - self.first).max(1));
+    fn x(&self, place: u32) -> f64 {
+        let share = f64::from(place - self.first) / f64::from((self.last - self.first).max(1));
         self.left + INSET + share * (RIGHT - self.left - 2.0 * INSET)
     }
 
@@ -64,7 +64,7 @@ impl Frame {
     }
 
     fn at(&self, mark: &Mark) -> (f64, f64) {
-        (self.x(mark.number), mark.value.map_or(BOTTOM + LANE / 2.0, |value| self.y(value)))
+        (self.x(mark.place), mark.value.map_or(BOTTOM + LANE / 2.0, |value| self.y(value)))
     }
 }
 
@@ -83,7 +83,7 @@ pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
     let metric = safe_line(&series.metric);
     let rows = series.limits.map(|limits| ticks(limits, 8)).unwrap_or_default();
     let widest = rows.iter().map(|tick| text_width(&tick.label, LABEL_FONT)).fold(0.0, f64::max);
-    let (first, last) = series.numbers().unwrap_or_default();
+    let (first, last) = series.places().unwrap_or_default();
     let frame =
         Frame { left: 48.0 + widest, first, last, limits: series.limits.unwrap_or(Limits { low: 0.0, high: 1.0 }) };
     let middle = (frame.left + RIGHT) / 2.0;
@@ -102,7 +102,7 @@ pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
             @for tick in whole_ticks(first, last, 12) {
                 @let x = px(frame.x(tick.value as u32));
                 line class="grid" x1=(x) x2=(x) y1=(BOTTOM + LANE) y2=(BOTTOM + LANE + 5.0) stroke="#8c959f" {}
-                text x=(x) y=(BOTTOM + LANE + 18.0) text-anchor="middle" { (tick.label) }
+                text x=(x) y=(BOTTOM + LANE + 18.0) text-anchor="middle" { (series.number_at(tick.value as u32)) }
             }
             rect class="frame" x=(px(frame.left)) y=(TOP) width=(px(RIGHT - frame.left)) height=(BOTTOM + LANE - TOP)
                 fill="none" stroke="#8c959f" {}
@@ -150,7 +150,7 @@ fn line(series: &Series, frame: &Frame, on_marks: bool) -> Markup {
 fn staircase(series: &Series, frame: &Frame) -> String {
     let mut path = String::new();
     for step in &series.best {
-        let (x, y) = (px(frame.x(step.number)), px(frame.y(step.value)));
+        let (x, y) = (px(frame.x(step.place)), px(frame.y(step.value)));
         let _ = if path.is_empty() { write!(path, "M{x} {y}") } else { write!(path, "H{x}V{y}") };
     }
     if !path.is_empty() {
@@ -263,11 +263,11 @@ fn legend(series: &Series, left: f64) -> Markup {
 fn labels(series: &Series, frame: &Frame) -> Markup {
     let mut kept: Vec<(f64, &Mark)> = Vec::new();
     let mut before: Option<f64> = None;
-    let best = series.best.last().map(|step| step.number);
+    let best = series.best.last().map(|step| step.place);
     for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) {
         let Some(value) = mark.value else { continue };
         let gain = before.map_or(0.0, |before| series.direction.gain(value, before));
-        kept.push((if best == Some(mark.number) { f64::INFINITY } else { gain }, mark));
+        kept.push((if best == Some(mark.place) { f64::INFINITY } else { gain }, mark));
         before = Some(value);
     }
     kept.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -302,9 +302,9 @@ fn obstacles(series: &Series, frame: &Frame) -> Vec<Area> {
     let kept = series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep && mark.value.is_some());
     let mut areas: Vec<Area> = kept.map(|mark| Area::around(frame.at(mark), side)).collect();
     for (index, step) in series.best.iter().enumerate() {
-        let (x, y) = (frame.x(step.number), frame.y(step.value));
+        let (x, y) = (frame.x(step.place), frame.y(step.value));
         let next = series.best.get(index + 1);
-        let right = next.map_or(frame.x(frame.last), |next| frame.x(next.number));
+        let right = next.map_or(frame.x(frame.last), |next| frame.x(next.place));
         areas.push(Area { left: x, top: y - 1.0, right, bottom: y + 1.0 });
         if let Some(next) = next {
             let to = frame.y(next.value);

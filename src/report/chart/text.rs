@@ -76,7 +76,7 @@ pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> S
 /// told by colour alone.
 pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(width), usize::from(height));
-    let Some((first, last)) = series.numbers() else { return Vec::new() };
+    let Some((first, last)) = series.places() else { return Vec::new() };
     let has_lane = series.marks.iter().any(|mark| mark.value.is_none());
     // The two axes' lines and the lane of what has no value.
     let fixed = 2 + usize::from(has_lane);
@@ -91,7 +91,7 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
     let labels = series.limits.map(|limits| row_labels(limits, rows)).unwrap_or_default();
     let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
     let columns = width - margin - 1;
-    let column = |number: u32| scaled(f64::from(number - first) / f64::from((last - first).max(1)), columns);
+    let column = |place: u32| scaled(f64::from(place - first) / f64::from((last - first).max(1)), columns);
 
     let better = format!(" ({} is better)", series.direction);
     // A wide character takes two columns.
@@ -108,13 +108,13 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
     if has_lane {
         let mut lane = vec![Cell::Empty; columns];
         for mark in series.marks.iter().filter(|mark| mark.value.is_none()) {
-            let cell = &mut lane[column(mark.number)];
+            let cell = &mut lane[column(mark.place)];
             *cell = (*cell).max(cell_of(mark.kind));
         }
         lines.push(painted(format!("{:>margin$}{line}", ""), &lane, glyphs));
     }
     lines.push(format!("{:>margin$}{corner}{}", "", across.to_string().repeat(columns)).into());
-    lines.push(format!("{:>margin$} {}", "", number_labels(first, last, columns, &column)).into());
+    lines.push(format!("{:>margin$} {}", "", number_labels(series, columns, &column)).into());
     lines.push(legend(series, width, glyphs));
     lines
 }
@@ -153,7 +153,7 @@ fn picture(
     for mark in &series.marks {
         let Some(value) = mark.value else { continue };
         let drawn = limits.beyond(value).map_or(cell_of(mark.kind), Cell::Beyond);
-        let cell = &mut picture[row_of(limits, value, rows)][column(mark.number)];
+        let cell = &mut picture[row_of(limits, value, rows)][column(mark.place)];
         if is_crowded && drawn == Cell::Discard && *cell != Cell::Empty {
             continue;
         }
@@ -176,8 +176,8 @@ fn draw_best(picture: &mut [Vec<Cell>], best: &[Step], limits: Limits, column: &
     let rows = picture.len();
     for (index, step) in best.iter().enumerate() {
         let row = row_of(limits, step.value, rows);
-        let from = column(step.number);
-        let to = best.get(index + 1).map_or(picture[row].len(), |next| column(next.number));
+        let from = column(step.place);
+        let to = best.get(index + 1).map_or(picture[row].len(), |next| column(next.place));
         if index > 0 {
             let before = row_of(limits, best[index - 1].value, rows);
             if before != row {
@@ -185,7 +185,7 @@ fn draw_best(picture: &mut [Vec<Cell>], best: &[Step], limits: Limits, column: &
                 for cell in picture.iter_mut().take(before.max(row)).skip(before.min(row) + 1) {
                     cell[from] = Cell::Rise;
                 }
-                let came_along = column(best[index - 1].number) < from;
+                let came_along = column(best[index - 1].place) < from;
                 picture[before][from] = if came_along { Cell::Corner { from_left: true, upwards } } else { Cell::Rise };
                 picture[row][from] = Cell::Corner { from_left: false, upwards };
             }
@@ -218,14 +218,16 @@ fn style_of(cell: Cell) -> Style {
 }
 
 /// The numbers of experiments below the axis, none where it would touch the one before.
-fn number_labels(first: u32, last: u32, columns: usize, column: &impl Fn(u32) -> usize) -> String {
+fn number_labels(series: &Series, columns: usize, column: &impl Fn(u32) -> usize) -> String {
     let mut text = String::new();
+    let (first, last) = series.places().unwrap_or_default();
     for tick in whole_ticks(first, last, (columns / 10).max(2)) {
         let at = column(tick.value as u32);
-        let start = at.saturating_sub(tick.label.len() / 2).min(columns.saturating_sub(tick.label.len()));
+        let label = series.number_at(tick.value as u32);
+        let start = at.saturating_sub(label.len() / 2).min(columns.saturating_sub(label.len()));
         if text.is_empty() || text.len() < start {
             text += &" ".repeat(start - text.len());
-            text += &tick.label;
+            text += &label;
         }
     }
     text

@@ -101,11 +101,10 @@ fn columns(report: &Report) -> Vec<Column> {
     let metric = Column {
         name: safe_line(report.metric_name()),
         class: "number",
-        cells: report
-            .points
-            .iter()
-            .map(|point| Cell {
-                text: safe_line(&value(point)),
+        cells: (0..)
+            .zip(&report.points)
+            .map(|(place, point)| Cell {
+                text: safe_line(&report.number_at(place)),
                 sorted_by: point.value.as_ref().map(|number| number.value),
             })
             .collect(),

@@ -1,0 +1,91 @@
+//! What a record says of an experiment that was open beside others, in plain words.
+
+use crate::domain::{ExperimentId, Record, Replay};
+use crate::rules::listed;
+
+/// The facts of a record about others, a name and a sentence each; none of an experiment that was made *in place*.
+pub(super) fn beside(record: &Record) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let beside = &record.beside;
+    if let Some(slot) = beside.slot {
+        let others = match beside.neighbours.as_slice() {
+            [] => String::new(),
+            others => format!(", beside {}", experiments(others)),
+        };
+        facts.push(("slot", format!("{slot}{others}")));
+    }
+    facts.extend(train(record).map(|sentence| ("train", sentence)));
+    if !beside.replaces.is_empty() {
+        let replaced = experiments(&beside.replaces);
+        facts.push(("replaces", format!("its tree was put on top; it removes {replaced}")));
+    }
+    facts.extend(beside.replays.iter().map(|replay| ("replay", replayed(replay))));
+    facts
+}
+
+/// The experiments that one was kept with, and whose number counts.
+pub(super) fn train(record: &Record) -> Option<String> {
+    let train = record.beside.train.as_ref()?;
+    let others: Vec<ExperimentId> = train.members.iter().copied().filter(|id| *id != record.id).collect();
+    let number = match record.number_of() {
+        Some(last) => format!("the number is that of {last}"),
+        None => "the number is that of all".to_owned(),
+    };
+    Some(format!("kept with {}; {number}", experiments(&others)))
+}
+
+/// The number of a record as people see it; for a keep without one of its own the experiment that has it.
+pub(super) fn number(record: &Record) -> String {
+    let number = || record.metric.number().map(|number| number.to_string()).unwrap_or_default();
+    record.number_of().map_or_else(number, with)
+}
+
+/// The words in the place of the number of a keep that experiment `last` has.
+pub(super) fn with(last: ExperimentId) -> String {
+    format!("with {last}")
+}
+
+fn experiments(ids: &[ExperimentId]) -> String {
+    format!("experiment{} {}", if ids.len() == 1 { "" } else { "s" }, listed(ids))
+}
+
+fn replayed(replay: &Replay) -> String {
+    let value = replay.value.map_or("no number".to_owned(), |value| value.to_string());
+    format!("{value} as {} on {}: {}", replay.commit.short(8), replay.base.short(8), replay.why)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn a_car_is_told_with_its_train_and_a_winner_with_its_replays() {
+        let train = json!({"last": 15, "members": [12, 14, 15]});
+        let replay = json!({"base": "b".repeat(40), "commit": "c".repeat(40), "value": 1.5, "why": "does not add"});
+        let car = record(json!({"id": 12, "train": train, "slot": 2, "neighbours": [3], "replays": [replay]}));
+        let said: Vec<String> = beside(&car).into_iter().map(|(name, said)| format!("{name}: {said}")).collect();
+        assert_eq!(
+            said,
+            [
+                "slot: 2, beside experiment 3",
+                "train: kept with experiments 14 and 15; the number is that of 15",
+                "replay: 1.5 as cccccccc on bbbbbbbb: does not add",
+            ]
+        );
+        assert_eq!(number(&car), "with 15");
+        let last = record(json!({"id": 15, "value": "1.25", "train": train, "replaces": [7]}));
+        let said: Vec<String> = beside(&last).into_iter().map(|(_, said)| said).collect();
+        assert_eq!(
+            said,
+            [
+                "kept with experiments 12 and 14; the number is that of all",
+                "its tree was put on top; it removes experiment 7"
+            ]
+        );
+        assert_eq!(number(&last), "1.25");
+        assert_eq!(beside(&record(json!({"id": 1, "value": "1"}))), []);
+    }
+}
