@@ -17,6 +17,7 @@ mod headline;
 mod html;
 mod ideas;
 mod json;
+mod lanes;
 mod ledger;
 mod mlflow;
 mod point;

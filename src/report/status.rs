@@ -8,6 +8,7 @@ use super::cost::cost_sentence;
 use super::found::Report;
 use super::grid::{Align, Format, Grid, text};
 use super::json::PointFields;
+use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
 use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact};
 use crate::domain::{
@@ -55,13 +56,16 @@ fn grid(sessions: &[SessionStatus]) -> Grid {
 impl SessionStatus {
     /// What is happening, as a clause.
     pub(super) fn doing(&self) -> String {
-        let name = self.open.as_ref().map_or("an experiment".into(), |open| experiment_name(open.id));
+        if let Some(several) = self.doing_several() {
+            return several + self.stopping_clause();
+        }
+        let name = self.open().map_or("an experiment".into(), |open| experiment_name(open.id));
         let what = match self.activity {
             Activity::Waiting => match &self.outage {
                 Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, moment_text(outage.again)),
                 None => "waiting for the agent".into(),
             },
-            Activity::Proposing if self.open.as_ref().is_some_and(|open| open.is_again) => {
+            Activity::Proposing if self.open().is_some_and(|open| open.is_again) => {
                 format!("waiting for the agent to work on {name} again")
             }
             Activity::Proposing => format!("waiting for the agent to propose {name}"),
@@ -78,7 +82,7 @@ impl SessionStatus {
             Activity::Idle => "idle".into(),
         };
         let mut facts = String::new();
-        if let Some(open) = &self.open {
+        if let Some(open) = self.open() {
             if let Some(elapsed) = open.elapsed {
                 facts += &format!(", {}", clock_time(elapsed));
                 facts += &open.deadline.map(|deadline| format!(" of {}", clock_time(deadline))).unwrap_or_default();
@@ -93,6 +97,7 @@ impl SessionStatus {
         match (self.stopping, self.activity) {
             (None, _) => "",
             (Some(StopWhen::Now), _) => "; stopping now",
+            (Some(StopWhen::Experiment), _) if self.lanes.is_concurrent => "; stopping after these runs",
             (Some(StopWhen::Experiment), Activity::Waiting | Activity::Between) => {
                 "; stopping before the next experiment"
             }
@@ -172,6 +177,9 @@ impl SessionStatus {
         let has_agent = self.contract.as_ref().is_some_and(|contract| contract.agent.is_some());
         let limit = self.contract.as_ref().and_then(|contract| contract.max_experiments);
         let at_cap = limit.is_some_and(|limit| self.history.experiments() >= limit);
+        let is_concurrent = self.lanes.is_concurrent;
+        let ends =
+            if is_concurrent { "terminates the runs and rolls back" } else { "terminates its run and rolls back" };
         let mut next = Vec::new();
         match self.activity {
             Activity::Waiting
@@ -183,18 +191,20 @@ impl SessionStatus {
             | Activity::Between
             | Activity::Working => {
                 if self.stopping.is_none() {
-                    next.push((format!("ar stop {tag}"), "stops after this experiment"));
+                    let what = if is_concurrent { "stops after these runs" } else { "stops after this experiment" };
+                    next.push((format!("ar stop {tag}"), what));
                 }
-                next.push((format!("ar stop {tag} --now"), "terminates its run and rolls back"));
+                next.push((format!("ar stop {tag} --now"), ends));
             }
             Activity::RunningAlone | Activity::RunOver | Activity::Left => {
                 if has_agent {
-                    next.push((format!("ar resume {tag}"), "finishes it and continues"));
+                    let what = if is_concurrent { "finishes them and continues" } else { "finishes it and continues" };
+                    next.push((format!("ar resume {tag}"), what));
                 } else {
                     next.push((format!("ar try --continue --tag {tag}"), "finishes it"));
                 }
                 if self.activity == Activity::RunningAlone {
-                    next.push((format!("ar stop {tag} --now"), "terminates its run and rolls back"));
+                    next.push((format!("ar stop {tag} --now"), ends));
                 }
             }
             Activity::Idle if self.is_imported() => {
@@ -255,13 +265,12 @@ impl SessionStatus {
                 "since": exact_time(outage.since),
                 "until": exact_time(outage.again),
             })),
-            "open": self.open.as_ref().map(|open| json!({
-                "id": open.id,
-                "description": open.description,
-                "elapsed": open.elapsed,
-                "deadline": open.deadline,
-                "newest": open.newest.as_ref().map(|number| number.value),
-            })),
+            "open": self.open().map(open_json),
+            "attempts": self.attempts.iter().map(open_json).collect::<Vec<_>>(),
+            "slots": (0..).zip(&self.lanes.slots).map(|(slot, lane)| slot_json(slot, lane)).collect::<Vec<_>>(),
+            "seats": (0..).zip(&self.lanes.seats).map(|(seat, lane)| seat_json(seat, lane)).collect::<Vec<_>>(),
+            "busy_share": self.lanes.busy_share,
+            "calls_are_short": self.lanes.calls_are_short,
             "owner": self.owner.as_ref().map(|said| json!({
                 "process": self.process,
                 "said": said,
@@ -309,8 +318,14 @@ impl SessionStatus {
         if let Some(outage) = self.outage.as_ref().filter(|outage| !outage.outage.said.is_empty()) {
             add("agent said", outage.outage.said.clone());
         }
-        if let Some(open) = self.open.as_ref().filter(|open| !open.description.is_empty()) {
+        if let Some(open) = self.open().filter(|open| !open.description.is_empty() && !self.lanes.is_concurrent) {
             add("tries", one_line(&open.description));
+        }
+        if let Some(waiting) = self.waiting() {
+            add("waiting", waiting);
+        }
+        if let Some(busy) = self.busy() {
+            add("slots", busy);
         }
         add("active", self.at_work_sentence());
         if let Some(contract) = &self.contract {
@@ -331,6 +346,11 @@ impl SessionStatus {
         }
         for sentence in &self.damage {
             add("damaged", one_line(sentence));
+        }
+        if self.lanes.is_concurrent && (self.owner.is_some() || !self.attempts.is_empty()) {
+            let grid = lanes_grid(self);
+            text += "\nslots and seats\n";
+            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_lines(width) };
         }
         if !last(&report).is_empty() {
             let grid = last_grid(&report);

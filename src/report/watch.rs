@@ -11,8 +11,8 @@ use super::grid::{Align, Grid};
 use super::render::counts_sentence;
 use super::safe::{safe_code, safe_line};
 use super::width::{columns, fit};
-use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
-use crate::rules::{Ended, History, SessionStatus, format_gain};
+use crate::domain::{ExperimentId, GpuLoad, Number, Phase, Record, clock_time, experiment_name};
+use crate::rules::{Ended, History, OpenStatus, SessionStatus, format_gain};
 
 /// The fewest lines of a chart: title, picture, the lane of experiments without a value, axis, legend.
 const LEAST_CHART: usize = 10;
@@ -115,7 +115,7 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
 
     let room = rows.saturating_sub(lines.len() + usize::from(has_foot));
     let log = log_lines(scene);
-    let wanted = 1 + scene.status.history.records().len() + usize::from(scene.status.open.is_some());
+    let wanted = 1 + scene.status.history.records().len() + scene.status.attempts.len();
     let log_rows = log.len().min((room * 2 / 5).max(room.saturating_sub(wanted)));
     // A heading without lines is useless.
     let log_rows = if log_rows < 2 { 0 } else { log_rows };
@@ -153,6 +153,9 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<Line<'static>> {
         add("damaged", red, sentence);
     }
     add("best", plain, &best(&status.history));
+    if let Some(busy) = status.busy() {
+        add("slots", plain, &busy);
+    }
     for line in gpu_lines(scene.gpus) {
         add("gpu", plain, &line);
     }
@@ -199,12 +202,16 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     let records = scene.status.history.records();
     // Without this, the oldest experiments would half fill a screen that has grown.
     let scroll = scroll.by(0, &scene.status.history, room.saturating_sub(1));
-    let open = scene.status.open.as_ref().filter(|_| scroll.top.is_none());
-    let Some(rows) = room.checked_sub(1 + usize::from(open.is_some())) else {
+    let is_newest = scroll.top.is_none();
+    let mut open: Vec<&OpenStatus> = scene.status.attempts.iter().filter(|_| is_newest).collect();
+    // What only waits comes last, and goes first where there is little room.
+    open.sort_by_key(|open| (open.is_ready() || open.is_winner(), open.phase == Phase::Proposing));
+    open.truncate((room / 2).max(1));
+    let Some(rows) = room.checked_sub(1 + open.len()) else {
         return (Vec::new(), 0, scroll);
     };
     let shown: Vec<&Record> = records.iter().rev().skip(scroll.index(records)).take(rows).collect();
-    if records.is_empty() && open.is_none() {
+    if records.is_empty() && open.is_empty() {
         return (vec!["no experiments yet".into()], 0, scroll);
     }
     let mut grid = Grid::new([
@@ -217,18 +224,29 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
         ("what", Align::Text),
     ])
     .sparing(["GiB", "took", "commit"]);
-    if let Some(open) = open {
+    for open in &open {
         let newest = open.newest.as_ref().map(Number::to_string).unwrap_or_default();
         let took = open.elapsed.map(clock_time).unwrap_or_default();
-        let (id, what) = (open.id.to_string(), open.description.clone());
-        grid.push([id, "now".into(), newest, String::new(), took, String::new(), what]);
+        let (id, what) = (open.id.to_string(), SessionStatus::tries(open));
+        grid.push([id, step_word(open), newest, String::new(), took, String::new(), what]);
     }
     shown.iter().for_each(|record| grid.push(cells(record)));
-    let styles = std::iter::once(Style::new().bold()).chain(open.map(|_| Style::new()));
+    let styles = std::iter::once(Style::new().bold()).chain(open.iter().map(|_| Style::new()));
     let styles = styles.chain(shown.iter().map(|record| style_of(record)));
     let text = grid.to_lines(Some(width));
     let lines = text.lines().zip(styles).map(|(line, style)| Line::styled(line.to_owned(), style));
     (lines.collect(), shown.len(), scroll)
+}
+
+/// Where an attempt is, in a word: *in place* it is the one that is made now.
+fn step_word(open: &OpenStatus) -> String {
+    match (open.seat, open.slot) {
+        _ if open.is_ready() => "ready".to_owned(),
+        _ if open.is_winner() => "waits".to_owned(),
+        (Some(seat), _) if open.phase == Phase::Proposing => format!("seat {seat}"),
+        (_, Some(slot)) if open.is_running() => format!("slot {slot}"),
+        _ => "now".to_owned(),
+    }
 }
 
 /// What the table shows of an experiment.

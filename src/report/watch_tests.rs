@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::Spent;
-use crate::rules::{Activity, OpenStatus};
+use crate::rules::{Activity, LanesStatus, OpenStatus};
 
 /// What a hostile description or log line has: escapes that a terminal acts on, line breaks, and what turns text around.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31mred\r\nnext\u{202e}txet\u{8}";
@@ -34,14 +34,20 @@ fn status(records: Vec<Record>) -> SessionStatus {
         is_fetched: false,
         ended: None,
         outage: None,
-        open: Some(OpenStatus {
+        attempts: vec![OpenStatus {
             id: (records.len() as u32).into(),
+            phase: Phase::Running,
+            slot: None,
+            seat: None,
+            trial: None,
+            since: None,
             description: "warm up longer".into(),
             is_again: false,
             elapsed: Some(61.0),
             deadline: Some(600.0),
             newest: Some(Number { value: 1.75, raw: "1.75".into() }),
-        }),
+        }],
+        lanes: LanesStatus::default(),
         owner: Some("process 123 with session nov20".into()),
         stopping: None,
         process: Some(123),
@@ -53,6 +59,31 @@ fn status(records: Vec<Record>) -> SessionStatus {
         history: Arc::new(History::new(records)),
         damage: Vec::new(),
     }
+}
+
+#[test]
+fn several_experiments_at_once_have_a_line_each() {
+    let mut status = night();
+    let first = status.attempts.remove(0);
+    let open = |id: u32, phase, slot, seat| OpenStatus { id: id.into(), phase, slot, seat, ..first.clone() };
+    status.attempts = vec![
+        open(12, Phase::Waiting, Some(0), None),
+        open(13, Phase::Running, Some(1), None),
+        open(14, Phase::Committing, None, None),
+        open(15, Phase::Proposing, None, Some(0)),
+    ];
+    status.lanes = LanesStatus { is_concurrent: true, busy_share: Some(0.97), ..LanesStatus::default() };
+    let overview = Overview::of(&status);
+    let scene = Scene { status: &status, overview: &overview, log: &[], gpus: &[], trouble: None };
+    let lines: Vec<String> = draw(&scene, Scroll::default(), 80, 50, Glyphs::Ascii)
+        .lines
+        .iter()
+        .map(|line| line.spans.iter().map(|span| span.content.as_ref()).collect())
+        .collect();
+    assert!(lines[0].contains("running experiment 13; agents propose experiment 15"), "{lines:#?}");
+    let table = lines.iter().position(|line| line.trim_start().starts_with("#  outcome")).unwrap();
+    let steps: Vec<&str> = lines[table + 1..table + 6].iter().map(|line| line[4..12].trim()).collect();
+    assert_eq!(steps, ["slot 1", "seat 0", "waits", "ready", "discard"], "{lines:#?}");
 }
 
 /// A session of twelve experiments.
@@ -112,7 +143,7 @@ fn nothing_that_others_wrote_acts_on_the_terminal() {
     let mut status = status(vec![record(0, "keep", Some("2.0"), HOSTILE)]);
     status.damage = vec![HOSTILE.into()];
     status.ended = Some(HOSTILE.into());
-    if let Some(open) = &mut status.open {
+    if let Some(open) = status.attempts.first_mut() {
         open.description = HOSTILE.into();
     }
     let scene = Scene {
@@ -163,7 +194,7 @@ fn what_is_in_view_stays_there_when_newer_experiments_come() {
 #[test]
 fn a_session_without_experiments_says_so() {
     let mut empty = status(Vec::new());
-    empty.open = None;
+    empty.attempts.clear();
     let shown = text(&screen(&empty, Scroll::default(), (80, 24), Glyphs::Ascii));
     assert!(shown.contains("no experiments yet") && shown.contains("best         none yet"), "{shown}");
 }

@@ -60,18 +60,33 @@ pub fn is_concurrent(records: &[Record], layout: Option<&Layout>) -> bool {
 
 /// The slots of a session with this layout now, by its records.
 pub fn slots(records: &[Record], layout: Option<&Layout>) -> Slots {
-    let used = records.iter().filter_map(|record| record.beside.slot).map(|slot| slot + 1).max();
-    let count = layout.map(|layout| layout.slots).max(used).unwrap_or(1).max(1);
-    Slots { count, busy_share: busy_share(&distinct_runs(records), count) }
+    slots_so_far(records, layout, std::iter::empty(), Timestamp::MIN)
 }
 
-/// The share of the time that `count` slots were busy with these runs.
-fn busy_share(runs: &[RunOf<'_>], count: u32) -> Option<f64> {
-    let first = runs.iter().map(|run| run.run.started).min()?;
-    let last = runs.iter().map(RunOf::ended).max()?;
-    let span = last.duration_since(first).as_secs_f64() * f64::from(count);
+/// The same while runs go on that started at these moments.
+pub(super) fn slots_so_far(
+    records: &[Record],
+    layout: Option<&Layout>,
+    going_on: impl Iterator<Item = Timestamp>,
+    now: Timestamp,
+) -> Slots {
+    let used = records.iter().filter_map(|record| record.beside.slot).map(|slot| slot + 1).max();
+    let count = layout.map(|layout| layout.slots).max(used).unwrap_or(1).max(1);
+    let mut times: Vec<(Timestamp, Timestamp)> =
+        distinct_runs(records).iter().map(|run| (run.run.started, run.ended())).collect();
+    times.extend(going_on.map(|started| (started, now.max(started))));
+    Slots { count, busy_share: busy_share(&times, count) }
+}
+
+/// The share of the time that `count` slots were busy with runs from and until these moments.
+fn busy_share(times: &[(Timestamp, Timestamp)], count: u32) -> Option<f64> {
+    let first = times.iter().map(|(from, _)| *from).min()?;
+    let last = times.iter().map(|(_, until)| *until).max()?;
+    let seconds = |from: Timestamp, until: Timestamp| until.duration_since(from).as_secs_f64();
+    let busy: f64 = times.iter().map(|(from, until)| seconds(*from, *until)).sum();
+    let span = seconds(first, last) * f64::from(count);
     // A session that had more slots before was busier than those that it has now could be.
-    (span > 0.0).then(|| (run_seconds(runs) / span).min(1.0))
+    (span > 0.0).then(|| (busy / span).min(1.0))
 }
 
 /// How long runs took together, in seconds.

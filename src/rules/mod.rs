@@ -101,7 +101,7 @@ pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again};
 pub use schedule::{
     Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
-    calls_that_feed, most_calls, schedule,
+    call_limit, calls_are_short, calls_that_feed, most_calls, schedule,
 };
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use select::{Candidate, Selection, SortBy, select, select_places};
@@ -111,7 +111,7 @@ pub use space::{spoilt_by_full_disk, too_little_room};
 pub use spending::{Reports, cost_enough, idle_limits, priced, tokens_enough};
 pub use spread::{Elsewhere, Repeated, Spread, spread};
 pub use stall::{question, stall};
-pub use status::{OpenStatus, OutageStatus, SessionStatus};
+pub use status::{LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, lanes_status};
 pub use stop::{NO_CHANGE, NO_CHANGE_LIMIT, StopFacts, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};

@@ -204,7 +204,7 @@ pub fn schedule(situation: &Situation) -> Plan {
         ready_left -= starts.len() - before;
     }
 
-    let call_limit = layout.calls.unwrap_or_else(|| calls_that_feed(layout, expected));
+    let call_limit = call_limit(layout, expected);
     let mut calls = Vec::new();
     let mut bar = None;
     if demand == Demand::New {
@@ -238,7 +238,7 @@ pub fn schedule(situation: &Situation) -> Plan {
         starts,
         calls,
         call_limit,
-        calls_are_short: agents_needed(layout, expected).is_some_and(|needed| needed > f64::from(call_limit)),
+        calls_are_short: calls_are_short(layout, expected),
         bar,
     }
 }
@@ -247,6 +247,16 @@ pub fn schedule(situation: &Situation) -> Plan {
 pub fn most_calls(layout: &Layout) -> u32 {
     let fed = layout.slots.saturating_add(layout.ahead).min(MOST_CALLS);
     layout.calls.unwrap_or(fed).max(1)
+}
+
+/// How many agents may work at a time.
+pub fn call_limit(layout: Capacity, expected: Expected) -> u32 {
+    layout.calls.unwrap_or_else(|| calls_that_feed(layout, expected))
+}
+
+/// Whether slots wait for agents although as many work as may: calls are the bottleneck. Unknown durations are none.
+pub fn calls_are_short(layout: Capacity, expected: Expected) -> bool {
+    agents_needed(layout, expected).is_some_and(|needed| needed > f64::from(call_limit(layout, expected)))
 }
 
 /// How many agents at a time keep the slots fed, at most 4. Before both durations are known, one for each proposal that

@@ -6,8 +6,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::activity::Activity;
+use super::budget::{expected_call, expected_run};
 use super::history::History;
-use crate::domain::{Contract, ExperimentId, Number, Outage, Spent, StopWhen, Tag};
+use super::lanes::slots_so_far;
+use super::schedule::{Capacity, Expected, call_limit, calls_are_short};
+use super::trains::Trial;
+use crate::domain::{Contract, ExperimentId, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
 
 /// The observed state of a session at one moment.
 #[derive(Debug, Clone)]
@@ -24,8 +28,10 @@ pub struct SessionStatus {
     pub ended: Option<String>,
     /// The outage for whose end the loop waits.
     pub outage: Option<OutageStatus>,
-    /// The open experiment.
-    pub open: Option<OpenStatus>,
+    /// The open attempts, in the order in which they were opened; *in place* at most one.
+    pub attempts: Vec<OpenStatus>,
+    /// The slots and the seats.
+    pub lanes: LanesStatus,
     /// The active process, by its own description.
     pub owner: Option<String>,
     /// The request of `ar stop` to the active process.
@@ -61,19 +67,201 @@ pub struct OutageStatus {
     pub again: Timestamp,
 }
 
-/// The open experiment of a session.
+/// An open attempt of a session.
 #[derive(Debug, Clone)]
 pub struct OpenStatus {
-    /// Its value.
+    /// Its number.
     pub id: ExperimentId,
+    /// Its step.
+    pub phase: Phase,
+    /// The slot of its run, or its last one; absent *in place* and before a run.
+    pub slot: Option<u32>,
+    /// The seat of the agent that works on it; absent *in place*.
+    pub seat: Option<u32>,
+    /// The run that it is for winners that wait; absent for an experiment of its own.
+    pub trial: Option<Trial>,
     /// Its description; empty while the agent works.
     pub description: String,
     /// Whether an earlier version of it was measured.
     pub is_again: bool,
-    /// How long its agent or run has been active, in seconds; absent if neither is.
+    /// When its agent, run or guard started; absent if none is active.
+    pub since: Option<Timestamp>,
+    /// How long that has been active, in seconds.
     pub elapsed: Option<f64>,
     /// Its time limit, in seconds.
     pub deadline: Option<f64>,
     /// The newest value in its run's log.
     pub newest: Option<Number>,
+}
+
+impl SessionStatus {
+    /// The attempt that was opened first.
+    pub fn open(&self) -> Option<&OpenStatus> {
+        self.attempts.first()
+    }
+}
+
+impl OpenStatus {
+    /// Whether it waits, as a commit, for a slot.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Committing && self.slot.is_none()
+    }
+
+    /// Whether it is a winner that waits for a train.
+    pub fn is_winner(&self) -> bool {
+        self.phase == Phase::Waiting
+    }
+
+    /// Whether its run or guards take place.
+    pub fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Guarding)
+    }
+}
+
+/// The slots and seats of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LanesStatus {
+    /// Whether experiments are made and run beside each other, instead of *in place*.
+    pub is_concurrent: bool,
+    /// The slots, by their numbers; *in place* one.
+    pub slots: Vec<LaneStatus>,
+    /// The seats, likewise.
+    pub seats: Vec<LaneStatus>,
+    /// The share of the time so far in which slots had a run; absent without runs.
+    pub busy_share: Option<f64>,
+    /// Whether slots wait for agents although as many work as may.
+    pub calls_are_short: bool,
+}
+
+/// A slot or a seat.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LaneStatus {
+    /// The UUIDs of its GPUs, with commas; absent for a seat, and where nothing says them.
+    pub gpu: Option<String>,
+    /// The attempt in it; absent if it is idle.
+    pub experiment: Option<ExperimentId>,
+    /// The step of that.
+    pub phase: Option<Phase>,
+    /// When its run or call started, if that is known.
+    pub since: Option<Timestamp>,
+    /// How long it may still take, in seconds, as others did; of one that takes longer, until its time limit.
+    pub left: Option<f64>,
+}
+
+/// Who is in which slot and seat. `gpus` names those of each slot, as far as they are known.
+pub fn lanes_status(
+    history: &History,
+    layout: Option<&Layout>,
+    attempts: &[OpenStatus],
+    gpus: &[String],
+    now: Timestamp,
+) -> LanesStatus {
+    let expected = Expected { run: expected_run(history), call: expected_call(history) };
+    let capacity = layout.map(|layout| Capacity { slots: layout.slots, ahead: layout.ahead, calls: layout.calls });
+    let in_slot = |open: &OpenStatus| match layout {
+        Some(_) => open.slot.filter(|_| open.is_running() || open.phase == Phase::Committing),
+        None => open.is_running().then_some(0),
+    };
+    let in_seat = |open: &OpenStatus| match layout {
+        _ if open.phase != Phase::Proposing => None,
+        Some(_) => open.seat,
+        None => Some(0),
+    };
+    let lane = |lane: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>, takes: f64| {
+        let open = attempts.iter().find(|open| place(open) == Some(lane));
+        let left = |open: &OpenStatus| {
+            let elapsed = open.elapsed?;
+            let usual = Some(takes - elapsed).filter(|left| *left > 0.0);
+            usual.or(open.deadline.map(|deadline| (deadline - elapsed).max(0.0)))
+        };
+        LaneStatus {
+            gpu: None,
+            experiment: open.map(|open| open.id),
+            phase: open.map(|open| open.phase),
+            since: open.and_then(|open| open.since),
+            left: open.and_then(left),
+        }
+    };
+    let count = |least: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>| {
+        attempts.iter().filter_map(place).map(|lane| lane + 1).fold(least, u32::max)
+    };
+    let slots = count(layout.map_or(1, |layout| layout.slots), &in_slot);
+    let seats = count(capacity.map_or(1, |capacity| call_limit(capacity, expected)), &in_seat);
+    let slot = |slot: u32| LaneStatus {
+        gpu: gpus.get(slot as usize).cloned(),
+        ..lane(slot, &in_slot, expected.run.as_secs_f64())
+    };
+    let running = attempts.iter().filter(|open| in_slot(open).is_some()).filter_map(|open| open.since);
+    LanesStatus {
+        is_concurrent: layout.is_some(),
+        slots: (0..slots).map(slot).collect(),
+        seats: (0..seats).map(|seat| lane(seat, &in_seat, expected.call.as_secs_f64())).collect(),
+        busy_share: slots_so_far(history.records(), layout, running, now).busy_share,
+        calls_are_short: capacity.is_some_and(|capacity| calls_are_short(capacity, expected)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::{record, run};
+
+    fn open(id: u32, phase: Phase) -> OpenStatus {
+        OpenStatus {
+            id: id.into(),
+            phase,
+            slot: None,
+            seat: None,
+            trial: None,
+            description: String::new(),
+            is_again: false,
+            since: Some("2026-11-20T22:05:00Z".parse().unwrap()),
+            elapsed: Some(60.0),
+            deadline: Some(600.0),
+            newest: None,
+        }
+    }
+
+    fn history() -> History {
+        History::new(vec![record(json!({"runs": [run(300.0, None)], "agent": {"command": "a", "seconds": 40.0}}))])
+    }
+
+    fn seen(layout: Option<&Layout>, attempts: &[OpenStatus]) -> LanesStatus {
+        let gpus = ["GPU-1".to_owned()];
+        lanes_status(&history(), layout, attempts, &gpus, "2026-11-20T22:10:00Z".parse().unwrap())
+    }
+
+    fn shown(lanes: &[LaneStatus]) -> Vec<Option<(u32, Option<f64>)>> {
+        lanes.iter().map(|lane| Some((lane.experiment?.number(), lane.left))).collect()
+    }
+
+    #[test]
+    fn in_place_there_is_one_slot_and_one_seat() {
+        let running = seen(None, &[open(1, Phase::Running)]);
+        assert_eq!((shown(&running.slots), shown(&running.seats)), (vec![Some((1, Some(240.0)))], vec![None]));
+        assert_eq!((running.is_concurrent, running.busy_share), (false, Some(1.0)));
+        let proposing = seen(None, &[open(1, Phase::Proposing)]);
+        let overdue = Some((1, Some(540.0)));
+        assert_eq!((shown(&proposing.slots), shown(&proposing.seats)), (vec![None], vec![overdue]));
+    }
+
+    #[test]
+    fn an_attempt_is_where_its_step_takes_place() {
+        let attempts = [
+            OpenStatus { slot: Some(1), ..open(3, Phase::Running) },
+            OpenStatus { seat: Some(2), ..open(4, Phase::Proposing) },
+            open(5, Phase::Committing),
+            OpenStatus { slot: Some(0), ..open(6, Phase::Waiting) },
+        ];
+        let lanes = seen(Some(&Layout { calls: Some(1), ..Layout::of(2) }), &attempts);
+        assert_eq!(shown(&lanes.slots), [None, Some((3, Some(240.0)))]);
+        assert_eq!(shown(&lanes.seats), [None, None, Some((4, Some(540.0)))]);
+        assert_eq!((lanes.slots[0].gpu.as_deref(), lanes.slots[1].gpu.as_deref()), (Some("GPU-1"), None));
+        assert!(attempts[2].is_ready() && attempts[3].is_winner());
+        // One slot was busy for five of ten minutes, the other for the last five.
+        assert_eq!((lanes.busy_share, lanes.calls_are_short), (Some(0.5), false));
+        assert!(seen(Some(&Layout { calls: Some(1), ..Layout::of(16) }), &[]).calls_are_short);
+    }
 }

@@ -372,7 +372,7 @@ fn copy_rows(store: &Store, root: &Path) -> Result<(), SessionError> {
 
 /// The experiments that are open beside this one, for the agent to know.
 fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
-    let others = store.journal.each_attempt().filter(|(_, open)| open.id != id && open.trial.is_none());
+    let others = store.journal.steps().filter(|(_, open)| open.id != id && open.trial.is_none());
     let now = store.now();
     let told = |(phase, open): (Phase, &OpenExperiment)| Other {
         id: open.id,

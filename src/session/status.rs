@@ -1,7 +1,7 @@
 //! `ar status`: what can be seen of a session while somebody else may be at work on it. Nothing here waits, or takes what
 //! somebody waits for, and what cannot be read is said and left out.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use crate::exec::{self, Executor, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
-use crate::rules::{Activity, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, activity};
+use crate::rules::{Activity, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, activity, lanes_status};
 use crate::state::{Journal, OpenExperiment, SessionFolder, read_json};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
@@ -96,22 +96,27 @@ impl<'a> Lookout<'a> {
             ));
         }
 
-        let open = journal.as_ref().and_then(|journal| journal.open.as_ref());
+        let mut open: Vec<Open<'_>> =
+            journal.iter().flat_map(Journal::steps).map(|(phase, open)| Open::find(folder, phase, open)).collect();
         let outage = journal.as_ref().and_then(|journal| journal.outage.clone());
         let outage =
             outage.and_then(|open| Some(OutageStatus { outage: open.outage, since: open.since, again: open.until? }));
+        let telling = telling(&open, owner.is_some());
         let seen = Seen {
-            phase: journal.as_ref().map(|journal| journal.phase),
+            phase: telling.map(|open| open.phase).or(journal.as_ref().map(|journal| journal.phase)),
             owned: owner.is_some(),
-            job: open.map_or(RunFound::Gone, |open| Executor::local().found(&folder.run(open.id), RUN)),
-            outage: outage.is_some(),
+            job: telling.map_or(RunFound::Gone, |open| open.job),
+            // While the agent is not to be had, runs go on.
+            outage: outage.is_some() && !telling.is_some_and(Open::is_running_beside),
         };
         let activity = activity(seen);
         let metric = contract.as_ref().map(|contract| &contract.metric);
-        let log =
-            open.map(|open| folder.log(open.id, &format!("{}.log", job_of(open, seen)))).filter(|log| log.exists());
-        let written = log.as_deref().filter(|_| owner.is_some()).and_then(written_at);
-        let open = open.map(|open| look_at_open(&folder.run(open.id), open, seen, metric));
+        let log = telling.map(|open| open.log(folder)).filter(|log| log.exists());
+        let logs = open.iter().map(|open| open.log(folder));
+        let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
+        let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, metric)).collect();
+        let layout = journal.as_ref().and_then(|journal| journal.layout.as_ref());
+        let lanes = lanes_status(&history, layout, &attempts, &gpus_of_slots(journal.as_ref()), Timestamp::now());
         let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
         Ok(SessionStatus {
             tag: tag.clone(),
@@ -120,8 +125,9 @@ impl<'a> Lookout<'a> {
             worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
             ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
             activity,
-            outage: outage.filter(|_| activity == Activity::Waiting),
-            open,
+            outage: outage.filter(|_| activity == Activity::Waiting || owner.is_some() && lanes.is_concurrent),
+            attempts,
+            lanes,
             owner: owner.as_ref().map(|owner| owner.said.clone()),
             stopping: owner.as_ref().and_then(|_| folder.stopping()),
             process: owner.as_ref().and_then(|owner| owner.process()),
@@ -150,29 +156,79 @@ impl<'a> Lookout<'a> {
     }
 }
 
-/// The job that the open experiment has, or had last.
-fn job_of(open: &OpenExperiment, seen: Seen) -> String {
-    match (seen.phase, &open.draft) {
-        (Some(Phase::Running), _) => RUN.to_owned(),
-        (Some(Phase::Guarding), Some(draft)) => guard_name(draft.guards.len() + 1),
-        _ => AGENT.to_owned(),
+/// An open attempt, its step, and what is found of its run.
+struct Open<'a> {
+    phase: Phase,
+    open: &'a OpenExperiment,
+    job: RunFound,
+}
+
+impl<'a> Open<'a> {
+    fn find(folder: &SessionFolder, phase: Phase, open: &'a OpenExperiment) -> Open<'a> {
+        Open { phase, open, job: Executor::local().found(&folder.run(open.id), RUN) }
+    }
+
+    /// The job that it has, or had last.
+    fn job_name(&self) -> String {
+        match (self.phase, &self.open.draft) {
+            (Phase::Running, _) => RUN.to_owned(),
+            (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
+            _ => AGENT.to_owned(),
+        }
+    }
+
+    fn log(&self, folder: &SessionFolder) -> PathBuf {
+        folder.log(self.open.id, &format!("{}.log", self.job_name()))
+    }
+
+    /// Whether it has a slot beside seats, in which an outage does not stop it.
+    fn is_running_beside(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Guarding) && self.open.beside.slot.is_some()
+    }
+
+    fn look(&self, folder: &SessionFolder, metric: Option<&MetricSpec>) -> OpenStatus {
+        let Open { phase, open, job } = self;
+        let folder = folder.run(open.id);
+        let is_running = *phase == Phase::Running && *job == RunFound::Going;
+        // A file that cannot be read now is of a job that only starts or is just over.
+        let started: Option<Started> = read_json(&exec::job_file(&folder, &self.job_name(), "started"))
+            .ok()
+            .flatten()
+            .filter(|_| exec::is_held(&folder));
+        OpenStatus {
+            id: open.id,
+            phase: *phase,
+            slot: open.beside.slot,
+            seat: open.seat,
+            trial: open.trial.clone(),
+            description: open.description.clone(),
+            is_again: open.draft.is_some(),
+            since: started.as_ref().map(|started| started.started),
+            elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
+            deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
+            newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&folder.join("run.log"), metric)),
+        }
     }
 }
 
-fn look_at_open(folder: &Path, open: &OpenExperiment, seen: Seen, metric: Option<&MetricSpec>) -> OpenStatus {
-    let is_running = matches!(seen.phase, Some(Phase::Running)) && seen.job == RunFound::Going;
-    let job = job_of(open, seen);
-    // A file that cannot be read now is of a job that only starts or is just over.
-    let started: Option<Started> =
-        read_json(&exec::job_file(folder, &job, "started")).ok().flatten().filter(|_| exec::is_held(folder));
-    OpenStatus {
-        id: open.id,
-        description: open.description.clone(),
-        is_again: open.draft.is_some(),
-        elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
-        deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
-        newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&folder.join("run.log"), metric)),
-    }
+/// The attempt that tells what the session is doing: of several the one that is furthest from waiting.
+fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>> {
+    let rank = |open: &&Open| match (open.phase, open.job) {
+        (Phase::Running | Phase::Guarding, RunFound::Going) => 0,
+        (Phase::Running | Phase::Guarding, RunFound::Over) if !is_owned => 1,
+        (Phase::Running | Phase::Guarding, _) => 2,
+        (Phase::Proposing, _) => 3,
+        (Phase::Recording | Phase::Settling, _) => 4,
+        (Phase::Committing, _) => 5,
+        (Phase::Waiting | Phase::Idle, _) => 6,
+    };
+    open.iter().min_by_key(rank)
+}
+
+/// The GPUs of each slot, as the loop noted them.
+fn gpus_of_slots(journal: Option<&Journal>) -> Vec<String> {
+    let noted = journal.and_then(|journal| journal.more.get("gpus")).cloned();
+    noted.and_then(|gpus| serde_json::from_value(gpus).ok()).unwrap_or_default()
 }
 
 /// When a file was last written to.

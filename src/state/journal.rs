@@ -338,10 +338,10 @@ impl Journal {
         self.open.iter().chain(self.attempts.iter().map(|attempt| &attempt.open))
     }
 
-    /// The open attempts with the step that each is in.
-    pub fn each_attempt(&self) -> impl Iterator<Item = (Phase, &OpenExperiment)> {
-        let beside = self.attempts.iter().map(|attempt| (attempt.phase, &attempt.open));
-        self.open.iter().map(|open| (self.phase, open)).chain(beside)
+    /// The open attempts with the step that each is in, in the same order.
+    pub fn steps(&self) -> impl Iterator<Item = (Phase, &OpenExperiment)> {
+        let first = self.open.iter().map(|open| (self.phase, open));
+        first.chain(self.attempts.iter().map(|attempt| (attempt.phase, &attempt.open)))
     }
 
     /// The open attempt of this number.

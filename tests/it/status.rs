@@ -205,3 +205,47 @@ fn somebody_who_looks_keeps_nobody_from_taking_the_session() {
         }
     });
 }
+
+#[test]
+fn slots_and_seats_are_told_also_of_a_session_in_place() {
+    let repo = training_repo();
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    ar(&repo, args).ok();
+    let before = session(&repo);
+    let idle =
+        |name: &str| serde_json::json!({name: 0, "experiment": null, "phase": "idle", "since": null, "left": null});
+    assert_eq!(before["seats"], serde_json::json!([idle("seat")]));
+    let mut slot = idle("slot");
+    slot["gpu"] = Value::Null;
+    assert_eq!((&before["slots"], &before["attempts"]), (&serde_json::json!([slot]), &serde_json::json!([])));
+
+    let mut journal: Value = serde_json::from_str(&repo.read(format!("{STATE}/progress.json"))).unwrap();
+    let base = repo.git(["rev-parse", "autoresearch/t"]);
+    let open = |id: u32, phase: &str, more: Value| {
+        let mut open = serde_json::json!({"id": id, "phase": phase, "base": base.trim(), "commit": base.trim(),
+            "description": format!("change {id}"), "started": "2026-11-20T22:00:00Z"});
+        open.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        open
+    };
+    journal["version"] = 2.into();
+    journal["phase"] = "waiting".into();
+    journal["open"] = open(1, "waiting", serde_json::json!({"slot": 1}));
+    journal["attempts"] = serde_json::json!([
+        open(2, "running", serde_json::json!({"slot": 1, "neighbours": [1]})),
+        open(3, "proposing", serde_json::json!({"seat": 0})),
+        open(4, "committing", serde_json::json!({})),
+    ]);
+    journal["given"] = 4.into();
+    journal["layout"] = serde_json::json!({"slots": 2, "ahead": 1, "calls": 1});
+    journal["gpus"] = serde_json::json!(["GPU-a", "GPU-b"]);
+    repo.write(format!("{STATE}/progress.json"), journal.to_string());
+    let seen = session(&repo);
+    let experiments = |name: &str| -> Vec<Value> {
+        seen[name].as_array().unwrap().iter().map(|lane| lane["experiment"].clone()).collect()
+    };
+    assert_eq!((experiments("slots"), experiments("seats")), (vec![Value::Null, 2.into()], vec![3.into()]));
+    assert_eq!((&seen["slots"][1]["gpu"], &seen["slots"][1]["phase"]), (&"GPU-b".into(), &"running".into()));
+    assert_eq!((&seen["open"]["id"], seen["attempts"].as_array().unwrap().len()), (&1.into(), 4));
+    assert_eq!(seen["doing"], "idle; left unfinished: experiments 1, 2, 3 and 4");
+    insta::assert_snapshot!("several_left_unfinished", shown(&repo, &[]));
+}

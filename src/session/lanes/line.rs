@@ -266,7 +266,7 @@ impl Store {
             }
             Trial::Afresh(id) => self.journal.line.cars().any(|car| car.id == *id),
         };
-        let waiting = self.journal.each_attempt().filter(|(phase, _)| *phase == Phase::Waiting);
+        let waiting = self.journal.steps().filter(|(phase, _)| *phase == Phase::Waiting);
         let over = waiting
             .filter(|(_, open)| open.trial.as_ref().is_some_and(|trial| wanted.contains(trial) || !is_of_use(trial)));
         let over: Vec<ExperimentId> = over.map(|(_, open)| open.id).collect();

@@ -15,7 +15,7 @@ impl Lanes<'_, '_> {
     pub(super) async fn recover(&mut self) -> Result<(), SessionError> {
         let open: Vec<(Phase, OpenExperiment)> = {
             let store = self.shared.store();
-            store.journal.each_attempt().map(|(phase, open)| (phase, open.clone())).collect()
+            store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
         };
         for (phase, open) in open {
             let id = open.id;
@@ -63,7 +63,7 @@ impl Session<'_> {
     pub(super) fn shelve(&mut self) -> Result<(), SessionError> {
         let open: Vec<(Phase, OpenExperiment)> = {
             let store = self.shared.store();
-            store.journal.each_attempt().map(|(phase, open)| (phase, open.clone())).collect()
+            store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
         };
         for (phase, open) in open {
             let store = &mut *self.shared.store();

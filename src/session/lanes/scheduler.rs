@@ -192,7 +192,7 @@ impl<'s> Lanes<'s, '_> {
             })
             .collect();
         let limit = store.contract.max_experiments;
-        let attempts = self.attempts(store.journal.each_attempt());
+        let attempts = self.attempts(store.journal.steps());
         schedule(&Situation {
             layout: Capacity { slots: self.layout.slots, ahead: self.layout.ahead, calls },
             demand,

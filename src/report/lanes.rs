@@ -1,0 +1,295 @@
+//! The slots, seats and attempts of a session that makes several experiments at once.
+
+use serde_json::{Value, json};
+
+use super::grid::{Align, Grid, text};
+use crate::domain::{ExperimentId, Phase, clock_time, exact_time, moment_text, one_line, percent_text};
+use crate::rules::{Activity, LaneStatus, OpenStatus, SessionStatus, Trial, listed};
+
+impl SessionStatus {
+    /// What is happening to several attempts at once, as a clause; `None` for at most one.
+    pub(super) fn doing_several(&self) -> Option<String> {
+        if self.attempts.len() < 2 {
+            return None;
+        }
+        let meant = |is_meant: &dyn Fn(&OpenStatus) -> bool| -> Vec<&OpenStatus> {
+            self.attempts.iter().filter(|open| is_meant(open)).collect()
+        };
+        let running = meant(&|open| open.is_running());
+        let clause = match self.activity {
+            Activity::RunningAlone => format!("idle; still going: {}", runs(&running)),
+            Activity::RunOver => format!("idle; finished and not recorded yet: {}", runs(&running)),
+            Activity::Left | Activity::Idle => format!("idle; left unfinished: {}", runs(&meant(&|_| true))),
+            Activity::Working => return None,
+            _ => {
+                let proposing = meant(&|open| open.phase == Phase::Proposing);
+                let recording = meant(&|open| matches!(open.phase, Phase::Recording | Phase::Settling));
+                let told = [("running", running), ("agents propose", proposing), ("recording", recording)];
+                let mut told: Vec<String> = told
+                    .into_iter()
+                    .filter(|(_, open)| !open.is_empty())
+                    .map(|(what, open)| format!("{what} {}", runs(&open)))
+                    .collect();
+                if let Some(outage) = &self.outage {
+                    told.push(format!("agents wait: {}, until {}", outage.outage.kind, moment_text(outage.again)));
+                }
+                if told.is_empty() { "between two experiments".to_owned() } else { told.join("; ") }
+            }
+        };
+        Some(clause)
+    }
+
+    /// The proposals and the winners that wait.
+    pub(super) fn waiting(&self) -> Option<String> {
+        let ids = |is_meant: &dyn Fn(&OpenStatus) -> bool| -> Vec<ExperimentId> {
+            self.attempts.iter().filter(|open| is_meant(open)).map(|open| open.id).collect()
+        };
+        let told = [("ready to run", ids(&OpenStatus::is_ready)), ("for a train", ids(&OpenStatus::is_winner))];
+        let told: Vec<String> = told
+            .iter()
+            .filter(|(_, ids)| !ids.is_empty())
+            .map(|(what, ids)| format!("{what}: {}", listed(ids)))
+            .collect();
+        (self.lanes.is_concurrent && !told.is_empty()).then(|| told.join("; "))
+    }
+
+    /// How busy the slots were so far, and what keeps them waiting.
+    pub(super) fn busy(&self) -> Option<String> {
+        if !self.lanes.is_concurrent {
+            return None;
+        }
+        let count = self.lanes.slots.len();
+        let share = self.lanes.busy_share.map(|share| format!(", busy {} of the time", percent_text(share)));
+        let short = if self.lanes.calls_are_short { "; calls are the bottleneck: allow more with --calls" } else { "" };
+        Some(format!("{count}{}{short}", share.unwrap_or_default()))
+    }
+
+    /// What an attempt tries; a run for winners is told by them.
+    pub(super) fn tries(open: &OpenStatus) -> String {
+        match &open.trial {
+            Some(trial) if open.description.is_empty() => trial_name(trial),
+            _ => one_line(&open.description),
+        }
+    }
+}
+
+/// The experiments that runs or calls are of.
+fn runs(open: &[&OpenStatus]) -> String {
+    let own: Vec<ExperimentId> = open.iter().filter(|open| open.trial.is_none()).map(|open| open.id).collect();
+    let trials = open.iter().filter_map(|open| open.trial.as_ref()).map(trial_name);
+    let own =
+        (!own.is_empty()).then(|| format!("experiment{} {}", if own.len() == 1 { "" } else { "s" }, listed(&own)));
+    own.into_iter().chain(trials).collect::<Vec<_>>().join(" and ")
+}
+
+/// A run for winners that wait.
+fn trial_name(trial: &Trial) -> String {
+    match trial {
+        Trial::Train { cars, .. } => match cars.as_slice() {
+            [only] => format!("experiment {only} merged"),
+            cars => format!("a train of {}", listed(cars)),
+        },
+        Trial::Afresh(id) => format!("experiment {id} afresh"),
+    }
+}
+
+/// Who is where, since when, and for how much longer.
+pub(super) fn lanes_grid(status: &SessionStatus) -> Grid {
+    let lanes = &status.lanes;
+    let named = |name: &'static str, lanes: &[LaneStatus]| -> Vec<(String, LaneStatus)> {
+        (0..).zip(lanes).map(|(number, lane): (u32, _)| (format!("{name} {number}"), lane.clone())).collect()
+    };
+    let all = [named("slot", &lanes.slots), named("seat", &lanes.seats)].concat();
+    let open = |lane: &LaneStatus| status.attempts.iter().find(|open| Some(open.id) == lane.experiment);
+    Grid::of(
+        &all,
+        &[
+            ("where", Align::Left, &|(name, _)| name.clone()),
+            ("#", Align::Right, &|(_, lane)| text(lane.experiment)),
+            ("doing", Align::Left, &|(_, lane)| {
+                let is_left = status.owner.is_none() && open(lane).is_some_and(|open| open.elapsed.is_none());
+                if is_left { "left" } else { phase_word(lane.phase) }.to_owned()
+            }),
+            ("for", Align::Right, &|(_, lane)| text(open(lane).and_then(|open| open.elapsed).map(clock_time))),
+            ("left", Align::Right, &|(_, lane)| text(lane.left.map(clock_time))),
+            ("now", Align::Right, &|(_, lane)| text(open(lane).and_then(|open| open.newest.as_ref()))),
+            ("gpu", Align::Left, &|(_, lane)| text(lane.gpu.as_ref())),
+            ("what", Align::Text, &|(_, lane)| open(lane).map(SessionStatus::tries).unwrap_or_default()),
+        ],
+    )
+    .sparing(["gpu", "now"])
+}
+
+/// The step in a slot or seat, in a word.
+fn phase_word(phase: Option<Phase>) -> &'static str {
+    match phase {
+        None => "idle",
+        Some(Phase::Committing) => "starting",
+        Some(Phase::Guarding) => "guards",
+        Some(Phase::Proposing) => "agent",
+        Some(_) => "running",
+    }
+}
+
+/// An open attempt in the JSON document.
+pub(super) fn open_json(open: &OpenStatus) -> Value {
+    json!({
+        "id": open.id,
+        "description": open.description,
+        "phase": open.phase,
+        "slot": open.slot,
+        "seat": open.seat,
+        "trial": open.trial,
+        "since": open.since.map(exact_time),
+        "elapsed": open.elapsed,
+        "deadline": open.deadline,
+        "newest": open.newest.as_ref().map(|number| number.value),
+    })
+}
+
+/// A slot in the JSON document.
+pub(super) fn slot_json(slot: u32, lane: &LaneStatus) -> Value {
+    let mut fields = lane_json("slot", slot, lane);
+    fields["gpu"] = json!(lane.gpu);
+    fields
+}
+
+/// A seat in the JSON document.
+pub(super) fn seat_json(seat: u32, lane: &LaneStatus) -> Value {
+    lane_json("seat", seat, lane)
+}
+
+fn lane_json(name: &str, number: u32, lane: &LaneStatus) -> Value {
+    json!({
+        name: number,
+        "experiment": lane.experiment,
+        "phase": lane.phase.unwrap_or(Phase::Idle),
+        "since": lane.since.map(exact_time),
+        "left": lane.left,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::domain::{Layout, Number, Spent};
+    use crate::report::{Format, render_status};
+    use crate::rules::sample::{record, run};
+    use crate::rules::{History, lanes_status};
+
+    fn open(id: u32, phase: Phase, what: &str) -> OpenStatus {
+        OpenStatus {
+            id: id.into(),
+            phase,
+            slot: None,
+            seat: None,
+            trial: None,
+            description: what.to_owned(),
+            is_again: false,
+            since: None,
+            elapsed: None,
+            deadline: None,
+            newest: None,
+        }
+    }
+
+    fn active(seconds: i64, open: OpenStatus) -> OpenStatus {
+        let since =
+            "2026-11-20T22:10:00Z".parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(seconds);
+        OpenStatus { since: Some(since), elapsed: Some(seconds as f64), deadline: Some(600.0), ..open }
+    }
+
+    fn night() -> SessionStatus {
+        let newest = Some(Number { value: 1.75, raw: "1.75".into() });
+        let train = Trial::Train { on: 3.into(), cars: vec![5.into(), 6.into()] };
+        let attempts = vec![
+            open(5, Phase::Waiting, "warm up longer"),
+            open(6, Phase::Waiting, "decay"),
+            OpenStatus { slot: Some(0), newest, ..active(61, open(7, Phase::Running, "halve the batch")) },
+            OpenStatus { slot: Some(2), trial: Some(train), ..active(290, open(8, Phase::Running, "")) },
+            open(9, Phase::Committing, "twice the width"),
+            OpenStatus { seat: Some(1), ..active(30, open(10, Phase::Proposing, "")) },
+        ];
+        let baseline = json!({"value": "2.0", "description": "baseline", "runs": [run(300.0, None)],
+            "agent": {"command": "a", "seconds": 200.0}, "commit": "b".repeat(40)});
+        let history = History::new(vec![record(baseline)]);
+        let layout = Layout { calls: Some(2), ..Layout::of(4) };
+        let gpus = ["GPU-a", "GPU-b", "GPU-c", "GPU-d"].map(str::to_owned);
+        let now = "2026-11-20T22:10:00Z".parse().unwrap();
+        SessionStatus {
+            tag: "t".parse().unwrap(),
+            worktree: None,
+            activity: Activity::Running,
+            is_fetched: false,
+            ended: None,
+            outage: None,
+            lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, now),
+            attempts,
+            owner: Some("process 123".into()),
+            stopping: None,
+            process: Some(123),
+            at_work: Some(600.0),
+            last_seen: None,
+            silent: None,
+            contract: None,
+            log: None,
+            history: Arc::new(history),
+            spent: Spent::default(),
+            damage: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn several_experiments_at_once_are_told_by_slot_and_seat() {
+        let status = night();
+        assert_snapshot!(render_status(std::slice::from_ref(&status), Format::Table, Some(80)), @r#"
+session      t on branch autoresearch/t
+doing        running experiment 7 and a train of 5 and 6; agents propose experiment 10
+waiting      ready to run: 9; for a train: 5 and 6
+slots        4, busy 27% of the time; calls are the bottleneck: allow more with --calls
+active       process 123 for 10m00s
+best         2.0  experiment 0 (bbbbbbbb): baseline
+baseline     2.0  experiment 0 (bbbbbbbb): baseline
+experiments  1 row: 1 keep, 0 discard, 0 crash
+
+slots and seats
+where    #  doing      for   left   now  gpu    what
+slot 0   7  running  1m01s  3m59s  1.75  GPU-a  halve the batch
+slot 1      idle                         GPU-b
+slot 2   8  running  4m50s    10s        GPU-c  a train of 5 and 6
+slot 3      idle                         GPU-d
+seat 0      idle
+seat 1  10  agent      30s  2m50s
+
+the last experiments
+#  commit    outcome  value  failure  what
+0  bbbbbbbb  keep       2.0           baseline
+
+what to type next
+  ar stop t        stops after these runs
+  ar stop t --now  terminates the runs and rolls back
+  ar report t      shows the findings
+"#);
+        let document: Value = serde_json::from_str(&render_status(&[status], Format::Json, None)).unwrap();
+        let session = &document["sessions"][0];
+        let slot = json!({"slot": 0, "gpu": "GPU-a", "experiment": 7, "phase": "running",
+            "since": "2026-11-20T22:08:59.000Z", "left": 239.0});
+        let idle = json!({"slot": 1, "gpu": "GPU-b", "experiment": null, "phase": "idle", "since": null, "left": null});
+        assert_eq!((&session["slots"][0], &session["slots"][1]), (&slot, &idle));
+        assert_eq!(session["seats"][1]["experiment"], 10);
+        assert_eq!((&session["open"]["id"], session["attempts"].as_array().unwrap().len()), (&json!(5), 6));
+        assert_eq!(session["attempts"][3]["trial"], json!({"train": {"on": 3, "cars": [5, 6]}}));
+    }
+
+    #[test]
+    fn nobody_active_leaves_several_unfinished() {
+        let status = SessionStatus { activity: Activity::RunningAlone, owner: None, ..night() };
+        assert_eq!(status.doing(), "idle; still going: experiment 7 and a train of 5 and 6");
+        let status = SessionStatus { activity: Activity::Left, ..status };
+        assert_eq!(status.doing(), "idle; left unfinished: experiments 5, 6, 7, 9 and 10 and a train of 5 and 6");
+    }
+}
