@@ -1,37 +1,60 @@
 //! A journal that says something else than the records and the commits.
 
 use super::opened::is_being_replaced;
-use crate::domain::CommitId;
+use crate::domain::{CommitId, Phase};
 use crate::git::Repo;
 use crate::rules::{History, OpenFound, OpenTrouble, judge_open};
 use crate::state::{Journal, OpenExperiment};
 
-/// What a journal says of the open experiment that cannot be; `tip` is the commit that the next experiment is made on.
+/// What a journal says of the open attempts that cannot be; `tip` is the commit that the next experiment is made on.
 pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, journal: &Journal) -> Option<OpenTrouble> {
-    let open = journal.open.as_ref();
+    if journal.open.is_none() {
+        let (is_free, is_last, recorded) = (false, false, None);
+        let found = OpenFound { phase: journal.phase, open: None, is_free, is_last, recorded, tip };
+        return judge_open(found, |_| true, |_, _| true);
+    }
+    let together = journal.recorded_together();
+    journal.steps().find_map(|(phase, open)| {
+        // Half of a train may be recorded, each with a commit other than the one that it was measured with.
+        let is_recorded_together = together.contains(&open.id);
+        let found = look_at_open(repo, history, tip, journal, (phase, open), is_recorded_together);
+        let is_on = |commit: &CommitId, base: &CommitId| {
+            // That of a train is on the other cars.
+            commit == base
+                || open.trial.is_some()
+                || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])
+        };
+        judge_open(found, |commit| repo.objects.has_commit(commit), is_on)
+    })
+}
+
+fn look_at_open<'a>(
+    repo: &Repo,
+    history: &'a History,
+    tip: &'a CommitId,
+    journal: &Journal,
+    (phase, open): (Phase, &'a OpenExperiment),
+    is_recorded_together: bool,
+) -> OpenFound<'a> {
+    // The numbers of several attempts were given in advance.
+    let given = journal.attempts.iter().map(|attempt| attempt.open.id).max().max(journal.given);
+    let are_several = journal.layout.is_some() || given.is_some();
     // The record of an experiment that is measured once more stands until the new one is made.
-    let is_replaced = |open: &OpenExperiment| {
-        let tag = history.baseline().map(|record| &record.tag);
-        tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false))
-    };
-    let replaced = open.filter(|open| is_replaced(open)).map(|open| open.id);
-    let last = history.records().last().map(|record| record.id);
-    let found = OpenFound {
-        phase: journal.phase,
-        open: open.map(|open| (open.commit.as_ref(), &open.base)),
-        is_free: open.is_some_and(|open| replaced.is_some() || history.is_free(open.id, journal.given)),
-        is_last: open.is_some_and(|open| replaced.is_none() && Some(open.id) == last),
-        recorded: open
-            .filter(|_| replaced.is_none())
-            .and_then(|open| history.get(open.id))
-            .map(|record| &record.commit),
-        // Of several attempts the first one may have been kept since.
-        tip: open.map(|open| &open.base).filter(|base| journal.given.is_some() && history.knows(base)).unwrap_or(tip),
-    };
-    let is_on = |commit: &CommitId, base: &CommitId| {
-        commit == base || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])
-    };
-    judge_open(found, |commit| repo.objects.has_commit(commit), is_on)
+    let tag = history.baseline().map(|record| &record.tag);
+    let is_replaced = tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false));
+    let recorded = history.get(open.id).filter(|_| !is_replaced && !is_recorded_together);
+    let is_last = history.records().last().is_some_and(|last| last.id == open.id);
+    // Beside others it may be recorded while another one is.
+    let is_recording = are_several && matches!(phase, Phase::Recording | Phase::Settling);
+    OpenFound {
+        phase,
+        open: Some((open.commit.as_ref(), &open.base)),
+        is_free: is_replaced || is_recorded_together || history.is_free(open.id, given),
+        is_last: recorded.is_some() && (is_last || is_recording),
+        recorded: recorded.map(|record| &record.commit),
+        // What the others were made on may not be the best one any more.
+        tip: Some(&open.base).filter(|base| are_several && history.knows(base)).unwrap_or(tip),
+    }
 }
 
 /// The trouble in words.

@@ -92,10 +92,10 @@ pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
 }
 
 /// Whether a ref of another session is none that a session has: neither a record of that session under its number, nor a
-/// commit that it saved.
+/// commit that it saved, that is open, or that was merged.
 pub(super) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, SessionError> {
     let rest = name.strip_prefix(&format!("{}/", tag.ref_prefix())).unwrap_or(name);
-    if let Some(number) = rest.strip_prefix("saved/") {
+    if let Some(number) = ["saved/", "open/", "merged/"].iter().find_map(|folder| rest.strip_prefix(folder)) {
         return Ok(number.parse::<ExperimentId>().is_err());
     }
     let record = repo.refs.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());

@@ -344,10 +344,15 @@ impl Journal {
         first.chain(self.attempts.iter().map(|attempt| (attempt.phase, &attempt.open)))
     }
 
-    /// The open attempt of this number.
-    pub fn open_attempt_mut(&mut self, id: ExperimentId) -> Option<&mut OpenExperiment> {
-        let beside = self.attempts.iter_mut().map(|attempt| &mut attempt.open);
-        self.open.iter_mut().chain(beside).find(|open| open.id == id)
+    /// The same, to be changed.
+    pub fn steps_mut(&mut self) -> impl Iterator<Item = (&mut Phase, &mut OpenExperiment)> {
+        let first = self.open.as_mut().map(|open| (&mut self.phase, open));
+        first.into_iter().chain(self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open)))
+    }
+
+    /// The members of the trains that are being recorded. Any member's record commits all of them.
+    pub fn recorded_together(&self) -> Vec<ExperimentId> {
+        self.open_attempts().flat_map(|open| &open.recording).map(|record| record.id).collect()
     }
 
     /// Enters a step of an attempt, which is opened if it is not.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::facts::{Facts, REPAIR};
 use super::patients::{LOOK, Patients, finding_of};
-use super::{host, ledger, records, refs, repository, shared, state};
+use super::{beside, host, ledger, records, refs, repository, shared, state};
 use crate::domain::{Area, Asked, Finding, Severity, Tag};
 use crate::git::Repo;
 use crate::rules::worst;
@@ -64,6 +64,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         // Where the folder should be stands something else, and that was said.
         if repository::in_the_way(&repo).is_none() && facts.has_files() {
             findings.extend(state::look(&repo, facts));
+            findings.extend(beside::look(&repo, facts).into_iter().map(|finding| finding.of(&facts.tag)));
         }
         if facts.is_fetched && !facts.is_imported() {
             findings.push(state::fetched(facts));

@@ -217,6 +217,11 @@ impl Facts {
         self.journal.iter().flatten().flat_map(Journal::open_attempts).map(|open| open.id).collect()
     }
 
+    /// Whether experiments are made and run in linked working trees, and not in the user's.
+    pub(super) fn has_layout(&self) -> bool {
+        self.journal.iter().flatten().any(|journal| journal.layout.is_some())
+    }
+
     /// Whether the journal says that something is open.
     pub(super) fn is_open(&self) -> bool {
         self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| journal.open.is_some()))
@@ -241,7 +246,8 @@ pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
         .chain(broken)
         .filter_map(|name| {
             let (tag, rest) = name.strip_prefix(PREFIX)?.strip_prefix('/')?.split_once('/')?;
-            let is_ours = rest.parse::<ExperimentId>().is_ok() || rest.starts_with("saved/");
+            let is_kept = ["saved/", "open/", "merged/"].iter().any(|folder| rest.starts_with(folder));
+            let is_ours = rest.parse::<ExperimentId>().is_ok() || is_kept;
             tag.parse().ok().filter(|_| is_ours)
         })
         .collect();

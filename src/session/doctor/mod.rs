@@ -3,6 +3,7 @@
 //! Looking takes no lock and changes nothing. What is found is said as [`Finding`](crate::domain::Finding)s; what is
 //! wrong with what was found is decided in [`rules`](crate::rules) where that needs no look at the disk.
 
+mod beside;
 mod examine;
 mod facts;
 mod host;

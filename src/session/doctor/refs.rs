@@ -10,6 +10,7 @@ use crate::rules::Tip;
 use crate::session::error::SessionError;
 use crate::session::reading::record_id;
 use crate::session::view::NOTES;
+use crate::state::Journal;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
 /// behind.
@@ -17,7 +18,12 @@ pub(super) fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
     if broken.name == facts.tag.branch_ref() {
         return facts.expected_tip().map(|tip| tip.to_string());
     }
-    facts.refs.iter().find(|found| found.name == broken.name).map(|found| found.object.clone())
+    let record = facts.refs.iter().find(|found| found.name == broken.name).map(|found| found.object.clone());
+    record.or_else(|| {
+        let mut open = facts.journal.iter().flatten().flat_map(Journal::open_attempts);
+        let open = open.find(|open| facts.tag.open_ref(open.id) == broken.name)?;
+        open.commit.as_ref().map(ToString::to_string)
+    })
 }
 
 /// Looks at the refs of a session; `is_only` says that no other session is looked at.
@@ -176,6 +182,7 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
         found.push(Finding { level: Severity::Warning, ..finding });
     } else if is_only
         && !facts.is_fetched
+        && !facts.has_layout()
         && let Some(elsewhere) = elsewhere(&repo.refs.head()?, &branch)
     {
         let what = format!("HEAD is {elsewhere}, not on the session's branch");
@@ -201,9 +208,11 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
                         whether to go on without it";
     let lost = |what: String| Finding::damaged(Area::Refs, what).hint(LOST);
     let mut found = Vec::new();
-    for (name, object) in repo.refs.readable_refs_under(&format!("{}/saved", facts.tag.ref_prefix()))? {
-        if !repo.objects.has_commit(&CommitId::new(object)) {
-            found.push(lost(format!("the work saved under {name} is not in the repository")));
+    for folder in ["saved", "open", "merged"] {
+        for (name, object) in repo.refs.readable_refs_under(&format!("{}/{folder}", facts.tag.ref_prefix()))? {
+            if !repo.objects.has_commit(&CommitId::new(object)) {
+                found.push(lost(format!("the work saved under {name} is not in the repository")));
+            }
         }
     }
     // The base of one is the commit of another.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::beside;
 use super::examine::{Examination, examine};
 use super::facts::Facts;
 use super::ledger::Books;
@@ -15,7 +16,7 @@ use super::repository::in_the_way;
 use super::shared;
 use super::state::{Harm, going_on, harmed, lines, torn_run_files};
 use crate::agent::task_spec;
-use crate::domain::{Asked, Clock, Contract, Drift, Phase, Record, Tag, count_of};
+use crate::domain::{Asked, Clock, Contract, Drift, ExperimentId, Phase, Tag, count_of};
 use crate::exec;
 use crate::fs::{copy_beside, free_name, read_regular, write_atomic};
 use crate::git::{LockOwner, Repo};
@@ -69,7 +70,11 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
         state_files(facts, &mut done)?;
         journal(&repo, facts, clock, &mut done)?;
     }
-    ledger(&repo, &Patients::find(&repo, tag)?.sessions(), clock, &mut done)?;
+    let patients = Patients::find(&repo, tag)?.sessions();
+    ledger(&repo, &patients, clock, &mut done)?;
+    for facts in &patients.meant {
+        beside::mend(&repo, facts, &mut done)?;
+    }
     shared::mend(&repo, &mut done)?;
     if !done.is_empty() {
         repo.exclude(OWN_FILES)?;
@@ -93,7 +98,7 @@ fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
 fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     let next = facts.history().next_id();
     let changed = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    for id in [next, next.previous()] {
+    for id in facts.open_ids().into_iter().chain([next, next.previous()]) {
         let job = |kind| exec::job_file(&facts.folder.run(id), AGENT, kind);
         let Some(since) = changed(job("job")) else { continue };
         let folders = repo.folders();
@@ -257,15 +262,27 @@ fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>
     let Some(rebuilt) = books.rebuild()? else { return Ok(()) };
     for facts in patients.all() {
         let Ok(Some(journal)) = &facts.journal else { continue };
-        let is_open =
-            |record: &Record| record.tag == facts.tag && journal.open.as_ref().is_some_and(|open| open.id == record.id);
-        let Some(index) = books.records.iter().position(is_open) else { continue };
+        let row_of = |id: ExperimentId| {
+            let index = books.records.iter().position(|record| record.tag == facts.tag && record.id == id);
+            index.map(|index| rebuilt.places[index])
+        };
         let mut journal = journal.clone();
-        journal.phase = Phase::Settling;
-        if let Some(open) = &mut journal.open {
-            open.rows_from = rebuilt.places[index];
+        let together = journal.recorded_together();
+        let mut is_changed = false;
+        for (phase, open) in journal.steps_mut() {
+            let first = open.train.first().map_or(open.id, |record| record.id);
+            // A train is recorded and settled as one, by the attempt that has it.
+            let is_member = open.train.is_empty() && together.contains(&open.id);
+            let Some(row) = row_of(first).filter(|_| !is_member) else { continue };
+            open.rows_from = row;
+            if open.train.is_empty() {
+                *phase = Phase::Settling;
+            }
+            is_changed = true;
         }
-        journal.write(&facts.folder.state(), clock.now())?;
+        if is_changed {
+            journal.write(&facts.folder.state(), clock.now())?;
+        }
     }
     let found = &rebuilt.found;
     let parts = [

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use super::patients::finding_of;
-use crate::domain::{Area, ExperimentId, Finding, experiment_name, shell_word, with_causes};
+use crate::domain::{Area, ExperimentId, Finding, Phase, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
 use crate::fs::{move_command, read_regular};
 use crate::git::{Repo, Untracked};
@@ -15,7 +15,7 @@ use crate::rules::Tip;
 use crate::session::contradiction::{contradiction, trouble_text};
 use crate::session::error::SessionError;
 use crate::session::jobs::RUN;
-use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, StateError, read_json};
+use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, OpenExperiment, StateError, read_json};
 
 /// The state files that are there from the beginning and can be made anew from the records.
 const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
@@ -102,15 +102,16 @@ pub(super) fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
         })
         .collect();
     // Its folder may have been deleted, and the lock with it.
-    let next = facts.history().next_id();
-    if found.iter().all(|(id, _)| *id != next) {
-        found.extend(exec::shims(&facts.folder.run(next), RUN).first().map(|pid| (next, Some(*pid))));
+    for id in facts.open_ids().into_iter().chain([facts.history().next_id()]) {
+        if found.iter().all(|(known, _)| *known != id) {
+            found.extend(exec::shims(&facts.folder.run(id), RUN).first().map(|pid| (id, Some(*pid))));
+        }
     }
     found.sort_unstable();
     found
 }
 
-/// The experiment that is open.
+/// The attempts that are open.
 fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
     let mut found = Vec::new();
     let path = facts.folder.state().join("progress.json");
@@ -131,33 +132,34 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
             exist"
         )));
     }
-    let open = journal.open.as_ref();
     if let Some(tip) = facts.expected_tip()
         && let Some(trouble) = contradiction(repo, facts.history(), &tip, journal)
     {
         found.push(decide(trouble_text(trouble).to_owned()));
         return found;
     }
-    let Some(open) = open else { return found };
-    let folder = facts.folder.run(open.id);
-    let is_going_on = exec::is_going_on(&folder, RUN);
-    let phase = serde_json::to_value(journal.phase).ok();
-    let phase = phase.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let what = format!("experiment {} is open ({phase})", open.id);
-    found.push(match (&facts.holder, is_going_on) {
-        (Some(_), _) => Finding::ok(Area::Journal, what),
-        (None, true) => Finding::warning(Area::Journal, format!("{what} and its run continues without an active ar"))
-            .hint(format!("ar resume {}", facts.tag)),
-        (None, false) => Finding::warning(Area::Journal, format!("{what}, but no ar is active"))
-            .hint(format!("ar resume {}", facts.tag)),
-    });
-    if !is_going_on {
-        for path in torn_run_files(&folder) {
+    let goes_on = |open: &OpenExperiment| exec::is_going_on(&facts.folder.run(open.id), RUN);
+    let resume = |what: String| Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag));
+    for (phase, open) in journal.steps() {
+        let what = format!("experiment {} is open ({})", open.id, phase_name(phase));
+        found.push(match (&facts.holder, goes_on(open)) {
+            (Some(_), _) => Finding::ok(Area::Journal, what),
+            (None, true) => resume(format!("{what} and its run continues without an active ar")),
+            (None, false) => resume(format!("{what}, but no ar is active")),
+        });
+    }
+    for open in journal.open_attempts().filter(|open| !goes_on(open)) {
+        for path in torn_run_files(&facts.folder.run(open.id)) {
             let what = format!("cannot parse {}", path.display());
             found.push(Finding::error(Area::Journal, what).hint(REPAIR));
         }
     }
     found
+}
+
+/// The name of a step, as the journal has it.
+fn phase_name(phase: Phase) -> String {
+    serde_json::to_value(phase).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The files of a run that is over and that say nothing: what is left of it is that it was started.

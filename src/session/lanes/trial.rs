@@ -134,7 +134,7 @@ fn number_of(tested: &Tested) -> Option<&Number> {
 
 /// Notes a measurement of a winner's change in the journal, which is written with the next step.
 fn add_replay(store: &mut Store, id: ExperimentId, replay: Replay) {
-    if let Some(open) = store.journal.open_attempt_mut(id) {
+    if let Some((_, open)) = store.journal.steps_mut().find(|(_, open)| open.id == id) {
         open.beside.replays.push(replay);
     }
 }

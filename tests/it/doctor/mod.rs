@@ -1,5 +1,6 @@
 //! `ar doctor`: sessions that are broken for real, what is found of it, and what mends it.
 
+mod beside;
 mod findings;
 mod person;
 mod repair;

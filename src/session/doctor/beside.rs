@@ -1,0 +1,107 @@
+//! What experiments that were open beside others leave behind: refs of their commits, and linked working trees.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::facts::{Facts, REPAIR};
+use super::patients::finding_of;
+use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, experiment_name};
+use crate::git::{Repo, SaveAs};
+use crate::session::error::SessionError;
+use crate::state::Journal;
+
+/// Names what nothing needs any more. While somebody is active, or the journal cannot be read, nothing is known to be left.
+pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
+    if facts.holder.is_some() {
+        return Vec::new();
+    }
+    let looked = left_refs(repo, facts).and_then(|refs| Ok((refs, left_trees(repo, facts)?)));
+    let (refs, trees) = match looked {
+        Ok(found) => found,
+        Err(error) => return vec![finding_of(Area::Journal, &error)],
+    };
+    let refs = refs.into_iter().map(|left| {
+        let what =
+            format!("{} keeps a commit of {}, which is neither open nor recorded", left.name, experiment_name(left.id));
+        Finding::warning(Area::Refs, what).hint(format!("{REPAIR} moves it to the saved work"))
+    });
+    let trees = trees.into_iter().map(|tree| {
+        let what = format!("the working tree {} was left behind; nothing is open in it", tree.display());
+        Finding::warning(Area::Journal, what).hint(REPAIR)
+    });
+    refs.chain(trees).collect()
+}
+
+/// Moves the commits to the saved work, and removes the working trees. Nobody else must be active.
+pub(super) fn mend(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
+    for LeftRef { id, name, commit } in left_refs(repo, facts)? {
+        let save = SaveAs {
+            folder: format!("{}/saved", facts.tag.ref_prefix()),
+            expected: commit.clone(),
+            subject: format!("unfinished experiment {id}"),
+        };
+        let saved = repo.working_tree.save_commit(&save, &commit)?;
+        repo.refs.drop_ref(&name)?;
+        done.push(format!("moved {name} to {saved}"));
+    }
+    for tree in left_trees(repo, facts)? {
+        repo.remove_kept(&tree)?;
+        done.push(format!("removed the working tree {}", tree.display()));
+    }
+    Ok(())
+}
+
+/// A ref of an attempt that the journal does not have.
+struct LeftRef {
+    id: ExperimentId,
+    name: String,
+    commit: CommitId,
+}
+
+fn journal(facts: &Facts) -> Option<&Journal> {
+    facts.journal.as_ref().ok()?.as_ref()
+}
+
+fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<LeftRef>, SessionError> {
+    let Some(journal) = journal(facts) else { return Ok(Vec::new()) };
+    let prefix = format!("{}/open", facts.tag.ref_prefix());
+    let found = repo.refs.readable_refs_under(&prefix)?.into_iter().filter_map(|(name, object)| {
+        let id: ExperimentId = name.strip_prefix(&prefix)?.strip_prefix('/')?.parse().ok()?;
+        let is_known = journal.open_attempts().any(|open| open.id == id) || facts.refs.iter().any(|it| it.id == id);
+        let commit = CommitId::new(object);
+        // One that is lost has no commit that could be moved.
+        (!is_known && repo.objects.has_commit(&commit)).then_some(LeftRef { id, name, commit })
+    });
+    Ok(found.collect())
+}
+
+/// The linked working trees in the session's folder, registered or not, in whose slot or seat no attempt is open.
+fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> {
+    let Some(journal) = journal(facts) else { return Ok(Vec::new()) };
+    let above = facts.folder.trees();
+    let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    let mut trees: Vec<PathBuf> =
+        fs::read_dir(&above).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    trees.retain(|path| is_folder(path));
+    let real = above.canonicalize().unwrap_or_else(|_| above.clone());
+    let registered = repo.linked_worktrees()?.into_iter().map(|(_, root)| root);
+    // Of one whose folder is gone the repository still knows.
+    trees.extend(registered.filter_map(|root| {
+        let name = root.strip_prefix(&above).or_else(|_| root.strip_prefix(&real)).ok()?;
+        Some(above.join(name))
+    }));
+    trees.sort();
+    trees.dedup();
+    let used: Vec<PathBuf> = journal
+        .steps()
+        .filter_map(|(phase, open)| match phase {
+            Phase::Proposing => open.seat.map(|seat| facts.folder.seat(seat)),
+            Phase::Committing | Phase::Running | Phase::Guarding => {
+                open.beside.slot.map(|slot| facts.folder.slot(slot))
+            }
+            _ => None,
+        })
+        .collect();
+    trees.retain(|tree| !used.contains(tree));
+    Ok(trees)
+}
