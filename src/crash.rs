@@ -42,7 +42,7 @@ mod armed {
     /// The names of the points that only a session with slots passes, sorted.
     pub const IN_LANES: &[&str] = &[
         "checkout.put_back",
-        "closing.entered",
+        "closing.ref_dropped",
         "line.won",
         "merging.asked",
         "merging.change_committed",
@@ -51,7 +51,8 @@ mod armed {
         "ready.entered",
         "ready.ref_made",
         "replacing.committed",
-        "settling.closed",
+        "seat.left_over_kept",
+        "settling.refs_dropped",
         "shelving.put_away",
         "trial.ended",
     ];

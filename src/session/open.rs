@@ -120,6 +120,7 @@ impl<'a> Session<'a> {
                     true => rebuilt_journal(&history, Some(&contract), tip.as_ref(), repo.worktree(), clock.now()),
                     false => Journal::new(repo.worktree(), clock.now()),
                 };
+                journal.layout = layout.clone();
                 journal.write(&state, clock.now())?;
                 journal
             }

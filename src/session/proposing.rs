@@ -74,7 +74,7 @@ impl Attempt {
         let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         let open = OpenExperiment { seat, ..open };
         if workspace.is_linked {
-            workspace.switch_to(store, &open.base)?;
+            workspace.begin_call(store, &open.base)?;
         }
         if !std::mem::take(&mut workspace.untracked.is_current) {
             workspace.remember_untracked(store)?;
@@ -182,7 +182,7 @@ impl Attempt {
     /// Restores the measured version, without what its run or its guards changed, with the branch at the base.
     fn prepare_rework(&self, workspace: &mut Workspace, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
         match workspace.is_linked {
-            true => workspace.switch_to(store, &draft.commit)?,
+            true => workspace.begin_call(store, &draft.commit)?,
             false => workspace.put_back(store, &draft.commit, &draft.commit)?,
         }
         crash::point("rework.put_back");

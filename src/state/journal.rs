@@ -350,7 +350,7 @@ impl Journal {
         first.into_iter().chain(self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open)))
     }
 
-    /// The members of the trains that are being recorded. Any member's record commits all of them.
+    /// The members of the records that are being written. Any member's record commits all of them.
     pub fn recorded_together(&self) -> Vec<ExperimentId> {
         self.open_attempts().flat_map(|open| &open.recording).map(|record| record.id).collect()
     }

@@ -271,7 +271,7 @@ fn with_two_open_attempts(value: &str) -> TestRepo {
     journal["version"] = 2.into();
     journal["phase"] = first["phase"].clone();
     journal["open"] = first;
-    journal["attempts"] = json!([second]);
+    journal["attempts"] = json!([{"phase": second["phase"], "open": second}]);
     repo.write(path, journal.to_string());
     repo
 }

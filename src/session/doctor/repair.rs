@@ -270,12 +270,12 @@ fn ledger(repo: &Repo, patients: &Patients, clock: Clock, done: &mut Vec<String>
         let together = journal.recorded_together();
         let mut is_changed = false;
         for (phase, open) in journal.steps_mut() {
-            let first = open.train.first().map_or(open.id, |record| record.id);
+            let first = open.recording.first().map_or(open.id, |record| record.id);
             // A train is recorded and settled as one, by the attempt that has it.
-            let is_member = open.train.is_empty() && together.contains(&open.id);
+            let is_member = open.recording.is_empty() && together.contains(&open.id);
             let Some(row) = row_of(first).filter(|_| !is_member) else { continue };
             open.rows_from = row;
-            if open.train.is_empty() {
+            if open.recording.is_empty() {
                 *phase = Phase::Settling;
             }
             is_changed = true;

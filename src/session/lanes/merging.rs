@@ -71,7 +71,7 @@ impl Attempt {
         let mut again = self.on(onto.clone());
         {
             let store = &mut *shared.store();
-            workspace.switch_to(store, &onto)?;
+            workspace.begin_call(store, &onto)?;
             workspace.remember_untracked(store)?;
         }
         let merging = self.merging(&shared.store())?;

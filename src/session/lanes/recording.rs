@@ -56,10 +56,10 @@ impl Store {
 
     /// Closes an attempt that has no record. A trial's tree is reachable from nothing then.
     pub(in crate::session) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
+        self.drop_open_ref(id)?;
+        crash::point("closing.ref_dropped");
         self.journal.close(id);
         self.write_journal()?;
-        crash::point("closing.entered");
-        self.drop_open_ref(id)?;
         self.repo.objects.settle_objects()?;
         self.pack_records();
         Ok(())
@@ -127,15 +127,15 @@ impl Store {
             self.journal.line.kept(&kept);
         }
         let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([open.id]).collect();
-        closed.iter().for_each(|id| self.journal.close(*id));
+        for id in closed {
+            self.drop_open_ref(id)?;
+            self.journal.close(id);
+        }
+        crash::point("settling.refs_dropped");
         self.write_journal()?;
-        crash::point("settling.closed");
         if !self.expected.at_work.is_empty() {
             // What their runs printed is no change of others' doing.
             self.look_at_logs();
-        }
-        for id in closed {
-            self.drop_open_ref(id)?;
         }
         self.repo.objects.settle_objects()?;
         self.pack_records();

@@ -45,7 +45,7 @@ impl Lanes<'_, '_> {
         let mut workspace = self.seat(seat)?;
         if open.seat.is_some() {
             workspace.untracked.known = Some(Untracked::default());
-            let base = workspace.repo.refs.head()?.commit().cloned().unwrap_or_else(|| open.base.clone());
+            let base = workspace.reclaim_head(&mut self.shared.store(), &open.base)?;
             workspace.reset_to(&mut self.shared.store(), &base, open.id)?;
         }
         self.give_back(seat, workspace);

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::crash;
 use crate::domain::{CommitId, Notice};
-use crate::git::TreeState;
+use crate::git::{TreeState, Untracked};
 use crate::rules::{FileTerms, folders_of, slot_variables};
 use crate::session::error::SessionError;
 use crate::session::protected::Protected;
@@ -77,6 +78,34 @@ impl Workspace {
         }
         store.say(Notice::TreeMadeAgain(dir));
         Ok(false)
+    }
+
+    /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. What is in no commit of an open attempt is
+    /// saved first.
+    pub(in crate::session) fn begin_call(&mut self, store: &mut Store, commit: &CommitId) -> Result<(), SessionError> {
+        let at = self.reclaim_head(store, commit)?;
+        self.untracked.known = Some(Untracked::default());
+        let left = self.repo.working_tree.propose(&at, &Untracked::default())?;
+        if !left.is_empty() {
+            let mut made = None;
+            for open in store.journal.open_attempts().filter_map(|open| open.commit.clone()) {
+                if store.repo.objects.tree_of(&open)? == left.tree() {
+                    made = Some(open);
+                }
+            }
+            let made = match made {
+                Some(made) => made,
+                None => {
+                    let (made, saved) = store.keep_change(&self.repo, &left, &at, "left over in a seat")?;
+                    store.say(Notice::ChangeIsIn { what: "what was left over in a seat".into(), saved });
+                    made
+                }
+            };
+            self.repo.working_tree.adopt_index(left)?;
+            crash::point("seat.left_over_kept");
+            self.put_back(store, &at, &made)?;
+        }
+        self.switch_to(store, commit)
     }
 
     /// Whether the tree is there, and git knows it.

@@ -15,7 +15,8 @@ use crate::support::{Called, TestRepo, ar_command, ar_in_time};
 const EXPERIMENTS: &str = "14";
 
 /// Points that a landscape without conflicts does not have.
-const ELSEWHERE: [&str; 4] = ["merging.asked", "merging.change_committed", "replacing.committed", "shelving.put_away"];
+const ELSEWHERE: [&str; 5] =
+    ["merging.asked", "merging.change_committed", "replacing.committed", "seat.left_over_kept", "shelving.put_away"];
 
 fn call(repo: &TestRepo) -> Vec<String> {
     if repo.exists(".autoresearch/t/state/contract.json") {
