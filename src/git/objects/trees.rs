@@ -30,12 +30,22 @@ impl Objects {
 
     /// The files of a commit that `is_meant` names, sorted by path; submodules are none.
     pub fn files_at(&self, commit: &CommitId, is_meant: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+        let mut paths = self.paths_at(commit, |mode| !mode.is_tree() && !mode.is_commit())?;
+        paths.retain(|path| is_meant(path));
+        Ok(paths)
+    }
+
+    /// The submodules of a commit, sorted by path.
+    pub fn submodules_at(&self, commit: &CommitId) -> Result<Vec<PathBuf>> {
+        self.paths_at(commit, EntryMode::is_commit)
+    }
+
+    fn paths_at(&self, commit: &CommitId, is_meant: impl Fn(&EntryMode) -> bool) -> Result<Vec<PathBuf>> {
         let tree = self.gix.find_tree(self.tree_id(commit)?).during(WHAT)?;
         let mut found = Files::default();
         tree.traverse().breadthfirst(&mut found).during(WHAT)?;
-        let files = found.records.into_iter().filter(|entry| !entry.mode.is_tree() && !entry.mode.is_commit());
-        let mut paths: Vec<PathBuf> =
-            files.map(|entry| to_path(entry.filepath.as_bstr())).filter(|path| is_meant(path)).collect();
+        let meant = found.records.into_iter().filter(|entry| is_meant(&entry.mode));
+        let mut paths: Vec<PathBuf> = meant.map(|entry| to_path(entry.filepath.as_bstr())).collect();
         paths.sort();
         Ok(paths)
     }

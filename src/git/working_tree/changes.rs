@@ -176,11 +176,16 @@ impl WorkingTree {
         Ok(put_back)
     }
 
+    /// The ignored files and folders of the working tree, without what is in those folders; sorted.
+    pub fn ignored(&self) -> Result<Vec<PathBuf>> {
+        let ignored = ignored(self, &*self.index.read()?)?;
+        Ok(ignored.into_iter().map(|path| to_path(path.as_ref())).collect())
+    }
+
     /// The ignored files of the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
     /// bytecode, which Python writes whenever it likes.
     pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
-        let ignored = ignored(self, &*self.index.read()?)?;
-        let mut left: VecDeque<PathBuf> = ignored.into_iter().map(|path| to_path(path.as_ref())).collect();
+        let mut left = VecDeque::from(self.ignored()?);
         let mut files = Vec::new();
         while let Some(path) = left.pop_front() {
             let full = self.root.join(&path);
