@@ -3,6 +3,7 @@
 //! Nothing here knows what a file is for.
 
 mod error;
+mod links;
 mod lock;
 mod names;
 mod read;
@@ -12,6 +13,7 @@ mod unsynced;
 mod write;
 
 pub use error::{FileError, absent, failed, is_disk_full};
+pub use links::{make_links, written_to};
 pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked, share_within};
 pub use names::{
     copy_beside, free_beside, free_name, in_writable_folder, make_writable, move_away, move_command,
