@@ -19,6 +19,7 @@ mod evidence;
 mod finalize;
 mod find;
 mod gpus;
+mod hazards;
 mod history;
 mod ideas;
 mod ignored;
@@ -80,6 +81,10 @@ pub use evidence::{Evidence, Warning, listed};
 pub use finalize::{kept_message, squashed_message};
 pub use find::{Unfound, find_experiment};
 pub use gpus::{GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTerms, GpuTurn, gpu_plan, gpu_turn, slot_variables};
+pub use hazards::{
+    candidates, editable_path, entries_into, is_package, looks_in_tree, may_be_code, paths_into, says_where,
+    syncs_environment, variables_of_slot, within,
+};
 pub use history::{History, lost_ids};
 pub use ideas::{draw, is_used, same_idea};
 pub use ignored::ignored_changes;

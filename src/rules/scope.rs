@@ -72,6 +72,8 @@ pub struct FileTerms {
     named: Vec<PathBuf>,
     max_files: Option<u32>,
     max_file_lines: Option<u32>,
+    /// Whether the environment of runs is the user's, which all slots share.
+    shares_environment: bool,
 }
 
 impl FileTerms {
@@ -100,7 +102,14 @@ impl FileTerms {
             named,
             max_files: contract.max_files,
             max_file_lines: contract.max_file_lines,
+            shares_environment: false,
         })
+    }
+
+    /// Protects what describes the environment, whatever the scope: all slots share it, so no change of it would have a run
+    /// of its own.
+    pub fn share_environment(self) -> FileTerms {
+        FileTerms { shares_environment: true, ..self }
     }
 
     /// Whether a limit needs the line counts of changed files.
@@ -122,7 +131,12 @@ impl FileTerms {
                 || self.named.iter().any(|named| named == path)
         };
         let in_scope = || self.scope.as_ref().is_some_and(|scope| scope.is_match(path));
-        self.protect.is_match(path) || by_default() && !in_scope()
+        self.protect.is_match(path) || by_default() && !in_scope() || self.describes_shared_environment(path)
+    }
+
+    fn describes_shared_environment(&self, path: &Path) -> bool {
+        let is_project = path.file_name().is_some_and(|name| name == "pyproject.toml");
+        self.shares_environment && (is_project || self.locks.is_match(path))
     }
 
     /// Whether `--protect` names a file.
@@ -145,6 +159,9 @@ impl FileTerms {
             let behind = if takes_place { modules_behind(&edit.path, edit.is_opaque) } else { Vec::new() };
             match behind.into_iter().find(|module| self.protects(module)) {
                 Some(module) => Some(takes_the_place(&edit.path, &module)),
+                None if self.describes_shared_environment(&edit.path) => {
+                    Some(format!("{} describes the environment that all slots share", edit.path.display()))
+                }
                 None => self.protects(&edit.path).then(|| format!("{} is protected", edit.path.display())),
             }
         });

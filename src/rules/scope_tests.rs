@@ -125,3 +125,17 @@ fn a_new_file_that_python_takes_in_place_of_a_protected_one_is_protected_too() {
         assert_eq!(class(path, true), None, "{path}");
     }
 }
+
+#[test]
+fn what_describes_an_environment_that_slots_share_is_protected_whatever_the_scope() {
+    let terms = |contract: &Contract| FileTerms::of(contract).unwrap();
+    let scoped = contract(&["pyproject.toml", "uv.lock", "src"], &[], "uv run train.py");
+    let paths = ["pyproject.toml", "sub/pyproject.toml", "uv.lock", "src/pyproject.toml.md", "src/a.py"].map(Path::new);
+    assert_eq!(paths.map(|path| terms(&scoped).protects(path)), [false; 5]);
+    assert_eq!(paths.map(|path| terms(&scoped).share_environment().protects(path)), [true, true, true, false, false]);
+    let refused = terms(&scoped).share_environment().refuse(&[edit("uv.lock")], &Forbidden::default()).unwrap();
+    assert_eq!(
+        (refused.class, refused.excerpt.as_str()),
+        (FailureClass::Protected, "uv.lock describes the environment that all slots share")
+    );
+}

@@ -332,7 +332,7 @@ impl SessionError {
                 (_, hint) => return hint,
             },
             SessionError::Exec(error) => return error.hint(),
-            SessionError::Layout(error) => error.hint(),
+            SessionError::Layout(error) => return error.hint(),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::ForeignBranch(branch) => {
                 format!(

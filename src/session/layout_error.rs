@@ -1,9 +1,11 @@
 //! Why a session cannot have its slots.
 
+use std::path::PathBuf;
+
 use strum::EnumProperty;
 
 use super::error::ErrorKind;
-use crate::domain::{ExperimentId, Tag, count_of, shell_word};
+use crate::domain::{ExperimentId, Tag, count_of, list, shell_word};
 use crate::exec::GpuLockError;
 use crate::rules::GpuError;
 
@@ -22,17 +24,59 @@ pub enum LayoutError {
     Gpu(#[from] GpuError),
     #[error(transparent)]
     GpuLock(#[from] GpuLockError),
-    #[error("{} are more than the GPUs suffice for: {there}", count_of(*slots, "slot"))]
+    #[error("there are GPUs for {}, not {slots}", count_of(*there, "slot"))]
     TooManySlots { slots: u32, there: u32 },
     #[error("`ar try` works in place only, and session {0} has slots")]
     Tried(Tag),
     #[error("--adopt works in place only, and session {0} has slots")]
     #[strum(props(hint = "commit the change first, or omit --adopt and describe it with `ar idea add`"))]
     Adopted(Tag),
+    #[error("session {0} has slots, but its journal, which says how many, was lost")]
+    Lost(Tag),
+    #[error("{} is a working tree of ar's", .0.display())]
+    #[strum(props(hint = "go to the repository's main working tree: cd \"$(git rev-parse --git-common-dir)/..\""))]
+    InOwnTree(PathBuf),
     #[error("experiment {id} of session {tag} is still open in this working tree, where the session has no slots")]
     OpenInPlace { tag: Tag, id: ExperimentId },
     #[error("this working tree has branch {branch} checked out, which moves with each keep of a session with slots")]
     OnOwnBranch { branch: String, back: Option<String> },
+    #[error("slots would lack the submodules: {}", list(.0))]
+    #[strum(props(
+        hint = "omit --slots, --gpus and --ahead to work in place, or make the files part of the repository"
+    ))]
+    Submodules(Vec<PathBuf>),
+    #[error("--link takes a path relative to the repository's root, not {}", path.display())]
+    #[strum(props(kind = "usage"))]
+    AbsoluteLink { path: PathBuf, relative: PathBuf },
+    #[error("cannot link {}: it belongs to git or ar", .0.display())]
+    #[strum(props(kind = "usage", hint = "omit that --link"))]
+    OwnLink(PathBuf),
+    #[error("cannot link {}: {} is a link in each slot's working tree itself", path.display(), link.display())]
+    BehindLink { path: PathBuf, link: PathBuf },
+    #[error("the metric file {} would be the same one for all slots", .0.display())]
+    #[strum(props(hint = "have the command write it in the working tree that it runs in, not behind a --link"))]
+    MetricFile(PathBuf),
+    #[error("the {what} names {}, so it would use this working tree instead of its slot's", path.display())]
+    IntoMainTree { what: &'static str, path: PathBuf, relative: PathBuf, needs_link: bool },
+    #[error("the {what} needs {}, which slots would lack: it is not in the commit", path.display())]
+    OnlyHere { what: &'static str, path: PathBuf, link: PathBuf, is_ignored: bool },
+    #[error("PYTHONPATH has {}, so runs would import from this working tree instead of their slot's", .0.display())]
+    #[strum(props(hint = "unset it, and write what runs need into the command: --cmd \"PYTHONPATH=src python ...\""))]
+    SearchPath(PathBuf),
+    #[error("{} makes runs import from {} instead of their slot's working tree", file.display(), target.display())]
+    Editable { file: PathBuf, target: PathBuf, link: Option<PathBuf> },
+    #[error("a run opened files of this working tree instead of its slot's: {}", list(.0))]
+    #[strum(props(
+        hint = "find what leads there, such as an installed package, a configuration file or a cache; if it was an editor or a \
+                language server, close it and start again"
+    ))]
+    OpenedHere(Vec<PathBuf>),
+    #[error("`uv` would install this project into the one environment of all slots, from each slot in turn")]
+    #[strum(props(
+        hint = "omit --link .venv and unset UV_PROJECT_ENVIRONMENT, so that each slot gets an environment, or write \
+                `uv run --no-sync`"
+    ))]
+    SharedByUv,
 }
 
 impl LayoutError {
@@ -42,11 +86,11 @@ impl LayoutError {
     }
 
     /// What to do about it.
-    pub fn hint(&self) -> String {
+    pub fn hint(&self) -> Option<String> {
         if let Some(hint) = self.get_str("hint") {
-            return hint.to_owned();
+            return Some(hint.to_owned());
         }
-        match self {
+        Some(match self {
             LayoutError::Gpu(error) => error.hint(),
             LayoutError::GpuLock(error) => error.hint().unwrap_or_else(|| "omit --gpus".into()),
             LayoutError::TooManySlots { there, .. } => {
@@ -56,6 +100,9 @@ impl LayoutError {
                 "hand the change in as an idea with `ar idea add`, or let an agent of the loop make it: `ar resume {tag} \
                     --agent COMMAND`"
             ),
+            LayoutError::Lost(tag) => {
+                format!("pass them again: `ar resume {tag} --slots N`, with --gpus and --link as before")
+            }
             LayoutError::OpenInPlace { tag, .. } => format!(
                 "run `ar resume {tag}` without these flags to continue it, or `ar stop {tag} --now` to save its change and \
                     close it"
@@ -64,7 +111,28 @@ impl LayoutError {
                 Some(branch) => format!("git switch {}", shell_word(branch.as_ref())),
                 None => "git switch --detach".into(),
             },
-            LayoutError::NeedsSlots(_) | LayoutError::NeedsGpus(_) | LayoutError::Adopted(_) => String::new(),
-        }
+            LayoutError::AbsoluteLink { relative, .. } => format!("write --link {}", shell_word(relative)),
+            LayoutError::BehindLink { path, .. } => format!("omit --link {}", shell_word(path)),
+            LayoutError::IntoMainTree { relative, .. } if relative.as_os_str().is_empty() => {
+                "omit the path: commands run in the root of the slot's working tree".into()
+            }
+            LayoutError::IntoMainTree { relative, needs_link, .. } => {
+                let path = shell_word(relative);
+                let link = if *needs_link { format!(", and add --link {path}") } else { String::new() };
+                format!("write it relative to the repository's root, as {path}{link}")
+            }
+            LayoutError::OnlyHere { path, link, is_ignored: false, .. } => {
+                format!("add --link {}, or commit {}", shell_word(link), shell_word(path))
+            }
+            LayoutError::OnlyHere { link, .. } => format!("add --link {}", shell_word(link)),
+            LayoutError::Editable { link, .. } => {
+                let omit = match link {
+                    Some(link) => format!("omit --link {} and let each slot make its own, or ", shell_word(link)),
+                    None => String::new(),
+                };
+                format!("{omit}have the command find the slot's code first: --cmd \"PYTHONPATH=src python ...\"")
+            }
+            _ => return None,
+        })
     }
 }

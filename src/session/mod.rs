@@ -24,6 +24,7 @@ mod fetched;
 mod finished_log;
 mod follow;
 mod guarding;
+mod hazards;
 mod heal;
 mod hooks;
 mod ignored;

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use super::error::SessionError;
 use super::layout_error::LayoutError;
 use super::plan::Drive;
+use super::reading::read_history;
 use crate::domain::{Asked, Contract, ExperimentId, Layout, Tag, list};
 use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
 use crate::rules::{GpuSlot, GpuTerms, gpu_plan};
+use crate::state::{Journal, SESSIONS_FOLDER};
 
 /// The slots of a session, and what is told of them.
 #[derive(Debug, Default)]
@@ -20,15 +22,16 @@ pub(super) struct Placing {
     pub(super) notices: Vec<String>,
 }
 
-/// Works out where the experiments are to be: what is asked for changes the layout of before.
-pub(super) fn layout_of(asked: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, LayoutError> {
+/// Works out where the experiments are to be: what is asked for changes the layout of before. What was `given` in vain is refused;
+/// a settings file may have more than a session uses.
+pub(super) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, LayoutError> {
     let layout = asked.layout(before);
-    if let (None, Some((key, _))) = (&layout, asked.of_layout().next()) {
+    if let (None, Some((key, _))) = (&layout, given.of_layout().next()) {
         return Err(LayoutError::NeedsSlots(key));
     }
     if layout.as_ref().is_some_and(|layout| layout.gpus.is_none()) {
         let of_gpus = |(key, _): &(&str, Asked)| ["gpus-per-run", "mixed-gpus"].contains(key);
-        if let Some((key, _)) = asked.of_layout().find(of_gpus) {
+        if let Some((key, _)) = given.of_layout().find(of_gpus) {
             return Err(LayoutError::NeedsGpus(key));
         }
     }
@@ -109,9 +112,56 @@ pub(super) fn refuse_in_the_way(
     }
 }
 
+/// Refuses to go on *in place* with a session whose slots were lost with its journal, as the slots in its records tell.
+pub(super) fn refuse_lost(repo: &Repo, tag: Option<&Tag>, journal: Option<&Journal>) -> Result<(), SessionError> {
+    if let Some(tag) = tag
+        && journal.is_none_or(|journal| journal.unseen)
+        && read_history(repo, tag)?.records().iter().any(|record| record.beside.slot.is_some())
+    {
+        return Err(LayoutError::Lost(tag.clone()).into());
+    }
+    Ok(())
+}
+
+/// Refuses to work in a working tree of a slot or a seat.
+pub(super) fn refuse_own_tree(repo: &Repo) -> Result<(), LayoutError> {
+    let root = repo.worktree();
+    let is_own = root.starts_with(repo.main_worktree().join(SESSIONS_FOLDER));
+    if is_own { Err(LayoutError::InOwnTree(root.to_owned())) } else { Ok(()) }
+}
+
 /// Names uncommitted changes, which no experiment has.
 pub(super) fn dirty_notice(changes: &Changes) -> Option<String> {
     let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
     (!dirty.is_empty())
         .then(|| format!("experiments start from the commit, without uncommitted changes: {}", list(&dirty)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Gpu, GpuChoice, GpuInventory, GpuRuntime};
+
+    #[test]
+    fn the_gpus_of_each_slot_are_shown() {
+        let gpu = |index: u32| Gpu {
+            index,
+            uuid: format!("GPU-{index}"),
+            model: "NVIDIA H100".into(),
+            memory: None,
+            parent: None,
+        };
+        let inventory = GpuInventory { runtime: GpuRuntime::Cuda, gpus: (0..4).map(gpu).collect() };
+        let plan =
+            gpu_plan(&inventory, |_| None, GpuTerms { choice: &GpuChoice::All, per_run: 2, mixed: false }).unwrap();
+        let layout = Layout { gpus: Some(GpuChoice::All), gpus_per_run: 2, ..Layout::of(2) };
+        let lines = [
+            "slots     2, 2 proposals ahead",
+            "GPUs      all, 2 a run",
+            "slot 0    NVIDIA H100, GPU 0 (GPU-0), GPU 1 (GPU-1)",
+            "slot 1    NVIDIA H100, GPU 2 (GPU-2), GPU 3 (GPU-3)",
+        ];
+        assert_eq!(layout_lines(Some(&layout), &plan.slots), lines);
+        assert!(layout_lines(None, &[]).is_empty());
+    }
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use super::choosing::find_session;
 use super::conventions::Conventions;
 use super::error::SessionError;
+use super::hazards::{Surveyed, plain_links};
 use super::others::has_job;
 use super::own_files::OWN_FILES;
-use super::placing::{Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way};
+use super::placing::{Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree};
 use super::programs::check_command;
 use super::reading::{lost_records, record_id, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::room::refuse_full;
@@ -51,7 +52,7 @@ pub struct Plan {
     pub(super) drive: Drive,
     pub(super) continued: bool,
     pub(super) notices: Vec<String>,
-    /// Files that grow on their own and are no part of any change.
+    /// Files that are no part of any change: they grow on their own, or are links in the working trees of slots.
     pub(super) left_out: Vec<PathBuf>,
     /// Where experiments are made and run beside the user's working tree; absent *in place*.
     pub(super) layout: Option<Layout>,
@@ -64,6 +65,7 @@ impl Plan {
     pub fn new(repo: Repo, wanted: &Wanted, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
         let asked = &wanted.all();
         refuse_no_folder(&repo)?;
+        refuse_own_tree(&repo)?;
         let head = repo.refs.head()?;
         let tag = match &asked.tag {
             Some(tag) => Some(tag.clone()),
@@ -94,7 +96,10 @@ impl Plan {
         let before = journal.as_ref().and_then(|journal| journal.layout.as_ref());
         // The settings file is for new sessions.
         let asked_layout = if continued { &wanted.given } else { asked };
-        let layout = layout_of(asked_layout, before)?;
+        let layout = layout_of(asked_layout, &wanted.given, before)?;
+        if layout.is_none() {
+            refuse_lost(&repo, tag.as_ref().filter(|_| continued), journal.as_ref())?;
+        }
         if layout.is_none() {
             refuse_held(repo.git_dir())?;
         }
@@ -117,7 +122,7 @@ impl Plan {
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
         watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
-        let file_terms = FileTerms::of(&contract)?;
+        let mut file_terms = FileTerms::of(&contract)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let unread = if layout.is_none() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));
@@ -125,7 +130,7 @@ impl Plan {
         let open = open.or_else(|| {
             journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()))
         });
-        let placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
+        let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();
         if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {
             return Err(SessionError::StillOpen(id));
@@ -168,6 +173,17 @@ impl Plan {
             check_command("agent", agent, repo.worktree())?;
         }
         let mut notices = unread;
+        if let Some(layout) = &mut placing.layout
+            && drive != Drive::Ending
+        {
+            layout.links = plain_links(&repo, &contract, &layout.links)?;
+            let surveyed = Surveyed::new(&repo, &contract, layout);
+            surveyed.refuse()?;
+            if surveyed.has_linked_environment() {
+                file_terms = file_terms.share_environment();
+            }
+            notices.extend(surveyed.notice()?.filter(|_| before != Some(&*layout)));
+        }
         notices.extend(placing.notices);
         if !is_in_place {
             notices.extend(dirty_notice(&changes));
@@ -200,7 +216,10 @@ impl Plan {
             notices.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
         }
         let (layout, gpus) = (placing.layout, placing.gpus);
-        let left_out = Vec::new();
+        // A link is no folder, so the pattern that ignores a folder does not ignore it.
+        let links = layout.iter().flat_map(|layout| &layout.links);
+        let root = repo.worktree().canonicalize().unwrap_or_else(|_| repo.worktree().to_owned());
+        let left_out = links.map(|link| root.join(link)).collect();
         let plan = Plan {
             repo,
             folder,
@@ -222,8 +241,9 @@ impl Plan {
     }
 
     /// Makes files no part of any change, such as the one that the loop's own output goes to.
-    pub fn leave_out(self, files: Vec<PathBuf>) -> Plan {
-        Plan { left_out: files, ..self }
+    pub fn leave_out(mut self, files: Vec<PathBuf>) -> Plan {
+        self.left_out.extend(files);
+        self
     }
 
     /// Adds something to tell when the session is opened.
