@@ -179,6 +179,8 @@ pub enum Notice {
     AskedAgain(String),
     #[error("experiment {0} conflicts with what was kept meanwhile; the agent is called to merge it")]
     AskedToMerge(ExperimentId),
+    #[error("runs wrote to linked paths, which all slots share: {}", list(.0))]
+    LinksWritten(Vec<PathBuf>),
     #[error("the run in slot {slot} waits: {crowd}")]
     GpuAwaited { slot: u32, crowd: String },
     #[error("waited long enough; the run starts beside others: {0}")]

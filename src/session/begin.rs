@@ -9,6 +9,7 @@ use serde_json::json;
 use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
+use super::layout_error::LayoutError;
 use super::open::Session;
 use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
@@ -17,7 +18,8 @@ use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Run, ended_text};
-use crate::rules::{Forbidden, Measured, RunFound, describe_failure};
+use crate::exec::OpensWatch;
+use crate::rules::{Forbidden, Measured, RunFound, describe_failure, may_be_code};
 use crate::state::{Aside, OpenExperiment};
 
 /// A run of the baseline in another slot than the first.
@@ -161,6 +163,7 @@ impl Session<'_> {
         }
         let (terms, commit) = (self.workspace.file_terms.clone(), commit_of(&attempt.open)?);
         let is_over = self.baseline_run() == RunFound::Over;
+        let opens = if is_over { None } else { self.watch_opens()? };
         let beside = async {
             // Without a run that goes on there is no load to share.
             if is_over { Ok(Vec::new()) } else { self.shared.run_in_other_slots(&terms, &commit).await }
@@ -179,6 +182,11 @@ impl Session<'_> {
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
         self.shared.look_around(attempt.open.id).await;
+        let opened = opens.map(OpensWatch::finish).unwrap_or_default();
+        if !opened.is_empty() {
+            self.take_back()?;
+            return Err(LayoutError::OpenedHere(opened).into());
+        }
         let environment = self.shared.environment();
         let beside = beside?;
         let store = self.shared.store.get_mut();
@@ -202,6 +210,17 @@ impl Session<'_> {
         }
         attempt.open.draft = Some(Box::new(record));
         Ok(None)
+    }
+
+    /// Watches which code of the user's working tree is opened while the baseline runs in other trees.
+    fn watch_opens(&self) -> Result<Option<OpensWatch>, SessionError> {
+        let store = self.shared.store();
+        if store.is_in_place() {
+            return Ok(None);
+        }
+        let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;
+        // Where the system has no watch to give, the other looks have to do.
+        Ok(OpensWatch::start(store.repo.worktree(), &files).ok())
     }
 
     /// Takes the session back because of its baseline, whose `log` tells more; `printed` are the names that it printed.

@@ -92,7 +92,7 @@ impl LayoutError {
         }
         Some(match self {
             LayoutError::Gpu(error) => error.hint(),
-            LayoutError::GpuLock(error) => error.hint().unwrap_or_else(|| "omit --gpus".into()),
+            LayoutError::GpuLock(error) => return error.hint(),
             LayoutError::TooManySlots { there, .. } => {
                 format!("pass --slots {there}, choose more GPUs with --gpus, or lower --gpus-per-run")
             }

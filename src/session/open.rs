@@ -12,8 +12,10 @@ use super::error::SessionError;
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
+use super::hazards::Surveyed;
 use super::heal::rebuilt_journal;
 use super::interrupts::Interrupts;
+use super::lanes::SlotSetup;
 use super::layout_error::LayoutError;
 use super::opened::is_being_replaced;
 use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
@@ -83,6 +85,8 @@ impl<'a> Session<'a> {
         let gpu_locks =
             if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder).map_err(LayoutError::from)?) };
         folder.drop_old_stop_request(&lock);
+        let has_linked_environment =
+            layout.as_ref().is_some_and(|layout| Surveyed::new(&repo, &contract, layout).has_linked_environment());
         let mut history = read_history(&repo, &contract.tag)?;
         let state = folder.state();
         remove_left_over(&state)?;
@@ -155,8 +159,7 @@ impl<'a> Session<'a> {
                 times: Times::default(),
                 calls_agent,
                 overtaken: RefCell::default(),
-                gpus,
-                _gpu_locks: gpu_locks,
+                slots: SlotSetup { gpus, _locks: gpu_locks, has_linked_environment },
             },
             workspace: Workspace {
                 repo: tree,

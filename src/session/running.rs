@@ -121,6 +121,9 @@ impl Attempt {
     ) -> Result<RunWatch, SessionError> {
         let commit = commit_of(&self.open)?;
         workspace.put_protected_back(store, self.open.id, &commit)?;
+        if workspace.is_linked {
+            workspace.make_links(store)?;
+        }
         let folder = store.clear_run_folder(self.open.id)?;
         let log = folder.join("run.log");
         let root = workspace.root().to_owned();
@@ -272,6 +275,7 @@ impl Attempt {
         changed.extend(touched);
         changed.sort();
         changed.dedup();
+        store.name_written_links(exit.started);
         let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {

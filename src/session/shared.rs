@@ -12,12 +12,13 @@ use super::error::SessionError;
 use super::events::Events;
 use super::interrupts::{Interrupt, Interrupts};
 use super::keep_logs::LogKeeper;
+use super::lanes::SlotSetup;
 use super::store::Store;
 use super::surroundings::Place;
 use super::times::Times;
 use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
-use crate::exec::{Executor, GpuLocks};
-use crate::rules::{GpuSlot, NO_CHANGE, StopFacts, most_calls, stop_before_next};
+use crate::exec::Executor;
+use crate::rules::{NO_CHANGE, StopFacts, most_calls, stop_before_next};
 
 /// How often a heartbeat is written.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -36,10 +37,8 @@ pub(super) struct Shared<'a> {
     pub(super) calls_agent: bool,
     /// The runs that are ended since nobody waits for them any more.
     pub(super) overtaken: RefCell<BTreeSet<ExperimentId>>,
-    /// The GPUs of each slot; empty where they are not divided among slots.
-    pub(super) gpus: Vec<GpuSlot>,
-    /// The right to use them.
-    pub(super) _gpu_locks: Option<GpuLocks>,
+    /// What slots are given.
+    pub(super) slots: SlotSetup,
 }
 
 /// When the next heartbeat is due.

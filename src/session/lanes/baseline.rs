@@ -44,6 +44,7 @@ impl Shared<'_> {
         let contract = {
             let store = &mut *self.store();
             workspace.switch_to(store, commit)?;
+            workspace.make_links(store)?;
             store.contract.clone()
         };
         let before = metric_file_stamp(&contract.metric.source, workspace.root());

@@ -20,7 +20,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 impl Shared<'_> {
     /// Waits until the GPUs of a slot have room for a run, at most for 10 minutes, and tells of it. Any request ends it.
     pub(super) async fn await_gpus(&self, slot: u32) -> Result<(), SessionError> {
-        let Some(gpus) = self.gpus.get(slot as usize) else { return Ok(()) };
+        let Some(gpus) = self.slots.gpus.get(slot as usize) else { return Ok(()) };
         let last = {
             let store = self.store();
             let runs = store.history.records().iter().rev().filter(|record| !record.runs.is_empty());

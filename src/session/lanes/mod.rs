@@ -9,3 +9,5 @@ mod recover;
 mod scheduler;
 mod trees;
 mod trial;
+
+pub(super) use trees::SlotSetup;

@@ -1,7 +1,10 @@
 //! What is recorded of experiments that are open beside others: one, or all cars of a train.
 
+use jiff::Timestamp;
+
 use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record};
+use crate::fs::written_to;
 use crate::rules::Car;
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
@@ -140,6 +143,15 @@ impl Store {
         self.repo.objects.settle_objects()?;
         self.pack_records();
         Ok(())
+    }
+
+    /// Names the linked paths that runs wrote to since this moment: what one slot writes there, all others read.
+    pub(in crate::session) fn name_written_links(&mut self, since: Timestamp) {
+        let Some(layout) = &self.journal.layout else { return };
+        let written = written_to(&self.repo.main_worktree(), &layout.links, since.into());
+        if !written.is_empty() {
+            self.say_once(Notice::LinksWritten(written));
+        }
     }
 
     /// Keeps the commits that an experiment was measured as on other bases.

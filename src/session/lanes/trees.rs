@@ -1,13 +1,16 @@
 //! The linked working trees of slots and seats.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::crash;
 use crate::domain::{CommitId, Notice};
+use crate::exec::GpuLocks;
+use crate::fs::{make_folder, make_links};
 use crate::git::{TreeState, Untracked};
-use crate::rules::{FileTerms, folders_of, slot_variables};
+use crate::rules::{FileTerms, GpuSlot, folders_of, slot_variables, variables_of_slot};
 use crate::session::error::SessionError;
 use crate::session::protected::Protected;
 use crate::session::shared::Shared;
@@ -35,8 +38,31 @@ impl Shared<'_> {
     ) -> Result<Workspace, SessionError> {
         let store = &mut *self.store();
         let workspace = Workspace::linked(store, terms, &store.folder.slot(slot), commit)?;
-        Ok(Workspace { variables: slot_variables(slot, self.gpus.get(slot as usize)), ..workspace })
+        let own = variables_of_slot(workspace.root(), slot, self.slots.has_linked_environment, |name| {
+            std::env::var(name).ok()
+        });
+        if let Some((_, folder)) = own.iter().find(|(name, _)| name == "TMPDIR") {
+            let folder = Path::new(folder);
+            make_folder(folder).map_err(|source| SessionError::Io {
+                action: "make",
+                path: folder.to_owned(),
+                source,
+            })?;
+        }
+        let mut variables = slot_variables(slot, self.slots.gpus.get(slot as usize));
+        variables.extend(own);
+        Ok(Workspace { variables, ..workspace })
     }
+}
+
+/// What all slots are given.
+pub(in crate::session) struct SlotSetup {
+    /// The GPUs of each slot; empty where they are not divided among slots.
+    pub(in crate::session) gpus: Vec<GpuSlot>,
+    /// The right to use them.
+    pub(in crate::session) _locks: Option<GpuLocks>,
+    /// Whether all slots share an environment.
+    pub(in crate::session) has_linked_environment: bool,
 }
 
 impl Workspace {
@@ -105,7 +131,19 @@ impl Workspace {
             crash::point("seat.left_over_kept");
             self.put_back(store, &at, &made)?;
         }
-        self.switch_to(store, commit)
+        self.switch_to(store, commit)?;
+        self.make_links(store)
+    }
+
+    /// Makes the links anew that bring in what git does not have.
+    pub(in crate::session) fn make_links(&self, store: &mut Store) -> Result<(), SessionError> {
+        let links = store.journal.layout.as_ref().map(|layout| layout.links.clone()).unwrap_or_default();
+        let failed = |source| SessionError::Io { action: "link into", path: self.root().to_owned(), source };
+        let moved = make_links(&store.repo.main_worktree(), self.root(), &links).map_err(failed)?;
+        if !moved.is_empty() {
+            store.say(Notice::MovedOut { to: moved, why: "it stood in the place of a link" });
+        }
+        Ok(())
     }
 
     /// Whether the tree is there, and git knows it.
@@ -122,8 +160,13 @@ impl Store {
         for dir in trees_of(&self.folder) {
             self.repo.remove_kept(&dir)?;
         }
-        let _ = std::fs::remove_dir(self.folder.trees());
-        Ok(())
+        let trees = self.folder.trees();
+        match std::fs::remove_dir_all(&trees) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(SessionError::Io { action: "remove", path: trees, source: error })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
