@@ -1,12 +1,13 @@
 //! Printing what a loop tells on a thread of its own, so that a terminal that takes nothing does not hold the loop up.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use autoresearch::domain::Event;
+use autoresearch::domain::{Event, ExperimentId};
 use autoresearch::exec::end_by_signals;
 use autoresearch::session::Observer;
 
@@ -29,8 +30,20 @@ enum Item {
 #[derive(Default)]
 struct Backlog {
     items: AtomicUsize,
-    /// Whether a sign of progress is among them.
-    progress: AtomicBool,
+    /// The experiments of which a sign of progress is among them.
+    progress: Mutex<BTreeSet<ExperimentId>>,
+}
+
+impl Backlog {
+    /// Notes a sign of progress; returns whether it is the only one of its experiment that waits.
+    fn note(&self, id: ExperimentId) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
+    }
+
+    /// Notes that it was printed.
+    fn printed(&self, id: ExperimentId) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
 }
 
 /// Owns the [`Progress`] of a loop on a thread.
@@ -63,7 +76,7 @@ impl Printer {
     pub(super) fn observer(&self) -> Observer<'_> {
         Box::new(|event| {
             // A sign of progress is of no use where there is no live line, or while the one before it still waits.
-            if is_progress(event) && (!self.is_live || self.backlog.progress.swap(true, Ordering::Relaxed)) {
+            if progress_of(event).is_some_and(|id| !self.is_live || !self.backlog.note(id)) {
                 return;
             }
             self.send(Item::Event(Box::new(event.clone())));
@@ -102,8 +115,12 @@ impl Printer {
     }
 }
 
-fn is_progress(event: &Event) -> bool {
-    matches!(event, Event::RunProgress { .. })
+/// The experiment of which an event is no more than a sign of progress.
+fn progress_of(event: &Event) -> Option<ExperimentId> {
+    match event {
+        Event::RunProgress { id, .. } => Some(*id),
+        _ => None,
+    }
 }
 
 fn print(mut progress: Progress, items: &Receiver<Item>, backlog: &Backlog) {
@@ -111,12 +128,26 @@ fn print(mut progress: Progress, items: &Receiver<Item>, backlog: &Backlog) {
         match item {
             Item::Event(event) => {
                 progress.show(&event);
-                if is_progress(&event) {
-                    backlog.progress.store(false, Ordering::Relaxed);
+                if let Some(id) = progress_of(&event) {
+                    backlog.printed(id);
                 }
             }
             Item::Answer(print) => print(),
         }
         backlog.items.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_of_progress_holds_up_later_ones_of_its_own_experiment_only() {
+        let backlog = Backlog::default();
+        let [one, other] = [12, 14].map(ExperimentId::from);
+        assert_eq!([backlog.note(one), backlog.note(one), backlog.note(other)], [true, false, true]);
+        backlog.printed(one);
+        assert_eq!([backlog.note(one), backlog.note(other)], [true, false]);
     }
 }

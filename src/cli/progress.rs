@@ -1,5 +1,6 @@
 //! What a loop prints: lines, and live ones on a terminal, or events as NDJSON.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -24,8 +25,8 @@ pub(super) struct Progress {
     format: StreamFormat,
     clock: Clock,
     live: Option<Live>,
-    /// The time limits of the active runs, by experiment.
-    limits: BTreeMap<ExperimentId, f64>,
+    /// The active runs, by experiment.
+    runs: BTreeMap<ExperimentId, ActiveRun>,
     incumbent: Option<Number>,
     /// Whether standard output is reserved for a command's answer.
     aside: bool,
@@ -34,9 +35,20 @@ pub(super) struct Progress {
     /// The current folder.
     here: PathBuf,
     tag: Option<Tag>,
-    idle: Option<IdleCall>,
-    /// The last printed line of an outage that continues.
+    /// The last calls that changed nothing, by experiment.
+    idle: BTreeMap<ExperimentId, IdleCall>,
+    /// The experiment whose idle call was printed last, with nothing after it.
+    idle_line: Cell<Option<ExperimentId>>,
+    /// The last printed line of an outage that continues, without its experiment: an outage stops all agents.
     outage: Option<String>,
+}
+
+/// A run that is shown on a live line.
+struct ActiveRun {
+    /// Its time limit, in seconds.
+    limit: f64,
+    /// The value to beat when it started, which is that of its own base.
+    to_beat: Option<Number>,
 }
 
 /// A printed agent call that changed nothing.
@@ -60,13 +72,14 @@ impl Progress {
             format,
             clock,
             live: if format == StreamFormat::Table { Live::new() } else { None },
-            limits: BTreeMap::new(),
+            runs: BTreeMap::new(),
             incumbent: None,
             aside: false,
             main_worktree,
             here: std::env::current_dir().unwrap_or_default(),
             tag: None,
-            idle: None,
+            idle: BTreeMap::new(),
+            idle_line: Cell::new(None),
             outage: None,
         }
     }
@@ -120,7 +133,8 @@ impl Progress {
                 self.begin(*id, "the agent is working".into());
             }
             Event::AgentFinished { id, changed: true, timed_out, .. } => {
-                self.end_idle();
+                self.end_idle(Some(*id));
+                self.end(*id);
                 if *timed_out {
                     let what = "the agent reached its time limit; measuring what it changed";
                     self.print_fitting(&format!("{id:>4}  {:<8} {what}", "-"));
@@ -137,9 +151,8 @@ impl Progress {
                     let commit = commit.short(8);
                     format!("{id:>4}  {:<8} commit {commit} runs, log {}", "-", shell_word(self.as_seen_here(log)))
                 });
-                self.incumbent.clone_from(incumbent);
                 self.begin(*id, description.clone());
-                self.limits.insert(*id, *timeout);
+                self.runs.insert(*id, ActiveRun { limit: *timeout, to_beat: incumbent.clone() });
                 self.draw(*id, Some(0.0), None);
             }
             Event::RunProgress { id, elapsed, last } => self.draw(*id, Some(*elapsed), last.as_ref()),
@@ -154,29 +167,34 @@ impl Progress {
                     "-"
                 ));
             }
+            Event::RunFinished { id, description, reason, trial, .. } => {
+                self.end(*id);
+                if !self.aside {
+                    let what = if *trial { "tried" } else { "waits" };
+                    self.print_fitting(&format!("{id:>4}  {what:<8} {description}: {reason}"));
+                }
+            }
             Event::ExperimentFinished { record, incumbent } => {
                 self.incumbent = incumbent.as_ref().map(|(_, number)| number.clone());
-                if let Some(live) = &mut self.live {
-                    live.end(record.id);
-                }
+                self.end(record.id);
                 if !self.aside || record.id.is_baseline() {
                     self.print_fitting(&experiment_line(record));
                 }
             }
             Event::Flagged { after, times } => {
-                self.end_idle();
+                self.end_idle(None);
                 let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
                 self.print(&format!("      flagged for review after {}{times}", experiment_name(*after)));
             }
             Event::Directed { directive, .. } if !self.aside => {
-                self.end_idle();
+                self.end_idle(None);
                 self.print(&format!("      next: {directive}"));
             }
             // The answer ends with the directive.
             Event::Directed { .. } => {}
             Event::SessionStopped { reason, .. } => {
                 self.live = None;
-                self.end_idle();
+                self.end_idle(None);
                 self.print(&format!("stopped: {}", reason));
             }
         }
@@ -187,24 +205,26 @@ impl Progress {
         let why = if timed_out { "reached its time limit and " } else { "" };
         let what = format!("the agent {why}changed nothing");
         let line = format!("{id:>4}  {:<8} {what}{}", "-", prefixed(": ", said));
-        if let Some(idle) = self.idle.as_mut().filter(|idle| idle.line == line) {
+        self.end(id);
+        if let Some(idle) = self.idle.get_mut(&id).filter(|idle| idle.line == line) {
             idle.again += 1;
             return;
         }
-        self.end_idle();
+        self.end_idle(Some(id));
         self.print_fitting(&line);
         if timed_out {
             self.print_agent_log(id);
         }
-        self.idle = Some(IdleCall { line, again: 0 });
+        self.idle.insert(id, IdleCall { line, again: 0 });
+        self.idle_line.set(Some(id));
     }
 
     /// Prints an outage, once as long as it is the same. The live line says until when it lasts.
     fn show_outage(&mut self, id: ExperimentId, outage: &Outage, again: Timestamp) {
-        self.end_idle();
-        let line = format!("{:>4}  {:<8} {}{}", id, "-", outage.kind, prefixed(": ", &outage.said));
+        self.end_idle(None);
+        let line = format!("{}{}", outage.kind, prefixed(": ", &outage.said));
         if self.outage.as_ref() != Some(&line) {
-            self.print_fitting(&line);
+            self.print_fitting(&format!("{id:>4}  {:<8} {line}", "-"));
             if outage.kind == OutageKind::Failed {
                 self.print_agent_log(id);
             }
@@ -233,12 +253,17 @@ impl Progress {
         }
     }
 
-    /// Prints how often the last idle call was repeated with the same outcome.
-    fn end_idle(&mut self) {
-        if let Some(idle) = self.idle.take()
-            && idle.again > 0
-        {
-            self.print(&format!("      | and the same {} more", count_of(idle.again, "time")));
+    /// Prints how often the last idle call of an experiment was repeated with the same outcome; by default of all.
+    fn end_idle(&mut self, only: Option<ExperimentId>) {
+        let ended: Vec<ExperimentId> =
+            self.idle.keys().copied().filter(|id| only.is_none_or(|only| only == *id)).collect();
+        for id in ended {
+            if let Some(idle) = self.idle.remove(&id).filter(|idle| idle.again > 0) {
+                let again = format!("and the same {} more", count_of(idle.again, "time"));
+                // Lines of others may stand between.
+                let is_below = self.idle_line.get() == Some(id);
+                self.print(&if is_below { format!("      | {again}") } else { format!("{id:>4}  {:<8} {again}", "-") });
+            }
         }
     }
 
@@ -260,6 +285,7 @@ impl Progress {
     }
 
     fn suspended(&self, print: impl FnOnce()) {
+        self.idle_line.set(None);
         match &self.live {
             Some(live) => live.above(print),
             None => print(),
@@ -268,27 +294,41 @@ impl Progress {
 
     /// Shows on the live line of an experiment what it does now.
     fn begin(&mut self, id: ExperimentId, doing: String) {
-        self.limits.remove(&id);
+        self.runs.remove(&id);
         if let Some(live) = &mut self.live {
             live.begin(id, format!("experiment {id}: {doing}"));
         }
         self.draw(id, None, None);
     }
 
+    /// Removes the live line of an experiment that waits or is recorded.
+    fn end(&mut self, id: ExperimentId) {
+        self.runs.remove(&id);
+        if let Some(live) = &mut self.live {
+            live.end(id);
+        }
+    }
+
     /// Shows on the live line of an experiment the duration of its run, its newest value, and the one to beat.
     fn draw(&self, id: ExperimentId, elapsed: Option<f64>, last: Option<&Number>) {
         let Some(live) = &self.live else { return };
+        live.show(id, self.figures(id, elapsed, last));
+    }
+
+    /// What the live line of an experiment shows of its run, and the value to beat.
+    fn figures(&self, id: ExperimentId, elapsed: Option<f64>, last: Option<&Number>) -> String {
+        let run = self.runs.get(&id);
         let mut figures = String::new();
-        if let Some((elapsed, limit)) = elapsed.zip(self.limits.get(&id)) {
-            figures += &format!("  {} of {}", clock_time(elapsed), clock_time(*limit));
+        if let Some((elapsed, run)) = elapsed.zip(run) {
+            figures += &format!("  {} of {}", clock_time(elapsed), clock_time(run.limit));
         }
         if let Some(last) = last {
             figures += &format!("  now {last}");
         }
-        if let Some(best) = &self.incumbent {
+        if let Some(best) = run.map_or(self.incumbent.as_ref(), |run| run.to_beat.as_ref()) {
             figures += &format!("  to beat {best}");
         }
-        live.show(id, figures);
+        figures
     }
 }
 
@@ -312,4 +352,57 @@ pub(super) fn experiment_line(record: &Record) -> String {
         line += &format!(" [{}]", failure.class);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Option<Number> {
+        Some(text.parse().unwrap())
+    }
+
+    fn started(id: u32, timeout: f64, to_beat: &str) -> Event {
+        Event::RunStarted {
+            id: id.into(),
+            commit: autoresearch::domain::CommitId::new("c"),
+            description: String::new(),
+            log: PathBuf::new(),
+            timeout,
+            incumbent: number(to_beat),
+        }
+    }
+
+    #[test]
+    fn each_of_several_runs_has_figures_of_its_own() {
+        let mut progress = Progress::new(StreamFormat::Table, Clock::System, PathBuf::new());
+        progress.show(&started(12, 300.0, "2.0"));
+        progress.show(&started(14, 600.0, "1.5"));
+        let figures =
+            |progress: &Progress, id: u32, last: Option<Number>| progress.figures(id.into(), Some(61.0), last.as_ref());
+        assert_eq!(figures(&progress, 12, number("1.75")), "  1m01s of 5m00s  now 1.75  to beat 2.0");
+        assert_eq!(figures(&progress, 14, None), "  1m01s of 10m00s  to beat 1.5");
+        let (id, trial) = (12.into(), false);
+        let value = number("1.7");
+        progress.show(&Event::RunFinished { id, description: String::new(), reason: String::new(), value, trial });
+        assert_eq!((figures(&progress, 12, None), progress.runs.len()), (String::new(), 1));
+    }
+
+    #[test]
+    fn idle_calls_of_several_agents_are_counted_by_experiment() {
+        let mut progress = Progress::new(StreamFormat::Table, Clock::System, PathBuf::new());
+        let idle = |id: u32, changed| Event::AgentFinished {
+            id: id.into(),
+            seconds: 1.0,
+            changed,
+            exit: Some(0),
+            timed_out: false,
+            said: String::new(),
+        };
+        for (id, changed) in [(5, false), (6, false), (5, false), (6, false), (5, true)] {
+            progress.show(&idle(id, changed));
+        }
+        let again: Vec<(u32, u32)> = progress.idle.iter().map(|(id, idle)| (id.number(), idle.again)).collect();
+        assert_eq!((again, progress.idle_line.get()), (vec![(6, 1)], None));
+    }
 }

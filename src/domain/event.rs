@@ -326,6 +326,19 @@ pub enum Event {
         /// The most retries allowed.
         limit: u32,
     },
+    /// A run ended, and nothing is recorded of it yet: a winner waits for a train, or winners were tried together.
+    RunFinished {
+        /// The experiment, or the run for winners.
+        id: ExperimentId,
+        /// What it tries.
+        description: String,
+        /// One sentence that explains what came of it, with values.
+        reason: String,
+        /// Its value; absent if there is none that counts.
+        value: Option<Number>,
+        /// Whether it was for winners that wait.
+        trial: bool,
+    },
     /// An experiment was recorded.
     ExperimentFinished {
         /// Its record.

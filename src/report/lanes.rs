@@ -19,10 +19,13 @@ impl SessionStatus {
         let clause = match self.activity {
             Activity::RunningAlone => format!("idle; still going: {}", runs(&running)),
             Activity::RunOver => format!("idle; finished and not recorded yet: {}", runs(&running)),
-            Activity::Left | Activity::Idle => format!("idle; left unfinished: {}", runs(&meant(&|_| true))),
+            // A run for winners that is over is asked for again if it is needed.
+            Activity::Left | Activity::Idle => {
+                format!("idle; left unfinished: {}", runs(&meant(&|open| open.trial.is_none() || open.is_running())))
+            }
             Activity::Working => return None,
             _ => {
-                let proposing = meant(&|open| open.phase == Phase::Proposing);
+                let proposing = meant(&OpenStatus::is_called);
                 let recording = meant(&|open| matches!(open.phase, Phase::Recording | Phase::Settling));
                 let told = [("running", running), ("agents propose", proposing), ("recording", recording)];
                 let mut told: Vec<String> = told
@@ -44,7 +47,11 @@ impl SessionStatus {
         let ids = |is_meant: &dyn Fn(&OpenStatus) -> bool| -> Vec<ExperimentId> {
             self.attempts.iter().filter(|open| is_meant(open)).map(|open| open.id).collect()
         };
-        let told = [("ready to run", ids(&OpenStatus::is_ready)), ("for a train", ids(&OpenStatus::is_winner))];
+        let told = [
+            ("ready to run", ids(&OpenStatus::is_ready)),
+            ("for an agent", ids(&OpenStatus::needs_call)),
+            ("for a train", ids(&OpenStatus::is_winner)),
+        ];
         let told: Vec<String> = told
             .iter()
             .filter(|(_, ids)| !ids.is_empty())
@@ -124,7 +131,6 @@ pub(super) fn lanes_grid(status: &SessionStatus) -> Grid {
 fn phase_word(phase: Option<Phase>) -> &'static str {
     match phase {
         None => "idle",
-        Some(Phase::Committing) => "starting",
         Some(Phase::Guarding) => "guards",
         Some(Phase::Proposing) => "agent",
         Some(_) => "running",

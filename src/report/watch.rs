@@ -11,7 +11,7 @@ use super::grid::{Align, Grid};
 use super::render::counts_sentence;
 use super::safe::{safe_code, safe_line};
 use super::width::{columns, fit};
-use crate::domain::{ExperimentId, GpuLoad, Number, Phase, Record, clock_time, experiment_name};
+use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
 use crate::rules::{Ended, History, OpenStatus, SessionStatus, format_gain};
 
 /// The fewest lines of a chart: title, picture, the lane of experiments without a value, axis, legend.
@@ -203,9 +203,11 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     // Without this, the oldest experiments would half fill a screen that has grown.
     let scroll = scroll.by(0, &scene.status.history, room.saturating_sub(1));
     let is_newest = scroll.top.is_none();
-    let mut open: Vec<&OpenStatus> = scene.status.attempts.iter().filter(|_| is_newest).collect();
+    // A run for winners that is over says nothing more.
+    let is_shown = |open: &&OpenStatus| is_newest && (open.trial.is_none() || open.is_running());
+    let mut open: Vec<&OpenStatus> = scene.status.attempts.iter().filter(is_shown).collect();
     // What only waits comes last, and goes first where there is little room.
-    open.sort_by_key(|open| (open.is_ready() || open.is_winner(), open.phase == Phase::Proposing));
+    open.sort_by_key(|open| (!open.is_running(), !open.is_called()));
     open.truncate((room / 2).max(1));
     let Some(rows) = room.checked_sub(1 + open.len()) else {
         return (Vec::new(), 0, scroll);
@@ -228,7 +230,8 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
         let newest = open.newest.as_ref().map(Number::to_string).unwrap_or_default();
         let took = open.elapsed.map(clock_time).unwrap_or_default();
         let (id, what) = (open.id.to_string(), SessionStatus::tries(open));
-        grid.push([id, step_word(open), newest, String::new(), took, String::new(), what]);
+        let step = if scene.status.lanes.is_concurrent { step_word(open) } else { "now".to_owned() };
+        grid.push([id, step, newest, String::new(), took, String::new(), what]);
     }
     shown.iter().for_each(|record| grid.push(cells(record)));
     let styles = std::iter::once(Style::new().bold()).chain(open.iter().map(|_| Style::new()));
@@ -238,14 +241,13 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     (lines.collect(), shown.len(), scroll)
 }
 
-/// Where an attempt is, in a word: *in place* it is the one that is made now.
+/// Where an attempt is, in a word.
 fn step_word(open: &OpenStatus) -> String {
     match (open.seat, open.slot) {
         _ if open.is_ready() => "ready".to_owned(),
-        _ if open.is_winner() => "waits".to_owned(),
-        (Some(seat), _) if open.phase == Phase::Proposing => format!("seat {seat}"),
+        (Some(seat), _) if open.is_called() => format!("seat {seat}"),
         (_, Some(slot)) if open.is_running() => format!("slot {slot}"),
-        _ => "now".to_owned(),
+        _ => "waits".to_owned(),
     }
 }
 

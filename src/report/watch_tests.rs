@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
-use crate::domain::Spent;
+use crate::domain::{Phase, Spent};
 use crate::rules::{Activity, LanesStatus, OpenStatus};
 
 /// What a hostile description or log line has: escapes that a terminal acts on, line breaks, and what turns text around.

@@ -104,12 +104,22 @@ impl SessionStatus {
 impl OpenStatus {
     /// Whether it waits, as a commit, for a slot.
     pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Committing && self.slot.is_none()
+        self.phase == Phase::Committing && self.trial.is_none()
     }
 
     /// Whether it is a winner that waits for a train.
     pub fn is_winner(&self) -> bool {
-        self.phase == Phase::Waiting
+        self.phase == Phase::Waiting && self.trial.is_none()
+    }
+
+    /// Whether an agent works on it, in a seat where there are several.
+    pub fn is_called(&self) -> bool {
+        self.phase == Phase::Proposing && self.seat.is_some()
+    }
+
+    /// Whether it waits for an agent to merge or to rework it, beside others.
+    pub fn needs_call(&self) -> bool {
+        self.phase == Phase::Proposing && self.seat.is_none()
     }
 
     /// Whether its run or guards take place.
@@ -159,7 +169,7 @@ pub fn lanes_status(
     let expected = Expected { run: expected_run(history), call: expected_call(history) };
     let capacity = layout.map(|layout| Capacity { slots: layout.slots, ahead: layout.ahead, calls: layout.calls });
     let in_slot = |open: &OpenStatus| match layout {
-        Some(_) => open.slot.filter(|_| open.is_running() || open.phase == Phase::Committing),
+        Some(_) => open.slot.filter(|_| open.is_running()),
         None => open.is_running().then_some(0),
     };
     let in_seat = |open: &OpenStatus| match layout {

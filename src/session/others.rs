@@ -96,6 +96,8 @@ pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
 pub(super) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, SessionError> {
     let rest = name.strip_prefix(&format!("{}/", tag.ref_prefix())).unwrap_or(name);
     if let Some(number) = ["saved/", "open/", "merged/"].iter().find_map(|folder| rest.strip_prefix(folder)) {
+        // An experiment may have several commits that were merged: `00012-2`.
+        let number = number.split_once('-').filter(|_| rest.starts_with("merged/")).map_or(number, |(id, _)| id);
         return Ok(number.parse::<ExperimentId>().is_err());
     }
     let record = repo.refs.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());

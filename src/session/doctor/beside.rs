@@ -96,9 +96,7 @@ fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> 
         .steps()
         .filter_map(|(phase, open)| match phase {
             Phase::Proposing => open.seat.map(|seat| facts.folder.seat(seat)),
-            Phase::Committing | Phase::Running | Phase::Guarding => {
-                open.beside.slot.map(|slot| facts.folder.slot(slot))
-            }
+            Phase::Running | Phase::Guarding => open.beside.slot.map(|slot| facts.folder.slot(slot)),
             _ => None,
         })
         .collect();
