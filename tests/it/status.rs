@@ -222,14 +222,14 @@ fn slots_and_seats_are_told_also_of_a_session_in_place() {
     let mut journal: Value = serde_json::from_str(&repo.read(format!("{STATE}/progress.json"))).unwrap();
     let base = repo.git(["rev-parse", "autoresearch/t"]);
     let open = |id: u32, phase: &str, more: Value| {
-        let mut open = serde_json::json!({"id": id, "phase": phase, "base": base.trim(), "commit": base.trim(),
+        let mut open = serde_json::json!({"id": id, "base": base.trim(), "commit": base.trim(),
             "description": format!("change {id}"), "started": "2026-11-20T22:00:00Z"});
         open.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        open
+        serde_json::json!({"phase": phase, "open": open})
     };
     journal["version"] = 2.into();
     journal["phase"] = "waiting".into();
-    journal["open"] = open(1, "waiting", serde_json::json!({"slot": 1}));
+    journal["open"] = open(1, "waiting", serde_json::json!({"slot": 1}))["open"].clone();
     journal["attempts"] = serde_json::json!([
         open(2, "running", serde_json::json!({"slot": 1, "neighbours": [1]})),
         open(3, "proposing", serde_json::json!({"seat": 0})),

@@ -19,7 +19,8 @@ fn write_attempts(repo: &TestRepo, attempts: &[Value]) {
         journal["version"] = 2.into();
         journal["phase"] = attempts[0]["phase"].clone();
         journal["open"] = attempts[0].clone();
-        journal["attempts"] = attempts[1..].into();
+        let beside = attempts[1..].iter().map(|open| json!({"phase": open["phase"], "open": open}));
+        journal["attempts"] = beside.collect();
         journal["given"] = 9.into();
         journal["layout"] = json!({"slots": 2, "ahead": 1});
     });
@@ -101,7 +102,7 @@ fn a_train_that_is_half_recorded_is_no_contradiction_and_its_rows_are_found() {
     let own = repo.git(["commit-tree", "-m", "its own", "-p", &start, &format!("{tip}^{{tree}}")]);
     let body = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/00001"]);
     let record: Value = serde_json::from_str(body.trim()).unwrap();
-    let trial = json!({"slot": 0, "trial": {"train": {"on": 0, "cars": [1, 8]}}, "train": [record]});
+    let trial = json!({"slot": 0, "trial": {"train": {"on": 0, "cars": [1, 8]}}, "recording": [record]});
     write_attempts(
         &repo,
         &[open(9, "recording", &tip, &start, trial), open(1, "waiting", &own, &start, json!({"slot": 1}))],
@@ -115,7 +116,7 @@ fn a_train_that_is_half_recorded_is_no_contradiction_and_its_rows_are_found() {
     let row_of_1 = rows.lines().take(2).map(|line| line.len() + 1).sum::<usize>();
     assert_eq!((&journal["phase"], &journal["open"]["rows_from"]), (&"recording".into(), &row_of_1.into()));
     assert_eq!(
-        (&journal["attempts"][0]["phase"], &journal["attempts"][0]["rows_from"]),
+        (&journal["attempts"][0]["phase"], &journal["attempts"][0]["open"]["rows_from"]),
         (&"waiting".into(), &0.into())
     );
 }
