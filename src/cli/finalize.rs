@@ -2,16 +2,25 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::count_of;
+use autoresearch::domain::{Asked, Tag, count_of};
+use autoresearch::git::Repo;
 use autoresearch::report::fit;
+use autoresearch::session::{Drive, Interrupts, Plan, Session};
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
-use super::{chosen, output};
+use super::printer::Printer;
+use super::process::{current_dir, no_runtime};
+use super::progress::Progress;
+use super::{chosen, output, settings};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
-    let view = chosen::open(args.session.tag())?;
+    let mut view = chosen::open(args.session.tag())?;
+    if view.has_idle_winners() {
+        end_for_good(&view.tag)?;
+        view = chosen::open(Some(view.tag))?;
+    }
     let finalized = view.finalize(args.branch, args.squash)?;
     let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
@@ -20,4 +29,17 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     }
     output::note(&format!("look at it with: git log -p {}..{}", finalized.start.short(12), finalized.branch));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Records what waits for a train as discarded: nothing is measured any more.
+fn end_for_good(tag: &Tag) -> Result<(), CliError> {
+    let clock = settings::clock()?;
+    let repo = Repo::discover(&current_dir()?)?;
+    let main_worktree = repo.main_worktree();
+    let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
+    let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
+    let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
+    let ended = Session::open(plan, printer.observer(), Interrupts::default()).and_then(|mut it| it.end_for_good());
+    printer.finish();
+    ended.map(drop).map_err(CliError::from)
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name};
+use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names};
 use autoresearch::git::Repo;
 use autoresearch::session::{Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only};
 
@@ -43,8 +43,8 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
              `ar stop {tag} --now` terminates it; `ar doctor {tag}` shows the fix",
             experiment_name(id)
         ),
-        Stopped::After(Some(id)) => format!("session {tag} stops after {}", experiment_name(id)),
-        Stopped::After(None) => format!("session {tag} stops before its next experiment"),
+        Stopped::After(open) if !open.is_empty() => format!("session {tag} stops after {}", experiment_names(&open)),
+        Stopped::After(_) => format!("session {tag} stops before its next experiment"),
         Stopped::Ended if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
         Stopped::Ended => format!("session {tag} has stopped"),
     });

@@ -34,7 +34,7 @@ use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason};
 use crate::exec::{Executor, GpuHolder, GpuLocks};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
-use crate::rules::{History, folders_of};
+use crate::rules::{GpuSlot, History, folders_of};
 use crate::state::{EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
 
 /// An open session.
@@ -129,7 +129,8 @@ impl<'a> Session<'a> {
                 journal
             }
         };
-        let journal = Journal { layout, ..journal };
+        let uuids = |slot: &GpuSlot| slot.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
+        let journal = Journal { layout, gpus: gpus.iter().map(uuids).collect(), ..journal };
         let (protected, told) =
             Protected::of(&repo, &folder, &file_terms, &contract.start, &folders_of(&contract.protect))?;
         let repo = Rc::new(repo);

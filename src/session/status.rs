@@ -116,7 +116,13 @@ impl<'a> Lookout<'a> {
         let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
         let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, metric)).collect();
         let layout = journal.as_ref().and_then(|journal| journal.layout.as_ref());
-        let lanes = lanes_status(&history, layout, &attempts, &gpus_of_slots(journal.as_ref()), Timestamp::now());
+        let lanes = lanes_status(
+            &history,
+            layout,
+            &attempts,
+            &journal.as_ref().map(|journal| journal.gpus.clone()).unwrap_or_default(),
+            Timestamp::now(),
+        );
         let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
         Ok(SessionStatus {
             tag: tag.clone(),
@@ -223,12 +229,6 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
         (Phase::Waiting | Phase::Idle, _) => 6,
     };
     open.iter().min_by_key(rank)
-}
-
-/// The GPUs of each slot, as the loop noted them.
-fn gpus_of_slots(journal: Option<&Journal>) -> Vec<String> {
-    let noted = journal.and_then(|journal| journal.more.get("gpus")).cloned();
-    noted.and_then(|gpus| serde_json::from_value(gpus).ok()).unwrap_or_default()
 }
 
 /// When a file was last written to.

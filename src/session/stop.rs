@@ -27,7 +27,7 @@ const ENDING: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What became of a request to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
     /// Nobody is at work, and nothing runs.
     NobodyThere,
@@ -37,8 +37,8 @@ pub enum Stopped {
     RunsUnknown(ExperimentId),
     /// No process is active, and this experiment is open somewhere in between.
     Left(ExperimentId),
-    /// It is heard; the loop stops after this experiment, or at once when none is open.
-    After(Option<ExperimentId>),
+    /// It is heard; the loop stops after these experiments, or at once when none is open.
+    After(Vec<ExperimentId>),
     /// Whoever was at work has ended.
     Ended,
 }
@@ -53,13 +53,15 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let owner = || folder.owner(repo.git_dir());
     let Some(asked) = owner()? else {
-        let open = journal(&folder).and_then(|journal| Some((journal.phase, journal.open?.id)));
+        let journal = journal(&folder);
+        let open = || journal.iter().flat_map(Journal::steps).filter(|(phase, _)| *phase != Phase::Waiting);
+        let alone = open().find(|(phase, open)| runs_alone(&folder, *phase, open.id));
         // Records that cannot be read name no next one.
         let next = read_history(repo, tag).ok().map(|history| history.next_id());
-        return Ok(match (open, next) {
-            (Some((phase, id)), _) if runs_alone(&folder, phase, id) => Stopped::RunsAlone(id),
-            (Some((_, id)), _) => Stopped::Left(id),
-            (None, Some(next)) if exec::is_going_on(&folder.run(next), RUN) => Stopped::RunsUnknown(next),
+        return Ok(match (alone, open().next(), next) {
+            (Some((_, open)), ..) => Stopped::RunsAlone(open.id),
+            (None, Some((_, open)), _) => Stopped::Left(open.id),
+            (None, None, Some(next)) if exec::is_going_on(&folder.run(next), RUN) => Stopped::RunsUnknown(next),
             _ => Stopped::NobodyThere,
         });
     };
@@ -82,7 +84,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         };
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
-            return Ok(Stopped::After(journal(&folder).and_then(|journal| last_experiment(&journal))));
+            return Ok(Stopped::After(journal(&folder).map(|journal| last_experiments(&journal)).unwrap_or_default()));
         }
         let patience = if heard { HEARING + grace + ENDING } else { HEARING };
         if begun.elapsed() > patience {
@@ -116,9 +118,16 @@ fn journal(folder: &SessionFolder) -> Option<Journal> {
     Journal::read(&folder.state()).ok().flatten()
 }
 
-/// The experiment after which the loop stops: a baseline that a change waits for is measured for that change's sake.
-fn last_experiment(journal: &Journal) -> Option<ExperimentId> {
-    journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()).or_else(|| Some(journal.open.as_ref()?.id))
+/// The experiments after which the loop stops: a baseline that a change waits for is measured for that change's sake.
+fn last_experiments(journal: &Journal) -> Vec<ExperimentId> {
+    let is_at_work = |phase| !matches!(phase, Phase::Waiting | Phase::Committing);
+    let open = || journal.steps().filter(|(_, open)| open.trial.is_none());
+    match (&journal.aside, &journal.layout) {
+        (Some(_), _) => vec![ExperimentId::BASELINE.next()],
+        (None, None) => open().map(|(_, open)| open.id).collect(),
+        // What waits for a slot is put away.
+        (None, Some(_)) => open().filter(|(phase, _)| is_at_work(*phase)).map(|(_, open)| open.id).collect(),
+    }
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {

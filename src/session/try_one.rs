@@ -81,6 +81,12 @@ impl Session<'_> {
 
     async fn wait_on(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
+        if self.workspace.is_linked && self.shared.store().history.baseline().is_some() {
+            // Everything that goes on in slots is ended.
+            self.turn_lanes().await?;
+            self.stop(crate::domain::StopReason::Interrupted { requested: true })?;
+            return Ok(Tried::RolledBack);
+        }
         let recovered = self.recover(deadline).await?;
         let store = self.shared.store.get_mut();
         let is_left = store.journal.open.is_some() || store.journal.aside.is_some();

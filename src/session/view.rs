@@ -187,6 +187,12 @@ impl SessionView {
         self.journal().map_or_else(|| climbed(self.contract.as_ref(), &self.history).1, |journal| journal.flagged)
     }
 
+    /// Whether winners wait for a train, and nobody is at work on the session.
+    pub fn has_idle_winners(&self) -> bool {
+        let is_idle = || matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
+        self.journal().is_some_and(|journal| !journal.line.is_empty()) && is_idle()
+    }
+
     /// The journal, as far as it can be read.
     pub(super) fn journal(&self) -> Option<Journal> {
         Journal::read(&self.folder.state()).ok().flatten()

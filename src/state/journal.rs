@@ -275,6 +275,9 @@ pub struct Journal {
     /// Where experiments are made and run beside each other; absent *in place*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
+    /// The GPUs of each slot, by UUID; empty where they are not divided among slots.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
     /// The winners that wait, and the train.
     #[serde(default, skip_serializing_if = "Line::is_empty")]
     pub line: Line,
@@ -317,6 +320,7 @@ impl Journal {
             attempts: Vec::new(),
             given: None,
             layout: None,
+            gpus: Vec::new(),
             line: Line::default(),
             aside: None,
             last_seen: now,

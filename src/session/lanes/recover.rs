@@ -2,8 +2,9 @@
 
 use super::scheduler::Lanes;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase};
+use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, StopReason};
 use crate::git::Untracked;
+use crate::rules::Why;
 use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::open::Session;
@@ -85,6 +86,20 @@ impl Session<'_> {
             crash::point("shelving.put_away");
         }
         self.shared.tell()
+    }
+}
+
+impl Session<'_> {
+    /// Ends the session for good: winners that wait for a train are recorded as discarded. Returns which.
+    pub fn end_for_good(&mut self) -> Result<Vec<ExperimentId>, SessionError> {
+        self.shelve()?;
+        let winners: Vec<ExperimentId> = self.shared.store().journal.line.cars().map(|car| car.id).collect();
+        for id in &winners {
+            self.shared.store().discard(*id, Why::SessionEnds)?;
+        }
+        self.shared.tell()?;
+        self.stop(StopReason::Interrupted { requested: true })?;
+        Ok(winners)
     }
 }
 

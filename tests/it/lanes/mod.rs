@@ -1,5 +1,7 @@
 //! Several experiments at once.
 
+mod gpus;
 mod kills;
 mod landscape;
 mod nights;
+mod plans;

@@ -1,0 +1,266 @@
+//! Each rule for changes that were overtaken, seen acting. What every experiment does is planned in files, and runs wait for
+//! each other.
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::landscape::records;
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
+
+/// A repository whose loss is 100 less what `cost.sh` says of the files in `parts`, and an agent that follows plans.
+fn planned(cost: &str) -> TestRepo {
+    let repo = TestRepo::empty();
+    repo.write("cost.sh", cost);
+    repo.write("parts/base", "0\n");
+    // A run with the file `wait` goes on once the file exists whose name is in there.
+    repo.write(
+        "train.sh",
+        "if [ -e wait ]; then until [ -e \"$(cat wait)\" ]; do sleep 0.02; done; fi\n\
+         echo run >>\"$COUNT/runs-$AR_EXPERIMENT\"\necho \"loss: $((100 - $(sh cost.sh)))\"\n",
+    );
+    fs::create_dir(repo.outside().join("plans")).unwrap();
+    fs::write(
+        repo.outside().join("agent.sh"),
+        "plans=$1\nprompt=$(cat)\nkind=plan\ncase $prompt in *'Make the same change again'*) kind=merge ;; esac\n\
+         echo call >>\"$plans/calls-$kind-$AR_EXPERIMENT\"\n\
+         [ ! -e \"$plans/$kind-$AR_EXPERIMENT\" ] || . \"$plans/$kind-$AR_EXPERIMENT\"\n",
+    )
+    .unwrap();
+    repo.commit_all("planned");
+    repo
+}
+
+/// Plans what the agent does for an experiment.
+fn plan(repo: &TestRepo, name: &str, shell: &str) {
+    fs::write(repo.outside().join("plans").join(name), shell).unwrap();
+}
+
+/// Shell that has a run wait until experiment `id` is recorded.
+fn after(repo: &TestRepo, id: u32) -> String {
+    format!("echo {} >wait\n", repo.file(format!(".git/refs/autoresearch/t/{id:05}")).display())
+}
+
+fn args(repo: &TestRepo, more: &[&str]) -> Vec<String> {
+    let outside = repo.outside().display();
+    let agent = format!("sh {outside}/agent.sh {outside}/plans");
+    let command = format!("COUNT={outside} sh train.sh");
+    let first = ["run", "--yes", "--metric", "loss", "--tag", "t", "--cmd", &command, "--agent", &agent];
+    first.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
+}
+
+fn night(repo: &TestRepo, more: &[&str]) -> Night {
+    ar_in_time(repo, args(repo, more)).ok();
+    Night(records(repo))
+}
+
+struct Night(Vec<Value>);
+
+impl Night {
+    fn of(&self, id: u32) -> &Value {
+        self.0.iter().find(|record| record["id"] == id).unwrap_or_else(|| panic!("no record of {id}: {:#?}", self.0))
+    }
+
+    /// What became of an experiment: outcome, number, reason.
+    fn fate(&self, id: u32) -> (&str, Option<f64>, &str) {
+        let record = self.of(id);
+        (record["outcome"].as_str().unwrap(), record["metric"]["value"].as_f64(), record["reason"].as_str().unwrap())
+    }
+}
+
+fn count(repo: &TestRepo, file: &str) -> usize {
+    fs::read_to_string(repo.outside().join(file)).unwrap_or_default().lines().count()
+}
+
+const SUM: &str = "cat parts/* | awk '{ sum += $1 } END { print sum }'";
+
+/// Two experiments that change the same line, the second of which ends once the first is kept.
+fn same_line() -> TestRepo {
+    let repo = planned(SUM);
+    plan(&repo, "plan-1", "echo 1 >parts/base\necho one\n");
+    let wait = after(&repo, 1);
+    plan(&repo, "plan-2", &format!("echo 2 >parts/base\n{wait}echo two\n"));
+    repo
+}
+
+const TWO: [&str; 6] = ["--slots", "2", "--calls", "2", "--max-experiments", "2"];
+
+#[test]
+fn a_winner_that_conflicts_goes_to_the_agent_and_rides_as_it_was_merged() {
+    let repo = same_line();
+    plan(&repo, "merge-2", "echo 3 >parts/base\nrm -f wait\n");
+    let records = night(&repo, &TWO);
+    assert_eq!(records.fate(1).0, "keep");
+    let (outcome, value, reason) = records.fate(2);
+    assert_eq!((outcome, value), ("keep", Some(97.0)), "{reason}");
+    let replays = records.of(2)["replays"].as_array().unwrap();
+    assert_eq!(replays[0]["value"], 98.0, "its own number stands with the commit that gave it: {replays:#?}");
+    assert_eq!(repo.git(["show", &format!("{}:parts/base", replays[0]["commit"].as_str().unwrap())]), "2");
+    let merged = repo.git(["rev-parse", "refs/autoresearch/t/merged/00002"]);
+    assert_eq!(replays[0]["commit"], merged.as_str());
+    assert_eq!(count(&repo, "plans/calls-merge-2"), 1);
+    assert_eq!(repo.git(["log", "--format=%s", "autoresearch/t"]), "two\none\nplanned");
+}
+
+#[test]
+fn a_winner_that_nobody_merges_is_run_alone_and_put_on_top_if_it_is_better() {
+    let repo = same_line();
+    let records = night(&repo, &TWO);
+    let (outcome, value, reason) = records.fate(2);
+    assert_eq!((outcome, value), ("keep", Some(98.0)), "{reason}");
+    assert_eq!(records.of(2)["replaces"], json!([1]));
+    assert_eq!(repo.git(["show", "autoresearch/t:parts/base"]), "2");
+    let runs: usize = (0..9).map(|id| count(&repo, &format!("runs-{id}"))).sum();
+    assert_eq!(runs, 2 + 2 + 1, "the baseline on both slots, each once, and one afresh");
+    assert_eq!(count(&repo, "plans/calls-merge-2"), 1, "it is asked once for that incumbent");
+}
+
+#[test]
+fn a_change_that_conflicts_before_its_run_goes_to_the_agent_once_and_is_refused_then() {
+    let repo = same_line();
+    // One slot: the second waits for it, while the first is kept.
+    let records = night(&repo, &["--slots", "1", "--ahead", "1", "--calls", "2", "--max-experiments", "2"]);
+    let second = records.of(2);
+    assert_eq!((&second["outcome"], &second["failure"]["class"]), (&json!("crash"), &json!("conflict")), "{second:#?}");
+    assert_eq!((count(&repo, "plans/calls-merge-2"), count(&repo, "runs-2")), (1, 0));
+
+    let repo = same_line();
+    plan(&repo, "merge-2", "echo 5 >parts/base\nrm -f wait\n");
+    let records = night(&repo, &["--slots", "1", "--ahead", "1", "--calls", "2", "--max-experiments", "2"]);
+    let (outcome, value, reason) = records.fate(2);
+    assert_eq!((outcome, value), ("keep", Some(95.0)), "{reason}");
+    assert_eq!(records.of(2)["replays"][0]["value"], Value::Null);
+}
+
+#[test]
+fn a_winner_that_does_not_add_to_what_was_kept_is_discarded_with_its_own_number() {
+    let repo = planned("cat parts/* | sort -n | tail -n 1");
+    plan(&repo, "plan-1", "echo 2 >parts/one\necho one\n");
+    let wait = after(&repo, 1);
+    plan(&repo, "plan-2", &format!("echo 1 >parts/two\n{wait}echo two\n"));
+    let records = night(&repo, &TWO);
+    let (outcome, value, reason) = records.fate(2);
+    assert_eq!((outcome, value, reason), ("discard", Some(99.0), "does not add to experiment 1"));
+    let values: Vec<&Value> = records.of(2)["replays"].as_array().unwrap().iter().map(|it| &it["value"]).collect();
+    assert_eq!(values, [98.0, 99.0], "merged, and by itself once more");
+}
+
+#[test]
+fn a_train_that_does_not_hold_is_halved_until_it_is_known_who_spoils_it() {
+    // Three and four together cost more than they bring.
+    let spoilt = "sum=$(cat parts/* | awk '{ sum += $1 } END { print sum }')\n\
+                  if [ -e parts/three ] && [ -e parts/four ]; then sum=$((sum - 40)); fi\necho $sum\n";
+    let repo = planned(spoilt);
+    plan(&repo, "plan-1", "echo 1 >parts/one\necho one\n");
+    let wait = after(&repo, 1);
+    for (id, name, gain) in [(2, "two", 5), (3, "three", 4), (4, "four", 3), (5, "five", 2)] {
+        plan(&repo, &format!("plan-{id}"), &format!("echo {gain} >parts/{name}\n{wait}echo {name}\n"));
+    }
+    let more = ["--slots", "5", "--calls", "5", "--max-experiments", "5"];
+    let records = night(&repo, &more);
+    for id in [1, 2, 3, 5] {
+        assert_eq!(records.fate(id).0, "keep", "{:#?}", records.of(id));
+    }
+    assert_eq!(records.fate(4).0, "discard", "{:#?}", records.of(4));
+    assert!(records.fate(4).2.starts_with("does not add to experiment "), "{:#?}", records.of(4));
+    let sum: f64 = records.0.iter().filter_map(|record| record["metric"]["value"].as_f64()).fold(100.0, f64::min);
+    assert_eq!(sum, 100.0 - 1.0 - 5.0 - 4.0 - 2.0);
+    let log = ar(&repo, ["log", "t"]).ok().stdout;
+    assert!(log.contains("five"), "{log}");
+}
+
+#[test]
+fn the_same_change_in_two_seats_is_a_duplicate() {
+    let repo = planned(SUM);
+    let same = format!("echo 1 >parts/base\n{}", after(&repo, 2));
+    plan(&repo, "plan-1", &same);
+    let is_open = "git rev-parse -q --verify refs/autoresearch/t/open/00001 >/dev/null";
+    plan(&repo, "plan-2", &format!("until {is_open}; do sleep 0.02; done\n{same}"));
+    let records = night(&repo, &TWO);
+    assert_eq!(records.of(2)["failure"]["class"], "duplicate", "{:#?}", records.of(2));
+    assert!(records.of(2)["failure"]["excerpt"].as_str().unwrap().contains("experiment 1, which is open"));
+    assert_eq!(records.fate(1).0, "keep");
+}
+
+/// A session on two slots, both of whose runs wait for a file.
+fn held_up(repo: &TestRepo, more: &[&str]) -> std::process::Child {
+    let gate = format!("echo {} >wait\n", repo.outside().join("gate").display());
+    for (id, name) in [(1, "one"), (2, "two"), (3, "three"), (4, "four")] {
+        plan(repo, &format!("plan-{id}"), &format!("echo {id} >parts/{name}\n{gate}echo {name}\n"));
+    }
+    let mut command = ar_command(repo, &repo.path(), args(repo, more));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("both slots are busy", || {
+        let status = ar(repo, ["status", "t", "--format", "json"]);
+        let status: Value = serde_json::from_str(&status.stdout).ok()?;
+        let slots = status["sessions"][0]["slots"].as_array()?.clone();
+        let is_busy = |slot: &Value| slot["phase"] == "running" && slot["experiment"].is_u64();
+        (slots.len() == 2 && slots.iter().all(is_busy)).then_some(())
+    });
+    child
+}
+
+#[test]
+fn a_session_that_is_resumed_picks_up_the_runs_of_all_slots() {
+    let repo = planned(SUM);
+    let mut child = held_up(&repo, &["--slots", "2", "--ahead", "0", "--calls", "2", "--max-experiments", "2"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::write(repo.outside().join("gate"), "").unwrap();
+    ar_in_time(&repo, ["resume", "t"]).ok();
+    let records = Night(records(&repo));
+    assert_eq!((records.fate(1).0, records.fate(2).0), ("keep", "keep"));
+    assert_eq!((count(&repo, "runs-1"), count(&repo, "runs-2")), (1, 1), "nothing ran twice");
+}
+
+#[test]
+fn a_stop_lets_runs_end_and_keeps_what_waits_as_ideas() {
+    let repo = planned(SUM);
+    let limit = ["--slots", "2", "--ahead", "2", "--calls", "4", "--max-experiments", "4"];
+    let mut child = held_up(&repo, &limit);
+    until("the proposals wait", || {
+        let open = repo.git(["for-each-ref", "refs/autoresearch/t/open"]);
+        (open.lines().count() == 4).then_some(())
+    });
+    let said = ar(&repo, ["stop", "t"]).ok().stdout;
+    assert!(said.contains("stops after experiments 1 and 2"), "{said}");
+    fs::write(repo.outside().join("gate"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let records = records(&repo);
+    // The second one won on the baseline and waits, as nothing starts any more.
+    assert_eq!(records.len(), 2, "{records:#?}");
+    let ideas = ar(&repo, ["idea", "list"]).ok().stdout;
+    for name in ["three", "four"] {
+        assert!(
+            ideas.contains(&format!("{name} (proposed and not run; its change is refs/autoresearch/t/saved/")),
+            "{ideas}"
+        );
+    }
+    let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
+    assert_eq!(saved.lines().count(), 2, "{saved}");
+    let open: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
+    assert_eq!(open["phase"], "waiting");
+
+    // It is the first thing that is done when the session goes on.
+    let goes_on = ["resume", "t", "--max-experiments", "2"];
+    let called: Called = ar_in_time(&repo, goes_on).ok();
+    assert!(called.stdout.contains("two"), "{called:#?}");
+    assert_eq!(super::landscape::records(&repo).len(), 3);
+}
+
+#[test]
+fn a_session_that_is_finalized_records_its_winners_as_not_replayed() {
+    let repo = planned(SUM);
+    let mut child = held_up(&repo, &["--slots", "2", "--ahead", "0", "--calls", "2", "--max-experiments", "2"]);
+    ar(&repo, ["stop", "t"]).ok();
+    fs::write(repo.outside().join("gate"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(records(&repo).len(), 2);
+    ar(&repo, ["finalize", "t"]).ok();
+    let records = Night(records(&repo));
+    let left: Vec<&Value> = records.0.iter().filter(|record| record["outcome"] == "discard").collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["reason"], "not replayed: the session ended");
+    assert!(left[0]["metric"]["value"].is_f64());
+}
