@@ -45,7 +45,7 @@ pub fn failure_text(record: &Record) -> Option<String> {
 /// The section about the last experiment, if it failed. It shows `bytes` of `log`, the end of its log.
 pub(super) fn last_failure(record: &Record, log: &str, bytes: usize) -> String {
     let (Some(failure), Some(words)) = (&record.failure, failure_text(record)) else { return String::new() };
-    let mut text = format!("\nThe last experiment failed: {}. {words}\n", cut(&record.reason, REASON));
+    let mut text = format!("\nThe last experiment, {}, failed: {}. {words}\n", record.id, cut(&record.reason, REASON));
     let shown = match log.trim() {
         "" => failure.excerpt.clone(),
         log if log.contains(failure.excerpt.trim()) => log.to_owned(),
@@ -74,6 +74,10 @@ pub(super) fn rework_text(reworked: &Reworked<'_>) -> String {
     let Reworked { draft, again: Again { task, time, limit }, log } = reworked;
     let what = match task {
         Task::Fix => "Fix this mistake, and nothing else: the idea stays the same.",
+        Task::Mend => {
+            "It was merged with what was kept meanwhile, and fails since. Mend it so that both work together: the idea \
+             stays the same."
+        }
         Task::Rework => "Rework the same idea so that the guard passes and the number stays better.",
     };
     let mut text = format!(

@@ -146,6 +146,7 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
     }
     if let Some(record) = history.records().last()
         && briefing.reworked.is_none()
+        && briefing.merging.is_none()
     {
         text += &last_failure(record, briefing.failed_log, excerpt);
     }

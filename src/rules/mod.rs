@@ -103,7 +103,7 @@ pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use refs::{RefChanges, compare_refs};
 pub use reproduce::{CameBack, came_back, failed_again};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
-pub use rework::{Again, FIXES, REWORKS, Task, again};
+pub use rework::{Again, FIXES, REWORKS, Task, again, again_after_merge};
 pub use schedule::{
     Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
     call_limit, calls_are_short, calls_that_feed, most_calls, schedule,

@@ -17,6 +17,8 @@ pub enum Task {
     Fix,
     /// Rework: the value is better, but a guard fails.
     Rework,
+    /// Mend: it was merged with what was kept meanwhile, and fails since.
+    Mend,
 }
 
 /// A further call of the agent for the same experiment.
@@ -36,10 +38,21 @@ pub fn again(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
     let limit = match task {
         Task::Fix => FIXES,
         Task::Rework => REWORKS,
+        Task::Mend => 1,
     };
     let before = versions.iter().filter(|version| task_of(version.failure.as_ref()) == Some(task)).count();
     let time = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
     (time <= limit).then_some(Again { task, time, limit })
+}
+
+/// The same for a change that was merged before its first run: that the merged tree fails is not the idea's fault, so the agent
+/// is called once, whatever the failure is.
+pub fn again_after_merge(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
+    let mend = || {
+        let judges = failure.is_some_and(|failure| failure.class.judges_change());
+        (judges && versions.is_empty()).then_some(Again { task: Task::Mend, time: 1, limit: 1 })
+    };
+    again(failure, versions).or_else(mend)
 }
 
 fn task_of(failure: Option<&Failure>) -> Option<Task> {
@@ -84,5 +97,11 @@ mod tests {
             assert_eq!(found, expected, "{last} after {before:?}");
         }
         assert_eq!(again(None, &[]), None);
+        let mend = |class, versions: &[Version]| again_after_merge(failure(class).as_ref(), versions).map(|it| it.task);
+        assert_eq!(mend(Oom, &[]), Some(Task::Mend));
+        assert_eq!(mend(Oom, &[version(Oom)]), None, "once");
+        assert_eq!(mend(SyntaxError, &[]), Some(Task::Fix));
+        assert_eq!(mend(FailureClass::Lost, &[]), None, "nobody's change is to blame");
+        assert_eq!(again_after_merge(None, &[]), None);
     }
 }

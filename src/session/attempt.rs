@@ -20,7 +20,10 @@ use crate::domain::{
 };
 use crate::exec::Executor;
 use crate::git::Look;
-use crate::rules::{Found, Measured, Step, Trial, Verdict, again, describe_failure, judge, judge_on_base, recover};
+use crate::rules::{
+    Again, Found, Measured, Step, Trial, Verdict, again, again_after_merge, describe_failure, judge, judge_on_base,
+    recover,
+};
 use crate::state::{Journal, OpenExperiment};
 
 /// How an attempt ended.
@@ -323,10 +326,17 @@ impl Attempt {
         })
     }
 
+    /// Whether the agent is called again for it, after it ended with this draft.
+    pub(super) fn again(&self, draft: &Record) -> Option<Again> {
+        let was_merged = self.open.trial.is_none() && !self.open.beside.replays.is_empty();
+        let again = if was_merged { again_after_merge } else { again };
+        again(draft.failure.as_ref(), &draft.versions)
+    }
+
     /// Calls the agent again, or records the experiment, as its draft requires.
     pub(super) fn conclude(&mut self, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Stage, SessionError> {
         let draft = draft_of(&self.open)?;
-        if shared.calls_agent && again(draft.failure.as_ref(), &draft.versions).is_some() {
+        if shared.calls_agent && self.again(&draft).is_some() {
             if workspace.is_linked {
                 self.begin_rework(workspace, &mut shared.store(), &draft)?;
                 return Ok(Stage::Over(Attempted::Waiting));

@@ -23,7 +23,7 @@ use crate::crash;
 use crate::domain::{Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage};
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
-use crate::rules::{Again, CallEnd, again, described, idle_limits, in_seat, outage, priced, question, refused};
+use crate::rules::{Again, CallEnd, described, idle_limits, in_seat, outage, priced, question, refused};
 use crate::state::{OpenExperiment, SessionFolder};
 
 /// What a finished call left.
@@ -319,7 +319,7 @@ impl Task {
     /// The task of a rework; `None` for a new experiment.
     fn of(attempt: &Attempt, folder: &SessionFolder) -> Option<Task> {
         let draft = attempt.open.draft.clone()?;
-        let again = again(draft.failure.as_ref(), &draft.versions)?;
+        let again = attempt.again(&draft)?;
         let log = end_of_log(folder, &draft);
         Some(Task { draft: *draft, again, log })
     }

@@ -13,7 +13,7 @@ use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{AgentCall, CommitId, Event, Notice, Phase, Record, Version};
 use crate::git::{Proposal as Change, Untracked};
-use crate::rules::{Again, LOST_RETRIES, again};
+use crate::rules::{Again, LOST_RETRIES};
 use crate::state::OpenExperiment;
 
 /// The outcome of a finished call of the agent.
@@ -266,7 +266,7 @@ impl Attempt {
         let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
         let reference = store.keep_commit_as(subject, &self.open.base, &draft.commit)?;
         crash::point("rework.version_saved");
-        if let Some(again) = again(draft.failure.as_ref(), &draft.versions) {
+        if let Some(again) = self.again(draft) {
             let Again { time, limit, .. } = again;
             store.say(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit });
         }

@@ -218,7 +218,7 @@ impl Store {
     }
 
     /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces.
-    fn write_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
+    pub(super) fn write_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
         match open.versions.last().filter(|_| open.replaces.is_some()) {
             Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
             None => self.ledger.append(&Entry::of(record))?,

@@ -378,7 +378,8 @@ impl Journal {
             (self.phase, self.open) = (Phase::Idle, None);
         }
         self.take_next();
-        if self.open.is_none() {
+        // With slots, a trial may have had a number that no record has.
+        if self.open.is_none() && self.layout.is_none() {
             self.given = None;
         }
     }

@@ -44,7 +44,7 @@ fn code_that_does_not_run_is_fixed_in_the_same_experiment() {
     assert!(told.ends_with("SyntaxError: invalid syntax\n```\n"), "{told}");
     assert!(prompt(&repo, 5).contains("This is try 2 of 2."));
     let told = prompt(&repo, 9);
-    assert!(told.contains("The last experiment failed: an import failed (exit 1 after"), "{told}");
+    assert!(told.contains("failed: an import failed (exit 1 after"), "{told}");
     assert!(told.contains("skip this idea."), "{told}");
 }
 
@@ -122,7 +122,7 @@ fn every_class_of_failure_says_what_it_means_for_the_next_proposal() {
         assert_eq!(record["failure"]["class"].as_str().unwrap_or("-"), class, "{step}: {record}");
         let next = repo.outside().join(format!("prompt-{}", id + 1));
         if let Ok(told) = std::fs::read_to_string(next) {
-            assert_eq!(told.contains("The last experiment failed: "), !words.is_empty(), "{step}: {told}");
+            assert_eq!(told.contains("The last experiment, "), !words.is_empty(), "{step}: {told}");
             assert!(told.contains(words), "{step}: {told}");
         }
     }

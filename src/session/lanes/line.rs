@@ -1,9 +1,8 @@
 //! The line of winners: its steps that need no run are carried out here.
 
+use super::recording::without_own;
 use crate::crash;
-use crate::domain::{
-    Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay, Train, experiment_names,
-};
+use crate::domain::{Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Train, experiment_names};
 use crate::git;
 use crate::rules::{Line, LineStep, Merged, Standing, Trial, Verdict, Why, fingerprint};
 use crate::session::error::SessionError;
@@ -145,7 +144,8 @@ impl Store {
         let Some(trial) = self.journal.open_attempts().find(is_of).cloned() else {
             let Some(car) = cars.first() else { return Ok(()) };
             let open = self.open_attempt(*car)?;
-            let record = draft_of(&open)?;
+            let draft = draft_of(&open)?;
+            let record = Record { beside: without_own(&open, &draft), ..draft };
             return self.record_all(open, vec![record]);
         };
         let measured = draft_of(&trial)?;
@@ -164,7 +164,6 @@ impl Store {
             records.push(match *id == last {
                 true => {
                     let mut merged = merged;
-                    merged.runs.extend(measured.runs.iter().cloned());
                     merged.metric.value = Some(number.value);
                     merged.metric.raw = Some(number.raw.clone());
                     Record {
@@ -197,15 +196,7 @@ impl Store {
         commit: CommitId,
     ) -> Result<Record, SessionError> {
         let objects = &self.repo.objects;
-        let own = Replay {
-            base: draft.base.clone(),
-            commit: draft.commit.clone(),
-            value: draft.metric.value,
-            why: draft.reason.clone(),
-        };
-        let mut beside = open.beside.clone();
-        beside.replays.insert(0, own);
-        let mut record = Record { beside, ..draft };
+        let mut record = Record { beside: open.beside.clone(), ..draft };
         (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
         record.metrics = crate::domain::Metrics::default();
         record.diff = objects.diff(&base, &commit)?.stat();
@@ -230,7 +221,6 @@ impl Store {
         if let Some(trial) = self.journal.open_attempts().find(|open| open.trial == Some(Trial::Afresh(car)))
             && let Some(measured) = &trial.draft
         {
-            record.runs.extend(measured.runs.iter().cloned());
             (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
         }
         record.beside.replaces = replaces;
@@ -242,7 +232,7 @@ impl Store {
         let open = self.open_attempt(car)?;
         let draft = draft_of(&open)?;
         let Verdict { outcome, reason } = why.verdict();
-        let record = Record { outcome, reason, beside: open.beside.clone(), ..draft };
+        let record = Record { outcome, reason, beside: without_own(&open, &draft), ..draft };
         self.record_all(open, vec![record])
     }
 

@@ -4,10 +4,13 @@ use super::line::merge_onto;
 use super::scheduler::Called;
 use crate::agent::Merging;
 use crate::crash;
-use crate::domain::{ExperimentId, Failure, FailureClass, Phase, Replay, experiment_name};
-use crate::rules::{BeforeRun, FileTerms, before_run};
+use crate::domain::{
+    CommitId, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Replay, experiment_name,
+};
+use crate::rules::{BeforeRun, FileTerms, Forbidden, before_run};
 use crate::session::attempt::Attempt;
 use crate::session::calling::{Calling, Work};
+use crate::session::check::edits;
 use crate::session::error::SessionError;
 use crate::session::opened::{Texts, add_said, commit_of};
 use crate::session::shared::Shared;
@@ -50,6 +53,12 @@ impl Attempt {
         Ok(true)
     }
 
+    /// Whether the agent is called to merge it: it did not run yet, or won.
+    pub(super) fn is_to_be_merged(&self) -> bool {
+        let may_ride = |draft: &Record| draft.failure.is_none() && draft.outcome == Outcome::Keep;
+        self.open.merge_with.is_some() && self.open.draft.as_deref().is_none_or(may_ride)
+    }
+
     fn refuse(&mut self, class: FailureClass, excerpt: String) {
         self.open.refused = Some(Failure { class, excerpt });
     }
@@ -88,7 +97,7 @@ impl Attempt {
     }
 
     /// The attempt as it is while its change is made again on `onto`.
-    fn on(&self, onto: crate::domain::CommitId) -> Attempt {
+    fn on(&self, onto: CommitId) -> Attempt {
         let open = OpenExperiment {
             base: onto,
             commit: None,
@@ -124,7 +133,7 @@ impl Attempt {
         let known = workspace.known_untracked()?;
         let made = self.make_commit(workspace, store, &known, texts)?;
         crash::point("merging.change_committed");
-        store.say(crate::domain::Event::AgentFinished {
+        store.say(Event::AgentFinished {
             id: self.open.id,
             seconds: exit.seconds,
             changed: made.is_some(),
@@ -188,9 +197,8 @@ fn check_commit(store: &Store, terms: &FileTerms, open: &mut OpenExperiment) -> 
 pub(super) fn refuse_commit(
     store: &Store,
     terms: &FileTerms,
-    base: &crate::domain::CommitId,
-    commit: &crate::domain::CommitId,
+    base: &CommitId,
+    commit: &CommitId,
 ) -> Result<Option<Failure>, SessionError> {
-    let edits = crate::session::check::edits(store, terms, base, commit)?;
-    Ok(terms.refuse(&edits, &crate::rules::Forbidden::default()))
+    Ok(terms.refuse(&edits(store, terms, base, commit)?, &Forbidden::default()))
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::crash;
-use crate::domain::{CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record};
+use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record, Replay};
 use crate::fs::written_to;
 use crate::rules::Car;
 use crate::session::attempt::{Attempt, Attempted};
@@ -32,12 +32,27 @@ impl Attempt {
             return Ok(Attempted::Recorded);
         };
         let gain = store.contract.metric.direction.gain(number.value, against.value);
+        self.open.beside.replays.push(own_measurement(&record));
         store.journal.line.won(Car::new(self.open.id, base, number, gain));
         self.open.draft = Some(Box::new(record));
         self.enter(store, Phase::Waiting)?;
         crash::point("line.won");
         Ok(Attempted::Waiting)
     }
+}
+
+/// What a winner was measured as, on its own base.
+fn own_measurement(draft: &Record) -> Replay {
+    let (base, commit) = (draft.base.clone(), draft.commit.clone());
+    Replay { base, commit, value: draft.metric.value, why: draft.reason.clone() }
+}
+
+/// How a winner fared beside others, without its own measurement where the record itself has it.
+pub(super) fn without_own(open: &OpenExperiment, draft: &Record) -> Beside {
+    let own = own_measurement(draft);
+    let mut beside = open.beside.clone();
+    beside.replays.retain(|replay| *replay != own);
+    beside
 }
 
 impl Store {
@@ -91,11 +106,16 @@ impl Store {
         let open = OpenExperiment { recording: records, rows_from, ..open };
         self.enter(Phase::Recording, open.clone())?;
         crash::point("recording.entered");
-        self.finish_recording(&open)
+        self.place_records(&open, false)
     }
 
-    /// Does what is left of it: refs, rows, branch and memory files. Then the attempts are closed.
+    /// Does what a process that was killed has left of it.
     pub(in crate::session) fn finish_recording(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        self.place_records(open, true)
+    }
+
+    /// Writes refs, rows, branch and memory files of what is being recorded. Then the attempts are closed.
+    fn place_records(&mut self, open: &OpenExperiment, may_be_there: bool) -> Result<(), SessionError> {
         let records = &open.recording;
         for record in records {
             if self.history.get(record.id).is_none() {
@@ -105,7 +125,11 @@ impl Store {
             crash::point("recording.recorded");
         }
         for record in records {
-            self.settle_row(open, record)?;
+            if may_be_there {
+                self.settle_row(open, record)?;
+            } else {
+                self.write_row(open, record)?;
+            }
             self.keep_merged(record)?;
         }
         let tip = self.tip();

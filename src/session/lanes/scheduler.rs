@@ -58,6 +58,16 @@ struct Busy {
     began: Instant,
 }
 
+impl Busy {
+    /// The experiments whose changes are run.
+    fn experiments(&self) -> Vec<ExperimentId> {
+        match &self.work {
+            Work::Run(id) | Work::Trial(Trial::Afresh(id)) => vec![*id],
+            Work::Trial(Trial::Train { cars, .. }) => cars.clone(),
+        }
+    }
+}
+
 /// What is under way in slots and seats.
 pub(super) struct Lanes<'s, 'a> {
     pub(super) shared: &'s Shared<'a>,
@@ -270,9 +280,9 @@ impl<'s> Lanes<'s, '_> {
         let id = attempt.open.id;
         {
             let store = &mut *shared.store();
-            attempt.open.beside.slot = Some(slot);
-            attempt.open.beside.neighbours = self.slots.values().map(|busy| busy.id).collect();
             if attempt.open.refused.is_none() {
+                attempt.open.beside.slot = Some(slot);
+                attempt.open.beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
                 workspace.check_out(store, &attempt.open)?;
                 attempt.prepare_run(&workspace, store)?;
             }
@@ -452,7 +462,7 @@ async fn call_again(
     workspace: &mut Workspace,
     shared: &Shared<'_>,
 ) -> Result<Called, SessionError> {
-    let attempted = match attempt.open.merge_with.is_some() {
+    let attempted = match attempt.is_to_be_merged() {
         true => return attempt.merge(workspace, shared).await,
         false => attempt.finish(workspace, shared, None).await?,
     };

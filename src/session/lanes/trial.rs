@@ -99,6 +99,17 @@ impl Attempt {
         self.open.tested = Some(tested.clone());
         let (base, commit, reason) = (self.open.base.clone(), commit_of(&self.open)?, draft.reason.clone());
         let value = number_of(&tested).map(|number| number.value);
+        // A run of several stands in the record of the last one.
+        let runs = draft.runs.clone();
+        let last = match &trial {
+            Trial::Afresh(id) => Some(id),
+            Trial::Train { cars, .. } => cars.last(),
+        };
+        if let Some((_, car)) = store.journal.steps_mut().find(|(_, open)| Some(&open.id) == last)
+            && let Some(draft) = &mut car.draft
+        {
+            draft.runs.extend(runs);
+        }
         match &trial {
             Trial::Afresh(id) => {
                 let afresh = number_of(&tested).map_or(Afresh::Nothing, |number| Afresh::Value(number.clone()));

@@ -1,9 +1,10 @@
 //! Whole nights on several slots.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 
 use super::landscape::{check, first_call, landscape, loss};
-use crate::support::{TestRepo, ar, ar_in_time};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time};
 
 /// The best loss that a session of so many experiments comes to.
 fn night(experiments: &str, more: &[&str]) -> (TestRepo, i64) {
@@ -36,4 +37,27 @@ fn the_same_ideas_end_at_the_same_number_on_eight_slots_and_in_place() {
 
     ar(&repo, ["finalize", "t", "--branch", "clean"]).ok();
     assert_eq!(loss(&repo, "clean"), on_eight, "the last tree of the chain gives the number again");
+}
+
+#[test]
+fn two_sessions_of_a_repository_run_side_by_side() {
+    let repo = landscape();
+    let mut others = first_call(&repo, ["0.02", "0.02"], "", &["--slots", "2", "--max-experiments", "6"]);
+    let place = others.iter().position(|arg| arg == "t").unwrap();
+    others[place] = "other".into();
+    let args = first_call(&repo, ["0.02", "0.02"], "", &["--slots", "2", "--max-experiments", "6"]);
+    let calls = [args, others].map(|args| {
+        ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for call in calls {
+        let ended: Called = call.wait_with_output().unwrap().into();
+        ended.ok();
+    }
+    for tag in ["t", "other"] {
+        let records = repo.git(["for-each-ref", "--format=%(refname)", &format!("refs/autoresearch/{tag}/0*")]);
+        assert_eq!(records.lines().count(), 7, "{records}");
+    }
+    assert_eq!(repo.read("results.tsv").lines().count(), 1 + 7 + 7);
+    let doctor = ar(&repo, ["doctor"]).ok().stdout;
+    assert!(doctor.contains("no problems found"), "{doctor}");
 }

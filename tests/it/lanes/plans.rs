@@ -14,16 +14,16 @@ fn planned(cost: &str) -> TestRepo {
     let repo = TestRepo::empty();
     repo.write("cost.sh", cost);
     repo.write("parts/base", "0\n");
-    // A run with the file `wait` goes on once the file exists whose name is in there.
+    // A run with the file `wait` goes on once all files exist that it names.
     repo.write(
         "train.sh",
-        "if [ -e wait ]; then until [ -e \"$(cat wait)\" ]; do sleep 0.02; done; fi\n\
+        "[ ! -e wait ] || for file in $(cat wait); do until [ -e $file ]; do sleep 0.02; done; done\n\
          echo run >>\"$COUNT/runs-$AR_EXPERIMENT\"\necho \"loss: $((100 - $(sh cost.sh)))\"\n",
     );
     fs::create_dir(repo.outside().join("plans")).unwrap();
     fs::write(
         repo.outside().join("agent.sh"),
-        "plans=$1\nprompt=$(cat)\nkind=plan\ncase $prompt in *'Make the same change again'*) kind=merge ;; esac\n\
+        "plans=$1\nprompt=$(cat)\nkind=plan\ncase $prompt in *'Make the same change again'*) kind=merge ;; *'Mend it so that both'*) kind=mend ;; esac\n\
          echo call >>\"$plans/calls-$kind-$AR_EXPERIMENT\"\n\
          [ ! -e \"$plans/$kind-$AR_EXPERIMENT\" ] || . \"$plans/$kind-$AR_EXPERIMENT\"\n",
     )
@@ -40,6 +40,21 @@ fn plan(repo: &TestRepo, name: &str, shell: &str) {
 /// Shell that has a run wait until experiment `id` is recorded.
 fn after(repo: &TestRepo, id: u32) -> String {
     format!("echo {} >wait\n", repo.file(format!(".git/refs/autoresearch/t/{id:05}")).display())
+}
+
+/// Shell that has a run wait until the runs of these experiments have begun.
+fn beside(repo: &TestRepo, ids: std::ops::RangeInclusive<u32>) -> String {
+    let begun = |id: u32| repo.file(format!(".autoresearch/t/runs/{id:05}/started.json")).display().to_string();
+    format!("echo {} >wait\n", ids.map(begun).collect::<Vec<_>>().join(" "))
+}
+
+/// Shell that has an agent wait until these experiments have been proposed.
+fn behind(ids: std::ops::RangeInclusive<u32>) -> String {
+    ids.map(|id| {
+        let is_open = format!("git rev-parse -q --verify refs/autoresearch/t/open/{id:05} >/dev/null");
+        format!("until {is_open}; do sleep 0.02; done\n")
+    })
+    .collect()
 }
 
 fn args(repo: &TestRepo, more: &[&str]) -> Vec<String> {
@@ -75,12 +90,19 @@ fn count(repo: &TestRepo, file: &str) -> usize {
 
 const SUM: &str = "cat parts/* | awk '{ sum += $1 } END { print sum }'";
 
-/// Two experiments that change the same line, the second of which ends once the first is kept.
+/// Two experiments that change the same line. They run beside each other, and the second ends once the first is kept.
 fn same_line() -> TestRepo {
     let repo = planned(SUM);
+    plan(&repo, "plan-1", &format!("echo 1 >parts/base\n{}echo one\n", beside(&repo, 2..=2)));
+    plan(&repo, "plan-2", &format!("echo 2 >parts/base\n{}echo two\n", after(&repo, 1)));
+    repo
+}
+
+/// The same on one slot: the second waits for it while the first runs.
+fn same_line_in_a_row() -> TestRepo {
+    let repo = planned(SUM);
     plan(&repo, "plan-1", "echo 1 >parts/base\necho one\n");
-    let wait = after(&repo, 1);
-    plan(&repo, "plan-2", &format!("echo 2 >parts/base\n{wait}echo two\n"));
+    plan(&repo, "plan-2", &format!("{}echo 2 >parts/base\necho two\n", behind(1..=1)));
     repo
 }
 
@@ -118,15 +140,14 @@ fn a_winner_that_nobody_merges_is_run_alone_and_put_on_top_if_it_is_better() {
 
 #[test]
 fn a_change_that_conflicts_before_its_run_goes_to_the_agent_once_and_is_refused_then() {
-    let repo = same_line();
-    // One slot: the second waits for it, while the first is kept.
+    let repo = same_line_in_a_row();
     let records = night(&repo, &["--slots", "1", "--ahead", "1", "--calls", "2", "--max-experiments", "2"]);
     let second = records.of(2);
     assert_eq!((&second["outcome"], &second["failure"]["class"]), (&json!("crash"), &json!("conflict")), "{second:#?}");
     assert_eq!((count(&repo, "plans/calls-merge-2"), count(&repo, "runs-2")), (1, 0));
 
-    let repo = same_line();
-    plan(&repo, "merge-2", "echo 5 >parts/base\nrm -f wait\n");
+    let repo = same_line_in_a_row();
+    plan(&repo, "merge-2", "echo 5 >parts/base\n");
     let records = night(&repo, &["--slots", "1", "--ahead", "1", "--calls", "2", "--max-experiments", "2"]);
     let (outcome, value, reason) = records.fate(2);
     assert_eq!((outcome, value), ("keep", Some(95.0)), "{reason}");
@@ -134,9 +155,61 @@ fn a_change_that_conflicts_before_its_run_goes_to_the_agent_once_and_is_refused_
 }
 
 #[test]
+fn a_change_that_fails_once_it_is_merged_goes_to_the_agent_once_before_it_counts() {
+    let both = format!("if [ -e parts/one ] && [ -e parts/two ]; then exit 1; fi\n{SUM}");
+    let plans = |mend: &str| {
+        let repo = planned(&both);
+        // A loss that cannot be told ends the run.
+        let train = repo.read("train.sh").replacen("echo run", "sh cost.sh >/dev/null || exit 1\necho run", 1);
+        repo.write("train.sh", train);
+        repo.commit_all("fails where both are");
+        plan(&repo, "plan-1", "echo 1 >parts/one\necho one\n");
+        plan(&repo, "plan-2", &format!("{}echo 2 >parts/two\necho two\n", behind(1..=1)));
+        plan(&repo, "mend-2", mend);
+        let records = night(&repo, &["--slots", "1", "--ahead", "1", "--calls", "2", "--max-experiments", "2"]);
+        assert_eq!(count(&repo, "plans/calls-mend-2"), 1);
+        records
+    };
+    let mended = plans("mv parts/two parts/deux\n");
+    assert_eq!((mended.fate(2).0, mended.fate(2).1), ("keep", Some(97.0)), "{:#?}", mended.of(2));
+    let left = plans("");
+    assert_eq!((left.fate(2).0, left.fate(2).1), ("crash", None), "{:#?}", left.of(2));
+}
+
+#[test]
+fn kills_while_changes_conflict_lose_nothing() {
+    for (point, merge) in [
+        ("merging.asked", true),
+        ("merging.change_committed", true),
+        ("merging.committed", true),
+        ("replacing.committed", false),
+        ("trial.ended", false),
+        ("recording.entered", false),
+    ] {
+        let repo = same_line();
+        if merge {
+            plan(&repo, "merge-2", "echo 3 >parts/base\nrm -f wait\n");
+        }
+        let mut command = ar_command(&repo, &repo.path(), args(&repo, &TWO));
+        let at = if point == "recording.entered" { 3 } else { 1 };
+        command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:{at}"));
+        let killed: Called = command.output().unwrap().into();
+        assert_eq!(killed.code, None, "{point}: {killed:#?}");
+        ar_in_time(&repo, ["resume", "t"]).ok();
+        let records = Night(records(&repo));
+        assert_eq!(records.0.len(), 3, "{point}");
+        let expected = if merge { ("keep", Some(97.0)) } else { ("keep", Some(98.0)) };
+        assert_eq!((records.fate(2).0, records.fate(2).1), expected, "{point}: {:#?}", records.of(2));
+        assert_eq!(repo.read("results.tsv").lines().count(), 4, "{point}");
+        assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/open"]), "", "{point}");
+        assert_eq!(repo.git(["fsck", "--no-dangling", "--no-progress"]), "", "{point}");
+    }
+}
+
+#[test]
 fn a_winner_that_does_not_add_to_what_was_kept_is_discarded_with_its_own_number() {
     let repo = planned("cat parts/* | sort -n | tail -n 1");
-    plan(&repo, "plan-1", "echo 2 >parts/one\necho one\n");
+    plan(&repo, "plan-1", &format!("echo 2 >parts/one\n{}echo one\n", beside(&repo, 2..=2)));
     let wait = after(&repo, 1);
     plan(&repo, "plan-2", &format!("echo 1 >parts/two\n{wait}echo two\n"));
     let records = night(&repo, &TWO);
@@ -152,7 +225,7 @@ fn a_train_that_does_not_hold_is_halved_until_it_is_known_who_spoils_it() {
     let spoilt = "sum=$(cat parts/* | awk '{ sum += $1 } END { print sum }')\n\
                   if [ -e parts/three ] && [ -e parts/four ]; then sum=$((sum - 40)); fi\necho $sum\n";
     let repo = planned(spoilt);
-    plan(&repo, "plan-1", "echo 1 >parts/one\necho one\n");
+    plan(&repo, "plan-1", &format!("echo 1 >parts/one\n{}echo one\n", beside(&repo, 2..=5)));
     let wait = after(&repo, 1);
     for (id, name, gain) in [(2, "two", 5), (3, "three", 4), (4, "four", 3), (5, "five", 2)] {
         plan(&repo, &format!("plan-{id}"), &format!("echo {gain} >parts/{name}\n{wait}echo {name}\n"));
@@ -175,8 +248,7 @@ fn the_same_change_in_two_seats_is_a_duplicate() {
     let repo = planned(SUM);
     let same = format!("echo 1 >parts/base\n{}", after(&repo, 2));
     plan(&repo, "plan-1", &same);
-    let is_open = "git rev-parse -q --verify refs/autoresearch/t/open/00001 >/dev/null";
-    plan(&repo, "plan-2", &format!("until {is_open}; do sleep 0.02; done\n{same}"));
+    plan(&repo, "plan-2", &format!("{}{same}", behind(1..=1)));
     let records = night(&repo, &TWO);
     assert_eq!(records.of(2)["failure"]["class"], "duplicate", "{:#?}", records.of(2));
     assert!(records.of(2)["failure"]["excerpt"].as_str().unwrap().contains("experiment 1, which is open"));
@@ -187,7 +259,9 @@ fn the_same_change_in_two_seats_is_a_duplicate() {
 fn held_up(repo: &TestRepo, more: &[&str]) -> std::process::Child {
     let gate = format!("echo {} >wait\n", repo.outside().join("gate").display());
     for (id, name) in [(1, "one"), (2, "two"), (3, "three"), (4, "four")] {
-        plan(repo, &format!("plan-{id}"), &format!("echo {id} >parts/{name}\n{gate}echo {name}\n"));
+        // The first two run.
+        let first = if id > 2 { behind(1..=2) } else { String::new() };
+        plan(repo, &format!("plan-{id}"), &format!("{first}echo {id} >parts/{name}\n{gate}echo {name}\n"));
     }
     let mut command = ar_command(repo, &repo.path(), args(repo, more));
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
