@@ -27,6 +27,9 @@ pub(super) fn beside(record: &Record) -> Vec<(&'static str, String)> {
 pub(super) fn train(record: &Record) -> Option<String> {
     let train = record.beside.train.as_ref()?;
     let others: Vec<ExperimentId> = train.members.iter().copied().filter(|id| *id != record.id).collect();
+    if others.is_empty() {
+        return Some("kept by itself, merged with what was kept meanwhile".to_owned());
+    }
     let number = match record.number_of() {
         Some(last) => format!("the number is that of {last}"),
         None => "the number is that of all".to_owned(),
@@ -86,6 +89,8 @@ mod tests {
             ]
         );
         assert_eq!(number(&last), "1.25");
+        let alone = record(json!({"id": 16, "value": "1", "train": {"last": 16, "members": [16]}}));
+        assert_eq!(super::train(&alone).as_deref(), Some("kept by itself, merged with what was kept meanwhile"));
         assert_eq!(beside(&record(json!({"id": 1, "value": "1"}))), []);
     }
 }

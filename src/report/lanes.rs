@@ -233,7 +233,7 @@ mod tests {
             is_fetched: false,
             ended: None,
             outage: None,
-            lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, now),
+            lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, Some(now)),
             attempts,
             owner: Some("process 123".into()),
             stopping: None,

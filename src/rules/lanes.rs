@@ -60,21 +60,24 @@ pub fn is_concurrent(records: &[Record], layout: Option<&Layout>) -> bool {
 
 /// The slots of a session with this layout now, by its records.
 pub fn slots(records: &[Record], layout: Option<&Layout>) -> Slots {
-    slots_so_far(records, layout, std::iter::empty(), Timestamp::MIN)
+    slots_so_far(records, layout, std::iter::empty(), None)
 }
 
-/// The same while runs go on that started at these moments.
+/// The same while runs go on that started at these moments; until `now` if a loop is active.
 pub(super) fn slots_so_far(
     records: &[Record],
     layout: Option<&Layout>,
     going_on: impl Iterator<Item = Timestamp>,
-    now: Timestamp,
+    now: Option<Timestamp>,
 ) -> Slots {
     let used = records.iter().filter_map(|record| record.beside.slot).map(|slot| slot + 1).max();
     let count = layout.map(|layout| layout.slots).max(used).unwrap_or(1).max(1);
     let mut times: Vec<(Timestamp, Timestamp)> =
         distinct_runs(records).iter().map(|run| (run.run.started, run.ended())).collect();
-    times.extend(going_on.map(|started| (started, now.max(started))));
+    let end = |started: Timestamp| (started, now.map_or(started, |now| now.max(started)));
+    times.extend(going_on.map(end));
+    // Until now at least.
+    times.extend(now.filter(|_| !times.is_empty()).map(|now| (now, now)));
     Slots { count, busy_share: busy_share(&times, count) }
 }
 

@@ -158,13 +158,14 @@ pub struct LaneStatus {
     pub left: Option<f64>,
 }
 
-/// Who is in which slot and seat. `gpus` names those of each slot, as far as they are known.
+/// Who is in which slot and seat. `gpus` names those of each slot, as far as they are known; `now` is absent where nobody is
+/// active.
 pub fn lanes_status(
     history: &History,
     layout: Option<&Layout>,
     attempts: &[OpenStatus],
     gpus: &[String],
-    now: Timestamp,
+    now: Option<Timestamp>,
 ) -> LanesStatus {
     let expected = Expected { run: expected_run(history), call: expected_call(history) };
     let capacity = layout.map(|layout| Capacity { slots: layout.slots, ahead: layout.ahead, calls: layout.calls });
@@ -240,7 +241,7 @@ mod tests {
 
     fn seen(layout: Option<&Layout>, attempts: &[OpenStatus]) -> LanesStatus {
         let gpus = ["GPU-1".to_owned()];
-        lanes_status(&history(), layout, attempts, &gpus, "2026-11-20T22:10:00Z".parse().unwrap())
+        lanes_status(&history(), layout, attempts, &gpus, Some("2026-11-20T22:10:00Z".parse().unwrap()))
     }
 
     fn shown(lanes: &[LaneStatus]) -> Vec<Option<(u32, Option<f64>)>> {

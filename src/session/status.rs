@@ -116,13 +116,9 @@ impl<'a> Lookout<'a> {
         let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
         let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, metric)).collect();
         let layout = journal.as_ref().and_then(|journal| journal.layout.as_ref());
-        let lanes = lanes_status(
-            &history,
-            layout,
-            &attempts,
-            &journal.as_ref().map(|journal| journal.gpus.clone()).unwrap_or_default(),
-            Timestamp::now(),
-        );
+        let now = owner.as_ref().map(|_| Timestamp::now());
+        let gpus = journal.as_ref().map(|journal| journal.gpus.clone()).unwrap_or_default();
+        let lanes = lanes_status(&history, layout, &attempts, &gpus, now);
         let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
         Ok(SessionStatus {
             tag: tag.clone(),
