@@ -317,8 +317,10 @@ pub fn protected_files(contract: &Contract) -> String {
     files.join(", ")
 }
 
+/// The value of an experiment; of a car of a train the experiment that has the value of all.
 fn value(record: &Record) -> String {
-    record.metric.number().map_or("-".into(), |number| number.raw)
+    let own = || record.metric.number().map_or("-".into(), |number| number.raw);
+    record.number_of().map_or_else(own, |last| format!("with {last}"))
 }
 
 /// The first lines of a text, at most `bytes` of it.

@@ -18,11 +18,21 @@ pub fn squashed_message(tag: &Tag, chain: &[&Record]) -> String {
     let kept = chain.len().saturating_sub(1);
     let plural = if kept == 1 { "" } else { "s" };
     let mut message = format!("Session {tag}: {kept} kept experiment{plural}\n\n{}\n\n", step(last, first));
-    for pair in chain.windows(2) {
-        let [before, record] = pair else { continue };
+    for (record, before) in kept_steps(chain) {
         message += &format!("- {}: {} ({})\n", record.id, subject(record), step(record, before));
     }
     message + &format!("\nSession: {tag}\nRecords: {}/\n", tag.ref_prefix())
+}
+
+/// Each keep of a chain with the last one before it that has a number of its own.
+pub fn kept_steps<'a>(chain: &[&'a Record]) -> Vec<(&'a Record, &'a Record)> {
+    let mut before = chain.first().copied();
+    let step = |record: &&'a Record| {
+        let step = (*record, before?);
+        before = Some(*record).filter(|record| record.number_of().is_none()).or(before);
+        Some(step)
+    };
+    chain.iter().skip(1).filter_map(step).collect()
 }
 
 fn subject(record: &Record) -> String {
@@ -42,11 +52,45 @@ fn says_the_step(record: &Record, before: &Record) -> bool {
 fn step(record: &Record, before: &Record) -> String {
     let name = &record.metric.name;
     let (value, old) = (record.metric.number(), before.metric.number());
+    if let Some(last) = record.number_of() {
+        return format!("{name} was measured together with experiment {last}");
+    }
     match (value, old) {
         (Some(value), Some(old)) => {
             format!("{name} {old} -> {value}, {}", format_step(record.metric.direction, &value, &old))
         }
         (Some(value), None) => format!("{name} {value}"),
         (None, _) => format!("{name} was not measured"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn the_gain_of_a_train_stands_at_its_last_commit() {
+        let train = json!({"last": 5, "members": [3, 5]});
+        let chain = [
+            record(json!({"id": 0, "value": "2.0"})),
+            record(json!({"id": 3, "description": "decay", "train": train})),
+            record(json!({"id": 5, "value": "1.5", "description": "warm up", "train": train})),
+        ];
+        let chain: Vec<&Record> = chain.iter().collect();
+        let ids: Vec<_> =
+            kept_steps(&chain).iter().map(|(one, before)| (one.id.number(), before.id.number())).collect();
+        assert_eq!(ids, [(3, 0), (5, 0)]);
+        let message = squashed_message(&"t".parse().unwrap(), &chain);
+        let lines: Vec<&str> = message.lines().filter(|line| line.starts_with("- ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "- 3: decay (loss was measured together with experiment 5)",
+                "- 5: warm up (loss 2.0 -> 1.5, 0.5 (25%) better)"
+            ]
+        );
     }
 }

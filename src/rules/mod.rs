@@ -78,7 +78,7 @@ pub use directions::{UNNAMED_LIMIT, directions_tried, near_misses, same_directio
 pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, judge_tip, worst};
 pub use environment::{environment_changes, environment_differences};
 pub use evidence::{Evidence, Warning, listed};
-pub use finalize::{kept_message, squashed_message};
+pub use finalize::{kept_message, kept_steps, squashed_message};
 pub use find::{Unfound, find_experiment};
 pub use gpus::{GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTerms, GpuTurn, gpu_plan, gpu_turn, slot_variables};
 pub use hazards::{

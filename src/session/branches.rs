@@ -9,7 +9,7 @@ use super::view::SessionView;
 use super::watchdog::{watch_programs, watch_programs_until};
 use crate::domain::{CommitId, Outcome, Record, Tag};
 use crate::git::{Head, HeadTarget};
-use crate::rules::{kept_message, squashed_message};
+use crate::rules::{kept_message, kept_steps, squashed_message};
 
 /// The branches of sessions stand below this.
 const SESSION_BRANCHES: &str = "autoresearch/";
@@ -94,8 +94,7 @@ impl SessionView {
             commits.push((self.repo.objects.commit_tree_of(&last.commit, &start, &message)?, subject(&message)));
         } else {
             let mut tip = start.clone();
-            for pair in chain.windows(2) {
-                let [before, record] = pair else { continue };
+            for (record, before) in kept_steps(&chain) {
                 let message = kept_message(&self.tag, record, before);
                 tip = self.repo.objects.commit_tree_of(&record.commit, &tip, &message)?;
                 commits.push((tip.clone(), subject(&message)));
