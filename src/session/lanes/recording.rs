@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::crash;
-use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record, Replay};
+use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay};
 use crate::fs::written_to;
 use crate::rules::Car;
 use crate::session::attempt::{Attempt, Attempted};
@@ -33,6 +33,7 @@ impl Attempt {
         };
         let gain = store.contract.metric.direction.gain(number.value, against.value);
         self.open.beside.replays.push(own_measurement(&record));
+        store.say(run_finished(&self.open, &record.reason, Some(number.clone())));
         store.journal.line.won(Car::new(self.open.id, base, number, gain));
         self.open.draft = Some(Box::new(record));
         self.enter(store, Phase::Waiting)?;
@@ -53,6 +54,12 @@ pub(super) fn without_own(open: &OpenExperiment, draft: &Record) -> Beside {
     let mut beside = open.beside.clone();
     beside.replays.retain(|replay| *replay != own);
     beside
+}
+
+/// The event of a run that ended without a record.
+pub(super) fn run_finished(open: &OpenExperiment, reason: &str, value: Option<Number>) -> Event {
+    let (id, description, trial) = (open.id, open.description.clone(), open.trial.is_some());
+    Event::RunFinished { id, description, reason: reason.to_owned(), value, trial }
 }
 
 impl Store {
@@ -76,8 +83,12 @@ impl Store {
     pub(in crate::session) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
         self.drop_open_ref(id)?;
         crash::point("closing.ref_dropped");
+        let open = self.journal.open_attempts().find(|open| open.id == id);
+        let is_overtaken = |open: &&OpenExperiment| open.trial.is_some() && open.tested.is_none() && open.runs > 0;
+        let overtaken = open.filter(is_overtaken).map(|open| run_finished(open, "overtaken by a keep", None));
         self.journal.close(id);
         self.write_journal()?;
+        overtaken.into_iter().for_each(|event| self.say(event));
         self.repo.objects.settle_objects()?;
         self.pack_records();
         Ok(())

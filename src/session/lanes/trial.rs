@@ -2,6 +2,7 @@
 
 use super::line::Chains;
 use super::merging::refuse_commit;
+use super::recording::run_finished;
 use crate::crash;
 use crate::domain::{ExperimentId, Number, Outcome, Phase, Replay, experiment_names};
 use crate::rules::{
@@ -98,6 +99,7 @@ impl Attempt {
         };
         self.open.tested = Some(tested.clone());
         let (base, commit, reason) = (self.open.base.clone(), commit_of(&self.open)?, draft.reason.clone());
+        store.say(run_finished(&self.open, &reason, number_of(&tested).cloned()));
         let value = number_of(&tested).map(|number| number.value);
         // A run of several stands in the record of the last one.
         let runs = draft.runs.clone();

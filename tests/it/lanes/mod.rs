@@ -5,3 +5,4 @@ mod kills;
 mod landscape;
 mod nights;
 mod plans;
+mod told;
