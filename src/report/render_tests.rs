@@ -424,4 +424,5 @@ slot  runs    busy  share  last
     assert!(markdown.contains("| 2 | 12121212 | with 4 |"), "{markdown}");
     let page = crate::report::html_report(&report, &[], clock());
     assert!(page.contains("with 4"), "{page}");
+    assert_eq!(page.matches("<title>experiment ").count(), 6 + 8, "marks of the chart and bars of runs");
 }

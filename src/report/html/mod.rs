@@ -5,6 +5,7 @@
 
 mod detail;
 mod experiments;
+mod lanes;
 mod page;
 
 pub use detail::{Detail, Excerpt, Room};

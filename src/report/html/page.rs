@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::detail::Detail;
 use super::experiments::{details, table};
+use super::lanes::timeline;
 use crate::domain::Clock;
 use crate::report::Report;
 use crate::report::chart::picture;
@@ -44,6 +45,7 @@ pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
                     div.wide tabindex="0" role="region" aria-label="chart" {
                         (picture(&report.series(), &report.chart_title()))
                     }
+                    @if let Some(picture) = timeline(report) { (picture) }
                     @for part in sections(report) { (section(&part)) }
                     (table(report, found))
                     (details(report, found))
