@@ -1,12 +1,14 @@
 //! The report as it is read, of sessions that are made of records.
 
+use std::collections::BTreeMap;
+
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::{Direction, Layout, Spent};
+use crate::domain::{Direction, Layout, Record, Spent};
 use crate::ledger::{self, Said};
-use crate::report::columns;
+use crate::report::{Column, columns, experiments_grid};
 use crate::rules::sample::{record, run};
 use crate::rules::{Course, Elsewhere, History, Waits};
 
@@ -415,6 +417,11 @@ slot  runs    busy  share  last
    0     5  24 min    96%     4
    1     3  14 min    56%     5
 "#);
+    let all: Vec<&Record> = history.records().iter().collect();
+    let columns = ["id", "value", "gain"].map(|name| Column::named(name, &history).unwrap());
+    let log = |screen| experiments_grid(&history, &all, &BTreeMap::new(), &columns, screen).to_csv();
+    assert_eq!(log(None), "#,loss,gain\n0,2.0,\n3,1.8,+0.2\n1,2.1,-0.3\n2,,\n5,,\n4,1.5,+0.3\n");
+    assert!(log(Some(clock())).contains("\n2,with 4,\n"));
     let document = serde_json::to_value(&report).unwrap();
     assert_eq!(document["slots"], json!({"count": 2, "busy_share": 2280.0 / 3000.0}));
     assert_eq!(document["gain_per_gpu_hour"], json!(0.5 / (2280.0 / 3600.0)));
