@@ -192,4 +192,11 @@ mod tests {
         );
         assert_eq!(spread(&records, &[other("v", "laptop")]), None);
     }
+
+    #[test]
+    fn a_run_of_another_commit_is_no_repeat() {
+        let mut other = run(1.0, Some(3.0));
+        other["commit"] = json!("c9");
+        assert_eq!(spread(&[record(json!({"value": "2.0", "runs": [other, run(1.0, Some(2.0))]}))], &[]), None);
+    }
 }
