@@ -17,9 +17,9 @@ use super::plan::Drive;
 use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Run, ended_text};
+use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Run, ended_text};
 use crate::exec::OpensWatch;
-use crate::rules::{Forbidden, Measured, RunFound, describe_failure, may_be_code};
+use crate::rules::{FileTerms, Forbidden, Measured, RunFound, describe_failure, may_be_code};
 use crate::state::{Aside, OpenExperiment};
 
 /// A run of the baseline in another slot than the first.
@@ -182,7 +182,7 @@ impl Session<'_> {
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
         self.shared.look_around(attempt.open.id).await;
-        let opened = opens.map(OpensWatch::finish).unwrap_or_default();
+        let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &commit).await?;
         if !opened.is_empty() {
             self.take_back()?;
             return Err(LayoutError::OpenedHere(opened).into());
@@ -221,6 +221,22 @@ impl Session<'_> {
         let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;
         // Where the system has no watch to give, the other looks have to do.
         Ok(OpensWatch::start(store.repo.worktree(), &files).ok())
+    }
+
+    /// Which of these files, which somebody opened, are opened again by a run that does not count: an editor, git or another
+    /// session opens them as well, but hardly the same ones twice.
+    async fn opened_again(
+        &self,
+        opened: Vec<PathBuf>,
+        terms: &FileTerms,
+        commit: &CommitId,
+    ) -> Result<Vec<PathBuf>, SessionError> {
+        if opened.is_empty() {
+            return Ok(opened);
+        }
+        let watch = OpensWatch::start(self.shared.store().repo.worktree(), &opened);
+        self.shared.run_in_slot(terms, commit, 0).await?;
+        Ok(watch.map(OpensWatch::finish).unwrap_or_default())
     }
 
     /// Takes the session back because of its baseline, whose `log` tells more; `printed` are the names that it printed.

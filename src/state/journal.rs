@@ -361,6 +361,9 @@ impl Journal {
 
     /// Enters a step of an attempt, which is opened if it is not.
     pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
+        if self.layout.is_some() {
+            self.given = self.given.max(Some(open.id));
+        }
         if self.open.as_ref().is_none_or(|first| first.id == open.id) {
             (self.phase, self.open) = (phase, Some(open));
         } else if let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.open.id == open.id) {

@@ -27,7 +27,8 @@ impl Shared<'_> {
         Ok(try_join_all(runs).await?.into_iter().flatten().collect())
     }
 
-    async fn run_in_slot(
+    /// Runs the baseline in a slot, without counting it. `None` where it was ended on request.
+    pub(in crate::session) async fn run_in_slot(
         &self,
         terms: &FileTerms,
         commit: &CommitId,
@@ -64,7 +65,7 @@ impl Shared<'_> {
             tied: true,
         })?;
         follower.hold(job.take_log());
-        let ended = self.wait_for(&mut job, None, || Ok(follower.look().map(drop)?)).await?;
+        let ended = self.wait_for(&mut job, None, || follower.look().map(drop)).await?;
         // What was asked for ends the run that counts, too.
         let Ending::Done(exit) = ended else { return Ok(None) };
         let exit = exit?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::crash;
-use crate::domain::{CommitId, Notice};
+use crate::domain::{CommitId, Notice, Record};
 use crate::exec::GpuLocks;
 use crate::fs::{make_folder, make_links};
 use crate::git::{TreeState, Untracked};
@@ -113,12 +113,7 @@ impl Workspace {
         self.untracked.known = Some(Untracked::default());
         let left = self.repo.working_tree.propose(&at, &Untracked::default())?;
         if !left.is_empty() {
-            let mut made = None;
-            for open in store.journal.open_attempts().filter_map(|open| open.commit.clone()) {
-                if store.repo.objects.tree_of(&open)? == left.tree() {
-                    made = Some(open);
-                }
-            }
+            let made = known_commit(store, &left.tree())?;
             let made = match made {
                 Some(made) => made,
                 None => {
@@ -168,6 +163,23 @@ impl Store {
             _ => Ok(()),
         }
     }
+}
+
+/// The commit of a tree that a ref leads to already: of an attempt that is open, or of an experiment.
+fn known_commit(store: &Store, tree: &str) -> Result<Option<CommitId>, SessionError> {
+    let of_record = |record: &&Record| record.fingerprint.as_ref().is_some_and(|known| known.tree == tree);
+    if let Some(record) = store.history.records().iter().find(of_record) {
+        return Ok(Some(record.commit.clone()));
+    }
+    for open in store.journal.open_attempts() {
+        let versions = open.versions.iter().map(|version| &version.commit);
+        for commit in open.commit.iter().chain(open.draft.iter().map(|draft| &draft.commit)).chain(versions) {
+            if store.repo.objects.tree_of(commit)? == tree {
+                return Ok(Some(commit.clone()));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// The folders of linked working trees that a session has.

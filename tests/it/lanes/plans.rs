@@ -14,16 +14,16 @@ fn planned(cost: &str) -> TestRepo {
     let repo = TestRepo::empty();
     repo.write("cost.sh", cost);
     repo.write("parts/base", "0\n");
-    // A run with the file `wait` goes on once all files exist that it names.
+    // A run goes on once all files exist that the files `wait-*` name.
     repo.write(
         "train.sh",
-        "[ ! -e wait ] || for file in $(cat wait); do until [ -e $file ]; do sleep 0.02; done; done\n\
+        "for file in $(cat /dev/null wait-* 2>/dev/null); do until [ -e $file ]; do sleep 0.02; done; done\n\
          echo run >>\"$COUNT/runs-$AR_EXPERIMENT\"\necho \"loss: $((100 - $(sh cost.sh)))\"\n",
     );
     fs::create_dir(repo.outside().join("plans")).unwrap();
     fs::write(
         repo.outside().join("agent.sh"),
-        "plans=$1\nprompt=$(cat)\nkind=plan\ncase $prompt in *'Make the same change again'*) kind=merge ;; *'Mend it so that both'*) kind=mend ;; esac\n\
+        "plans=$1\nn=$AR_EXPERIMENT\nprompt=$(cat)\nkind=plan\ncase $prompt in *'Make the same change again'*) kind=merge ;; *'Mend it so that both'*) kind=mend ;; esac\n\
          echo call >>\"$plans/calls-$kind-$AR_EXPERIMENT\"\n\
          [ ! -e \"$plans/$kind-$AR_EXPERIMENT\" ] || . \"$plans/$kind-$AR_EXPERIMENT\"\n",
     )
@@ -39,13 +39,13 @@ fn plan(repo: &TestRepo, name: &str, shell: &str) {
 
 /// Shell that has a run wait until experiment `id` is recorded.
 fn after(repo: &TestRepo, id: u32) -> String {
-    format!("echo {} >wait\n", repo.file(format!(".git/refs/autoresearch/t/{id:05}")).display())
+    format!("echo {} >wait-$n\n", repo.file(format!(".git/refs/autoresearch/t/{id:05}")).display())
 }
 
 /// Shell that has a run wait until the runs of these experiments have begun.
 fn beside(repo: &TestRepo, ids: std::ops::RangeInclusive<u32>) -> String {
     let begun = |id: u32| repo.file(format!(".autoresearch/t/runs/{id:05}/started.json")).display().to_string();
-    format!("echo {} >wait\n", ids.map(begun).collect::<Vec<_>>().join(" "))
+    format!("echo {} >wait-$n\n", ids.map(begun).collect::<Vec<_>>().join(" "))
 }
 
 /// Shell that has an agent wait until these experiments have been proposed.
@@ -111,7 +111,7 @@ const TWO: [&str; 6] = ["--slots", "2", "--calls", "2", "--max-experiments", "2"
 #[test]
 fn a_winner_that_conflicts_goes_to_the_agent_and_rides_as_it_was_merged() {
     let repo = same_line();
-    plan(&repo, "merge-2", "echo 3 >parts/base\nrm -f wait\n");
+    plan(&repo, "merge-2", "echo 3 >parts/base\n");
     let records = night(&repo, &TWO);
     assert_eq!(records.fate(1).0, "keep");
     let (outcome, value, reason) = records.fate(2);
@@ -188,7 +188,7 @@ fn kills_while_changes_conflict_lose_nothing() {
     ] {
         let repo = same_line();
         if merge {
-            plan(&repo, "merge-2", "echo 3 >parts/base\nrm -f wait\n");
+            plan(&repo, "merge-2", "echo 3 >parts/base\n");
         }
         let mut command = ar_command(&repo, &repo.path(), args(&repo, &TWO));
         let at = if point == "recording.entered" { 3 } else { 1 };
@@ -232,13 +232,15 @@ fn a_train_that_does_not_hold_is_halved_until_it_is_known_who_spoils_it() {
     }
     let more = ["--slots", "5", "--calls", "5", "--max-experiments", "5"];
     let records = night(&repo, &more);
-    for id in [1, 2, 3, 5] {
+    for id in [1, 2, 5] {
         assert_eq!(records.fate(id).0, "keep", "{:#?}", records.of(id));
     }
-    assert_eq!(records.fate(4).0, "discard", "{:#?}", records.of(4));
-    assert!(records.fate(4).2.starts_with("does not add to experiment "), "{:#?}", records.of(4));
-    let sum: f64 = records.0.iter().filter_map(|record| record["metric"]["value"].as_f64()).fold(100.0, f64::min);
-    assert_eq!(sum, 100.0 - 1.0 - 5.0 - 4.0 - 2.0);
+    // Whose half is measured first stays.
+    let (stays, goes) = if records.fate(3).0 == "keep" { (4.0, 4) } else { (3.0, 3) };
+    assert_eq!(records.fate(goes).0, "discard", "{:#?}", records.of(goes));
+    assert!(records.fate(goes).2.starts_with("does not add to experiment "), "{:#?}", records.of(goes));
+    let best = records.0.iter().filter_map(|record| record["metric"]["value"].as_f64()).fold(100.0, f64::min);
+    assert_eq!(best, 100.0 - 1.0 - 5.0 - stays - 2.0);
     let log = ar(&repo, ["log", "t"]).ok().stdout;
     assert!(log.contains("five"), "{log}");
 }
@@ -246,7 +248,7 @@ fn a_train_that_does_not_hold_is_halved_until_it_is_known_who_spoils_it() {
 #[test]
 fn the_same_change_in_two_seats_is_a_duplicate() {
     let repo = planned(SUM);
-    let same = format!("echo 1 >parts/base\n{}", after(&repo, 2));
+    let same = format!("echo 1 >parts/base\n{}", after(&repo, 2).replace("-$n", "-both"));
     plan(&repo, "plan-1", &same);
     plan(&repo, "plan-2", &format!("{}{same}", behind(1..=1)));
     let records = night(&repo, &TWO);
@@ -257,7 +259,7 @@ fn the_same_change_in_two_seats_is_a_duplicate() {
 
 /// A session on two slots, both of whose runs wait for a file.
 fn held_up(repo: &TestRepo, more: &[&str]) -> std::process::Child {
-    let gate = format!("echo {} >wait\n", repo.outside().join("gate").display());
+    let gate = format!("echo {} >wait-$n\n", repo.outside().join("gate").display());
     for (id, name) in [(1, "one"), (2, "two"), (3, "three"), (4, "four")] {
         // The first two run.
         let first = if id > 2 { behind(1..=2) } else { String::new() };
@@ -319,7 +321,7 @@ fn a_stop_lets_runs_end_and_keeps_what_waits_as_ideas() {
     // It is the first thing that is done when the session goes on.
     let goes_on = ["resume", "t", "--max-experiments", "2"];
     let called: Called = ar_in_time(&repo, goes_on).ok();
-    assert!(called.stdout.contains("two"), "{called:#?}");
+    assert!(called.stdout.contains(" on the incumbent: loss 97 "), "{called:#?}");
     assert_eq!(super::landscape::records(&repo).len(), 3);
 }
 
