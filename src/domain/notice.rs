@@ -70,10 +70,10 @@ pub enum Notice {
     Planned(String),
     #[error("this invocation stops at {}", moment_text(*.0))]
     StopsAt(Timestamp),
-    #[error("stopping after this experiment; press Ctrl-C again to terminate its run now")]
-    StopsAfter,
-    #[error("`ar stop` was requested; stopping after this experiment")]
-    StopsAfterAsAsked,
+    #[error("stopping after {after}; press Ctrl-C again to terminate {run} now")]
+    StopsAfter { after: &'static str, run: &'static str },
+    #[error("`ar stop` was requested; stopping after {after}")]
+    StopsAfterAsAsked { after: &'static str },
     #[error("terminating the run and rolling back")]
     StopsNow,
     #[error("`ar stop --now` was requested; terminating the run and rolling back")]
@@ -87,6 +87,8 @@ pub enum Notice {
     // Of branch and working tree.
     #[error("recreated the missing branch {0}")]
     BranchRecreated(String),
+    #[error("your working tree is on {0}, which moves with each keep; run `git switch` to leave it")]
+    HeadOnBranch(String),
     #[error("switched HEAD back to {0}")]
     HeadSwitchedBack(String),
     #[error("ended an unfinished {0}; its commits are saved")]
@@ -179,7 +181,7 @@ pub enum Notice {
     AskedAgain(String),
     #[error("experiment {0} conflicts with what was kept meanwhile; the agent is called to merge it")]
     AskedToMerge(ExperimentId),
-    #[error("runs wrote to linked paths, which all slots share: {}", list(.0))]
+    #[error("linked paths, which all slots share, were written to: {}", list(.0))]
     LinksWritten(Vec<PathBuf>),
     #[error("the run in slot {slot} waits: {crowd}")]
     GpuAwaited { slot: u32, crowd: String },

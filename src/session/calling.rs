@@ -126,6 +126,7 @@ impl<'a> Calling<'a> {
                 return Ok(Ending::Lost);
             }
         };
+        store.name_written_links(exit.started);
         let cut_short = is_capped && exit.timed_out;
         let Answer { refusal, usage, text, words: streamed } = agent::read_answer(&log, log_from);
         let usage = spend(store, usage);

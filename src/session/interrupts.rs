@@ -75,9 +75,15 @@ impl Interrupts {
         }
         let asked = self.asked();
         if asked > told {
+            let (after, run) = match store.is_in_place() {
+                true => ("this experiment", "its run"),
+                false => ("these runs", "them"),
+            };
             match (asked, request) {
-                (Interrupt::AfterExperiment, None) => store.say(Notice::StopsAfter),
-                (Interrupt::AfterExperiment, Some(_)) => store.say(Notice::StopsAfterAsAsked),
+                (Interrupt::AfterExperiment, None) => store.say(Notice::StopsAfter { after, run }),
+                (Interrupt::AfterExperiment, Some(_)) => {
+                    store.say(Notice::StopsAfterAsAsked { after });
+                }
                 (Interrupt::Now, None) => store.say(Notice::StopsNow),
                 (Interrupt::Now, Some(_)) => store.say(Notice::StopsNowAsAsked),
                 // Nobody is there to be told.

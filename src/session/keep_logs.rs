@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};
 
+#[cfg(target_os = "linux")]
+use rustix::process::setpriority_process;
 use serde_json::json;
 
 use super::error::SessionError;
@@ -16,6 +18,10 @@ pub(super) type Keeper = Option<JoinHandle<Kept>>;
 
 /// How much the logs of experiments take, in bytes, by their numbers.
 type LogSizes = BTreeMap<ExperimentId, u64>;
+
+/// The lowest priority of a thread.
+#[cfg(target_os = "linux")]
+const LOW: i32 = 19;
 
 /// After how many experiments, each a process of its own, all logs are looked after.
 const ALL_EACH: u32 = 16;
@@ -81,7 +87,13 @@ impl LogKeeper {
         let (folder, quota) = (store.folder.clone(), store.contract.keep_logs);
         let (logs, sizes) = (logs_of(&store.history), std::mem::take(&mut self.sizes));
         // Where there is no thread to be had, the next experiment will do.
-        thread::Builder::new().spawn(move || keep(&folder, logs, quota, sizes)).ok()
+        let keep = move || {
+            // Runs in other slots go first. On Linux this is about the thread alone.
+            #[cfg(target_os = "linux")]
+            let _ = setpriority_process(None, LOW);
+            keep(&folder, logs, quota, sizes)
+        };
+        thread::Builder::new().spawn(keep).ok()
     }
 
     /// Waits for its end and notes what was done.

@@ -26,6 +26,11 @@ pub enum LayoutError {
     GpuLock(#[from] GpuLockError),
     #[error("there are GPUs for {}, not {slots}", count_of(*there, "slot"))]
     TooManySlots { slots: u32, there: u32 },
+    #[error(
+        "values of a {first} and of a {other} are not comparable, and slots of both in one session do not work yet"
+    )]
+    #[strum(props(hint = "choose one model with --gpus; a second session can use the other"))]
+    Mixed { first: String, other: String },
     #[error("`ar try` works in place only, and session {0} has slots")]
     Tried(Tag),
     #[error("--adopt works in place only, and session {0} has slots")]

@@ -59,6 +59,9 @@ impl Placing {
         let terms = GpuTerms { choice, per_run: layout.gpus_per_run as usize, mixed: layout.mixed_gpus };
         let plan = gpu_plan(&gpu_inventory(), |name| std::env::var(name).ok(), terms)?;
         let mut gpus = plan.slots;
+        if let Some(other) = gpus.iter().find(|slot| slot.model() != gpus[0].model()) {
+            return Err(LayoutError::Mixed { first: gpus[0].model().into(), other: other.model().into() });
+        }
         let there = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
         let is_divided_anew = before.is_none() || asked.gpus.is_some() || asked.gpus_per_run.is_some();
         if asked.slots.is_none() && is_divided_anew {

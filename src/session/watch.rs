@@ -85,7 +85,8 @@ impl Store {
         self.expected.watch = Some(Watch {
             memories: self.hold_memories(),
             git: git.take_on(self.repo.own_files()),
-            ignored: if has_agent { Some(IgnoredFiles::look(&self.repo)?) } else { None },
+            // Of linked working trees no run has what an agent leaves there.
+            ignored: if has_agent && self.is_in_place() { Some(IgnoredFiles::look(&self.repo)?) } else { None },
             own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: self.ledger.hold()?,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::thread::JoinHandle;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -139,7 +140,7 @@ impl<'s> Lanes<'s, '_> {
             let bar = plan.bar;
             let is_over = plan.is_empty() && self.jobs.is_empty();
             if is_over {
-                self.end_keeper()?;
+                self.end_keeper(true)?;
                 return Ok(self.reason(asked, bar));
             }
             self.carry_out(plan)?;
@@ -398,7 +399,7 @@ impl<'s> Lanes<'s, '_> {
                 self.slots.remove(&slot);
                 self.trees.slots.insert(slot, *workspace);
                 ended?;
-                self.end_keeper()
+                self.end_keeper(false)
             }
             Done::Called { seat, workspace, ended } => {
                 let id = self.seats.remove(&seat);
@@ -415,7 +416,7 @@ impl<'s> Lanes<'s, '_> {
                     Called::Lost => self.lost += 1,
                 }
                 id.into_iter().for_each(|id| self.note_ready(id));
-                self.end_keeper()
+                self.end_keeper(false)
             }
             Done::Waited(waited) => {
                 self.waits = false;
@@ -426,8 +427,10 @@ impl<'s> Lanes<'s, '_> {
         }
     }
 
-    fn end_keeper(&mut self) -> Result<(), SessionError> {
-        let Some(keeper) = self.keeper.take() else { return Ok(()) };
+    /// Notes what was done about the logs, once that is over; `at_once` waits for it.
+    fn end_keeper(&mut self, at_once: bool) -> Result<(), SessionError> {
+        let is_over = |keeper: &mut Keeper| at_once || keeper.as_ref().is_none_or(JoinHandle::is_finished);
+        let Some(keeper) = self.keeper.take_if(is_over) else { return Ok(()) };
         let shared = self.shared;
         shared.log_keeper.borrow_mut().end(keeper, &shared.store(), &shared.events.borrow().log)?;
         let store = &mut *shared.store();

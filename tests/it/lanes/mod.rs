@@ -3,6 +3,7 @@
 mod gpus;
 mod kills;
 mod landscape;
+mod links;
 mod nights;
 mod plans;
 mod told;

@@ -1,0 +1,46 @@
+//! What git does not have comes into the trees as links, and what leads to the user's own tree is found.
+
+use std::fs;
+
+use super::landscape::{check, first_call, landscape};
+use crate::support::{TestRepo, ar_in_time};
+
+/// A landscape whose script begins with more lines.
+fn with(lines: &str, files: &[(&str, &str)]) -> TestRepo {
+    let repo = landscape();
+    for (file, content) in files {
+        repo.write(file, content);
+    }
+    repo.write("train.sh", repo.read("train.sh").replacen("set -eu\n", &format!("set -eu\n{lines}"), 1));
+    repo.git(["add", "--all", "--", ".", ":!notes.txt"]);
+    repo.git(["commit", "--quiet", "--message", "more"]);
+    repo
+}
+
+#[test]
+fn linked_data_is_in_every_slot_and_writing_to_it_is_named() {
+    let repo = with("[ \"$(cat data/set)\" = whole ]\necho \"$AR_SLOT\" >>data/cache\n", &[(".gitignore", "/data/\n")]);
+    fs::create_dir(repo.file("data")).unwrap();
+    repo.write("data/set", "whole\n");
+    let more = ["--slots", "2", "--link", "data", "--max-experiments", "4"];
+    let called = ar_in_time(&repo, first_call(&repo, ["0.02", "0.01"], "", &more)).ok();
+    assert!(called.stderr.contains("linked paths, which all slots share, were written to: data"), "{called:#?}");
+    check(&repo, "linked data");
+    let slots = repo.read("data/cache");
+    assert!(slots.contains('0') && slots.contains('1'), "{slots}");
+    assert_eq!(repo.read("data/set"), "whole\n", "trees are removed, and what they link to stays");
+}
+
+#[test]
+fn a_run_that_reads_the_users_tree_is_refused_before_its_number_counts() {
+    let repo = with("cat \"$(cat where)/ideas/0\" >/dev/null\n", &[("where", "")]);
+    repo.write("where", repo.path().display().to_string());
+    repo.git(["commit", "--quiet", "--message", "where", "--", "where"]);
+    let more = ["--slots", "2", "--max-experiments", "2"];
+    let called = ar_in_time(&repo, first_call(&repo, ["0.02", "0.01"], "", &more)).exits(1);
+    let said = "a run opened files of this working tree instead of its slot's: ideas/0";
+    assert!(called.stderr.contains(said), "{called:#?}");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch", "refs/heads/autoresearch"]), "");
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
+    assert_eq!(repo.status(), " M notes.txt");
+}
