@@ -14,7 +14,7 @@ use super::trees::Trees;
 use crate::domain::{ExperimentId, Layout, Phase, StopReason};
 use crate::rules::{
     Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
-    Situation, Start, Trial, Work, expected_call, expected_run, schedule,
+    Situation, Start, Trial, Work, expected_call, expected_run, most_calls, schedule,
 };
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
@@ -410,7 +410,8 @@ impl<'s> Lanes<'s, '_> {
                     Called::Over => self.lost = 0,
                     Called::Outage if !self.waits => self.wait_out(),
                     Called::Outage | Called::Detached => {}
-                    Called::Lost if self.lost == LOST_RETRIES => {
+                    // What ends one call may end those in all seats.
+                    Called::Lost if self.lost == LOST_RETRIES * most_calls(&self.layout) => {
                         self.ending = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
                     }
                     Called::Lost => self.lost += 1,

@@ -1,6 +1,7 @@
 //! Several experiments at once.
 
 mod gpus;
+mod agents;
 mod kills;
 mod landscape;
 mod links;

@@ -1,0 +1,117 @@
+//! Agents that delete and change, from their seats, what the experiments of others stand on.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::landscape::{check, first_call, landscape};
+use crate::crash::in_parallel;
+use crate::support::{Called, TestRepo, ar_in_time};
+
+const EXPERIMENTS: usize = 14;
+
+/// A session on four slots, in which agents do `attack` before their own work, and runs do `before`.
+fn attacked(attack: &str, before: &str) -> (TestRepo, Called, Vec<Value>) {
+    let repo = landscape();
+    fs::create_dir(repo.outside().join("memory")).unwrap();
+    let count = EXPERIMENTS.to_string();
+    let more = ["--slots", "4", "--calls", "4", "--guard", "sh guard.sh", "--max-experiments", &count];
+    let mut args = first_call(&repo, ["0.15", "0.05"], "taken", &more);
+    for (name, first) in [("--agent", attack), ("--cmd", before)] {
+        let place = args.iter().position(|arg| arg == name).unwrap() + 1;
+        let memory = repo.outside().join("memory");
+        args[place] = format!("M={}; {first}\n{}", memory.display(), args[place]);
+    }
+    let called = ar_in_time(&repo, args).ok();
+    let records = check(&repo, attack);
+    assert_eq!(records.len(), EXPERIMENTS + 1, "{attack}: {called:#?}");
+    for record in &records {
+        assert_ne!(record["outcome"], "crash", "{attack}: {record} {called:#?}");
+        assert_eq!(record["runs"].as_array().map(Vec::is_empty), Some(false), "{attack}: {record}");
+        let told = format!("\n{:>4}  {:<7}", record["id"].as_u64().unwrap(), record["outcome"].as_str().unwrap());
+        let is_told_once = record["id"] == 0 || called.stdout.matches(&told).count() == 1;
+        assert!(is_told_once, "{attack}: {told} {called:#?}");
+    }
+    (repo, called, records)
+}
+
+/// Gives a call its number, in the order in which they begin.
+const CALL: &str = "N=1; until mkdir $M/call-$N 2>/dev/null; do N=$((N + 1)); done";
+
+/// What an agent does in some of its calls.
+fn in_some(attack: &str) -> String {
+    format!("{CALL}; case $N in 3|9) ({attack}) >$M/said-$N 2>&1;; esac")
+}
+
+#[test]
+fn what_agents_do_in_their_own_trees_and_with_git_changes_no_other_experiment() {
+    let one_each = "case $N in \
+        1) git gc --prune=now --quiet;; \
+        2) git worktree prune --expire=now;; \
+        3) git clean -ffdxq;; \
+        4) git switch -q -c mine;; \
+        5) for k in 1 2 3; do echo $k > ideas/own-$k; git add .; git commit -qm $k; done; rm ideas/own-*;; \
+        6) git checkout -q autoresearch/t;; \
+        7) git stash -q --all;; \
+        8) git worktree add -q $M/tree && git worktree remove $M/tree;; \
+        9) git worktree remove -f -f ../seat-0;; \
+        10) git repack -adq;; \
+        11) git worktree unlock . ; git worktree prune --expire=now;; \
+        esac >$M/said-$N 2>&1";
+    attacked(&format!("{CALL}; {one_each}"), "true");
+}
+
+#[test]
+fn what_agents_delete_and_change_of_others_is_put_right() {
+    let attacks = [
+        "cd ../../../.. && git clean -fdxq",
+        "rm -rf \"$(git rev-parse --git-common-dir)/worktrees\"",
+        "git update-ref -d refs/heads/autoresearch/t",
+        "git branch -f autoresearch/t main",
+        "git checkout -q --ignore-other-worktrees autoresearch/t && git commit -q --allow-empty -m mine",
+        "git for-each-ref --format='delete %(refname)' refs/autoresearch/t | git update-ref --stdin",
+        "git for-each-ref --format='delete %(refname)' refs/autoresearch/t/open | git update-ref --stdin; git gc --prune=now -q",
+        "echo \"$(git rev-parse --short=8 HEAD)\t1\t0\tkeep\tmine\" >> ../../../../results.tsv; echo >> results.tsv",
+        "sed -i 's/keep/discard/' ../../../../results.tsv",
+        "echo '{}' > $AR_STATE_DIR/progress.json",
+        "rm -f ../../../../results.tsv $AR_STATE_DIR/progress.json",
+    ];
+    in_parallel(&attacks, |attack| drop(attacked(&in_some(attack), "true")));
+}
+
+#[test]
+fn a_state_folder_with_all_trees_that_goes_stops_no_session() {
+    let attacks = ["rm -rf ../../../../.autoresearch", "cd ../../../.. && git clean -ffdxq"];
+    in_parallel(&attacks, |attack| drop(attacked(&in_some(attack), "true")));
+}
+
+/// Waits until somebody has attacked.
+const WAIT: &str = "mkdir -p $M/waits; until [ -e $M/attacked ]; do sleep 0.02; done";
+
+/// Attacks once, as soon as somebody waits for it.
+fn when_waited_for(attack: &str) -> String {
+    format!("if [ -e $M/waits ] && mkdir $M/attacks; then {attack}; mkdir $M/attacked; fi 2>/dev/null")
+}
+
+#[test]
+fn a_run_whose_tree_is_deleted_is_repeated() {
+    let wait =
+        format!("echo $AR_EXPERIMENT >> $M/runs; [ $AR_EXPERIMENT != 1 ] || [ -e $M/attacked ] || {{ {WAIT}; }}");
+    let (repo, called, records) = attacked(&when_waited_for("rm -rf ../slot-*"), &wait);
+    let runs = fs::read_to_string(repo.outside().join("memory/runs")).unwrap();
+    assert!(runs.lines().filter(|run| *run == "1").count() > 1, "{runs} {called:#?}");
+    let first = records.iter().find(|record| record["id"] == 1).unwrap();
+    assert!(first["metric"]["value"].is_number(), "{first}");
+}
+
+#[test]
+fn a_call_whose_tree_is_deleted_is_repeated() {
+    let wait = format!(
+        "case $PWD in */seat-1) [ -e $M/attacked ] || {{ {WAIT}; echo $AR_EXPERIMENT > $M/cut; }};; *) {};; esac",
+        when_waited_for("rm -rf ../seat-1")
+    );
+    let (repo, called, records) = attacked(&wait, "true");
+    let cut = fs::read_to_string(repo.outside().join("memory/cut")).unwrap();
+    assert!(called.stderr.contains("seat-1"), "{called:#?}");
+    assert!(records.iter().all(|record| record["id"].to_string() != cut.trim()), "{cut} {records:#?}");
+}
