@@ -26,9 +26,20 @@ pub fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Whether a full disk is at the bottom of an error. Some libraries hide the type of a cause, but not its text.
+/// Whether a full disk is at the bottom of an error.
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    let full = [libc::ENOSPC, libc::EDQUOT].map(|code| io::Error::from_raw_os_error(code).to_string());
+    has_cause(error, &[libc::ENOSPC, libc::EDQUOT])
+}
+
+/// Whether a file or folder that is missing, or that somebody changes at this moment, is at the bottom of an error.
+pub fn is_missing(error: &(dyn std::error::Error + 'static)) -> bool {
+    has_cause(error, &[libc::ENOENT, libc::ENOTDIR, libc::ENOTEMPTY])
+}
+
+/// Whether one of these errors of the system is at the bottom of an error. Some libraries hide the type of a cause, but not
+/// its text.
+fn has_cause(error: &(dyn std::error::Error + 'static), codes: &[i32]) -> bool {
+    let texts: Vec<String> = codes.iter().map(|code| io::Error::from_raw_os_error(*code).to_string()).collect();
     successors(Some(error), |error| error.source())
-        .any(|error| full.iter().any(|full| error.to_string().starts_with(full)))
+        .any(|error| texts.iter().any(|text| error.to_string().starts_with(text)))
 }

@@ -12,7 +12,7 @@ mod standing;
 mod unsynced;
 mod write;
 
-pub use error::{FileError, absent, failed, is_disk_full};
+pub use error::{FileError, absent, failed, is_disk_full, is_missing};
 pub use links::{make_links, written_to};
 pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked, share_within};
 pub use names::{

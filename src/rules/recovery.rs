@@ -27,10 +27,6 @@ pub struct Found {
     pub has_draft: bool,
     /// Whether its record ref exists.
     pub recorded: bool,
-    /// Whether another attempt that was open beside it was kept since it was made.
-    pub is_stale: bool,
-    /// Whether it was open beside another attempt, and the branch is not at its commit yet.
-    pub is_elsewhere: bool,
     /// Its run, or the guard that is next.
     pub run: RunFound,
     /// How often its run started.
@@ -59,35 +55,29 @@ pub enum Step {
     RecordLost,
     /// Write its row if missing, and move branch and working tree by its outcome.
     Settle,
-    /// Save its commit and the working tree, reset both branch and working tree to the best one, and close it in the journal.
-    GiveUp,
     /// Close it in the journal.
     Close,
 }
 
 /// Lists the remaining steps in order.
 pub fn recover(found: Found) -> Vec<Step> {
-    use Step::{BringBack, CheckOut, Close, EndJobs, Finish, GiveUp, Record, RecordLost, Reset, Run, Settle};
+    use Step::{BringBack, CheckOut, Close, EndJobs, Finish, Record, RecordLost, Reset, Run, Settle};
     if found.recorded {
         // The record is the commit point: the experiment counts, whatever else happened.
         return vec![Settle, Close];
     }
-    let check_out = if found.is_elsewhere { Some(CheckOut) } else { None };
-    let after_check_out = |step| check_out.into_iter().chain([step]).collect();
     match found.phase {
         Phase::Idle | Phase::Waiting => Vec::new(),
-        // A change is compared with what it was made on, and the branch is elsewhere.
-        _ if found.is_stale => vec![EndJobs, GiveUp],
         Phase::Proposing if found.has_draft => vec![EndJobs, Reset, BringBack, Finish],
         Phase::Proposing => vec![EndJobs, Reset, Close],
         Phase::Committing => vec![CheckOut, Run, Finish],
         Phase::Guarding => match found.run {
-            RunFound::Going | RunFound::Over => after_check_out(Finish),
+            RunFound::Going | RunFound::Over => vec![Finish],
             RunFound::Unstarted | RunFound::Gone => vec![EndJobs, CheckOut, Finish],
         },
-        Phase::Recording if found.has_draft => after_check_out(Record),
+        Phase::Recording if found.has_draft => vec![Record],
         Phase::Running | Phase::Recording | Phase::Settling => match found.run {
-            RunFound::Going | RunFound::Over => after_check_out(Finish),
+            RunFound::Going | RunFound::Over => vec![Finish],
             // Nothing was lost, however many starts the journal has.
             RunFound::Unstarted => vec![EndJobs, CheckOut, Finish],
             RunFound::Gone if found.runs <= LOST_RETRIES => vec![EndJobs, CheckOut, Run, Finish],
@@ -111,18 +101,8 @@ mod tests {
     #[test]
     fn every_way_to_leave_an_experiment_has_its_steps() {
         use Step::*;
-        let found = |phase, recorded, run, runs| Found {
-            phase,
-            has_draft: false,
-            recorded,
-            is_stale: false,
-            is_elsewhere: false,
-            run,
-            runs,
-        };
+        let found = |phase, recorded, run, runs| Found { phase, has_draft: false, recorded, run, runs };
         let draft = |found| Found { has_draft: true, ..found };
-        let stale = |found| Found { is_stale: true, ..found };
-        let elsewhere = |found| Found { is_elsewhere: true, ..found };
         for (left, steps) in [
             (found(Phase::Idle, false, RunFound::Gone, 0), vec![]),
             (found(Phase::Proposing, false, RunFound::Gone, 0), vec![EndJobs, Reset, Close]),
@@ -142,13 +122,6 @@ mod tests {
             (draft(found(Phase::Guarding, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Guarding, true, RunFound::Over, 1)), vec![Settle, Close]),
             (draft(found(Phase::Recording, false, RunFound::Over, 1)), vec![Record]),
-            (elsewhere(found(Phase::Running, false, RunFound::Over, 1)), vec![CheckOut, Finish]),
-            (elsewhere(draft(found(Phase::Guarding, false, RunFound::Going, 1))), vec![CheckOut, Finish]),
-            (elsewhere(draft(found(Phase::Recording, false, RunFound::Over, 1))), vec![CheckOut, Record]),
-            (stale(found(Phase::Proposing, false, RunFound::Gone, 0)), vec![EndJobs, GiveUp]),
-            (stale(found(Phase::Running, false, RunFound::Over, 1)), vec![EndJobs, GiveUp]),
-            (stale(draft(found(Phase::Recording, false, RunFound::Over, 1))), vec![EndJobs, GiveUp]),
-            (stale(found(Phase::Settling, true, RunFound::Over, 1)), vec![Settle, Close]),
             (found(Phase::Recording, false, RunFound::Over, 1), vec![Finish]),
             (found(Phase::Recording, true, RunFound::Over, 1), vec![Settle, Close]),
             (found(Phase::Settling, true, RunFound::Over, 1), vec![Settle, Close]),

@@ -15,7 +15,6 @@ enum Happening {
     RunIsLost,
     RunIsStopped,
     Hands,
-    OpenBeside(u8),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -26,7 +25,6 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::RunIsLost),
         1 => Just(Happening::RunIsStopped),
         1 => Just(Happening::Hands),
-        1 => (0..4_u8).prop_map(Happening::OpenBeside),
     ]
 }
 
@@ -48,7 +46,6 @@ proptest! {
                 Happening::RunIsLost => world.lose_run(),
                 Happening::RunIsStopped => world.stop_run(),
                 Happening::Hands => world.lay_hands(),
-                Happening::OpenBeside(kind) => world.open_beside(kind),
             }
             prop_assert!(world.starts <= 1 + LOST_RETRIES);
         }

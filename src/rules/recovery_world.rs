@@ -95,30 +95,13 @@ enum Act {
     PutBackToBase,
     MoveBranchToBase,
     PutBackToCommit,
-    SaveCommit,
     Close,
-}
-
-/// An attempt that is open beside the first one, elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Beside {
-    phase: Phase,
-    open: Open,
-    run: Run,
 }
 
 /// The disk and the active process.
 pub(super) struct World {
     pub(super) phase: Phase,
     pub(super) open: Option<Open>,
-    /// The attempts that are open beside it.
-    beside: Vec<Beside>,
-    /// Those whose base was not the best one any more when their turn came.
-    given_up: BTreeSet<u32>,
-    /// Those that were closed without a record.
-    closed: BTreeSet<u32>,
-    /// Whether the open attempt was beside another one.
-    was_beside: bool,
     records: Vec<Recorded>,
     rows: Vec<u32>,
     rows_from: usize,
@@ -158,10 +141,6 @@ impl World {
         World {
             phase: Phase::Idle,
             open: None,
-            beside: Vec::new(),
-            given_up: BTreeSet::new(),
-            closed: BTreeSet::new(),
-            was_beside: false,
             records: vec![Recorded { open, draft, kept: true }],
             rows: vec![0],
             rows_from: 0,
@@ -189,30 +168,7 @@ impl World {
     }
 
     fn next_id(&self) -> u32 {
-        let beside = self.beside.iter().map(|beside| beside.open.id);
-        let recorded = self.records.iter().map(|record| record.open.id);
-        recorded.chain(beside).chain(self.open.map(|open| open.id)).max().map_or(0, |last| last + 1)
-    }
-
-    /// A second attempt is open beside the first one: its run goes on, is over, is lost or was not started.
-    pub(super) fn open_beside(&mut self, kind: u8) {
-        let left = EXPERIMENTS as usize + 1 - self.records.len();
-        let Some(first) = self.open.filter(|_| self.process.is_none() && self.beside.is_empty() && left > 1) else {
-            return;
-        };
-        let open = Open { id: self.next_id(), base: first.base, committed: true, runs: 1, version: 0, draft: None };
-        if first.base != self.tip() {
-            return;
-        }
-        let tree = Tree::Of(open.commit());
-        let run = match kind {
-            0 => Run::Going(tree),
-            1 => Run::Over(tree),
-            2 => Run::Gone,
-            _ => Run::Unstarted,
-        };
-        self.commits.insert(open.commit());
-        self.beside.push(Beside { phase: Phase::Running, open, run });
+        self.records.last().map_or(0, |record| record.open.id + 1)
     }
 
     fn tip(&self) -> u32 {
@@ -292,8 +248,6 @@ impl World {
             recorded: self.recorded(open.id).is_some(),
             run,
             runs: open.runs,
-            is_stale: open.base != self.tip(),
-            is_elsewhere: self.was_beside && open.committed && self.branch != open.commit(),
         };
         recover(found).into_iter().flat_map(|step| self.acts(step)).collect()
     }
@@ -314,7 +268,6 @@ impl World {
             Step::RecordLost => [&[NoteLost][..], &RECORD].concat(),
             Step::Record => RECORD.to_vec(),
             Step::Settle => SETTLE.to_vec(),
-            Step::GiveUp => vec![SaveCommit, MoveBranchToOutcome, SaveChange, PutBackToOutcome, Close],
             Step::Close => vec![Close],
         }
     }
@@ -455,30 +408,13 @@ impl World {
             SaveChange => {
                 self.saved.insert(self.tree);
             }
-            SaveCommit => {
-                if open.committed {
-                    self.saved.insert(Tree::Of(open.commit()));
-                }
-                self.given_up.insert(open.id);
-            }
             PutBackToBase => self.put_back(open.base),
             MoveBranchToBase => self.branch = open.base,
             PutBackToCommit => self.put_back(open.commit()),
             Close => {
                 let is_recorded = self.recorded(open.id).is_some();
-                let is_given_up = self.given_up.contains(&open.id);
-                assert!(open.version == 0 || is_recorded || is_given_up, "what earlier versions measured is lost");
-                if !is_recorded {
-                    self.closed.insert(open.id);
-                }
-                (self.phase, self.open, self.was_beside) = (Phase::Idle, None, false);
-                if !self.beside.is_empty() {
-                    let Beside { phase, open, run } = self.beside.remove(0);
-                    (self.phase, self.open, self.run, self.guard) = (phase, Some(open), run, Run::Unstarted);
-                    (self.starts, self.was_over) = (u32::from(run != Run::Unstarted), matches!(run, Run::Over(_)));
-                    self.was_beside = true;
-                    process.extend(self.plan());
-                }
+                assert!(open.version == 0 || is_recorded, "what earlier versions measured is lost");
+                (self.phase, self.open) = (Phase::Idle, None);
                 return;
             }
         }
@@ -495,14 +431,9 @@ impl World {
     }
 
     pub(super) fn check(&self) {
-        // The order is that of recording, and only an attempt that was given up leaves a gap in the numbers.
         let ids: Vec<u32> = self.records.iter().map(|record| record.open.id).collect();
-        let once: BTreeSet<u32> = ids.iter().copied().collect();
-        assert_eq!((ids.len(), once.len()), (EXPERIMENTS as usize + 1, EXPERIMENTS as usize + 1), "{ids:?}");
+        assert_eq!(ids, (0..=EXPERIMENTS).collect::<Vec<_>>());
         assert_eq!(self.rows, ids);
-        for id in 0..self.next_id() {
-            assert!(once.contains(&id) || self.closed.contains(&id), "{id} is lost");
-        }
         let mut tip = 0;
         for Recorded { open, draft, kept } in &self.records[1..] {
             let Draft { commit, measured, passed } = *draft;

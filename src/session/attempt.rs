@@ -15,8 +15,8 @@ use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{
-    CHANGED_WHILE_RUNNING, DiffStat, Environment, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Notice, Outcome,
-    Phase, RECORD_VERSION, Record, Run, Unparsed, list,
+    CHANGED_WHILE_RUNNING, DiffStat, Environment, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Outcome, Phase,
+    RECORD_VERSION, Record, Run, Unparsed, list,
 };
 use crate::exec::Executor;
 use crate::git::Look;
@@ -66,7 +66,7 @@ impl Attempt {
         Attempt { open, phase, is_prepared: false }
     }
 
-    /// The attempt that the journal names, of several the oldest.
+    /// The attempt that the journal names; in place there is one at most.
     pub(super) fn left_open(journal: &Journal) -> Option<Attempt> {
         Some(Attempt::at(journal.open.clone()?, journal.phase))
     }
@@ -122,7 +122,7 @@ impl Attempt {
         deadline: Deadline,
     ) -> Result<Option<Attempted>, SessionError> {
         shared.await_files(self).await;
-        let found = self.found(&shared.store(), &shared.executor)?;
+        let found = self.found(&shared.store(), &shared.executor);
         if self.open.id.is_baseline() && !found.recorded {
             return Ok(None);
         }
@@ -181,7 +181,6 @@ impl Attempt {
                 self.settle(workspace, store, &record)?;
                 return Ok(Some(Attempted::Recorded));
             }
-            Step::GiveUp => self.give_up(workspace, store)?,
             Step::Close => workspace.enter_idle(store, self.open.id, None)?,
             Step::EndJobs | Step::Finish => {}
         }
@@ -189,19 +188,14 @@ impl Attempt {
     }
 
     /// What the journal says of the attempt, and what is really there.
-    fn found(&self, store: &Store, executor: &Executor) -> Result<Found, SessionError> {
-        let recorded = store.history.get(self.open.id).is_some();
-        let tip = store.repo.refs.branch(&store.contract.tag.branch_ref())?;
-        let (in_place, has_beside) = (store.is_in_place(), store.journal.given.is_some());
-        Ok(Found {
+    fn found(&self, store: &Store, executor: &Executor) -> Found {
+        Found {
             phase: self.phase,
             has_draft: self.open.draft.is_some(),
-            recorded,
-            is_stale: in_place && !recorded && self.open.base != store.tip(),
-            is_elsewhere: in_place && has_beside && self.open.commit.is_some() && tip != self.open.commit,
+            recorded: store.history.get(self.open.id).is_some(),
             run: executor.found(&store.folder.run(self.open.id), &self.job()),
             runs: self.open.runs,
-        })
+        }
     }
 
     /// Starts its run unless it is active, waits for it, and reaches the verdict on it.
@@ -375,18 +369,6 @@ impl Attempt {
         }
         // The agent is called again for it.
         store.journal.iteration = store.journal.iteration.saturating_sub(1);
-        workspace.enter_idle(store, self.open.id, None)
-    }
-
-    /// Closes an attempt whose base is not the best one any more; its commit is kept under a saved ref.
-    pub(super) fn give_up(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
-        if let Some(commit) = &self.open.commit {
-            let saved = store.keep_commit(&self.open.base, commit)?;
-            let what = format!("experiment {} was not made on the best one any more; its change", self.open.id);
-            store.say(Notice::ChangeIsIn { what, saved });
-        }
-        let tip = store.tip();
-        workspace.reset_to(store, &tip, self.open.id)?;
         workspace.enter_idle(store, self.open.id, None)
     }
 

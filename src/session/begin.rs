@@ -58,22 +58,15 @@ impl Session<'_> {
         self.attempt_aside(deadline).await
     }
 
-    /// Finishes each attempt that is open, the oldest first. A baseline that is not recorded yet is left to
+    /// Finishes the attempt that is open, if there is one. A baseline that is not recorded yet is left to
     /// [`Session::measure_baseline`].
     pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
         self.end_unseen().await?;
-        let mut last = None;
-        while let Some(mut attempt) = Attempt::left_open(&self.shared.store.get_mut().journal) {
-            let attempted = attempt.recover(&mut self.workspace, &self.shared, deadline).await?;
-            self.shared.tell()?;
-            last = attempted.or(last);
-            let next = Attempt::left_open(&self.shared.store.get_mut().journal);
-            let is_left = next.is_some_and(|next| next.open.id == attempt.open.id);
-            if is_left || last.as_ref().is_some_and(|attempted| *attempted != Attempted::Recorded) {
-                break;
-            }
-        }
-        Ok(last)
+        let open = Attempt::left_open(&self.shared.store.get_mut().journal);
+        let Some(mut attempt) = open else { return Ok(None) };
+        let attempted = attempt.recover(&mut self.workspace, &self.shared, deadline).await?;
+        self.shared.tell()?;
+        Ok(attempted)
     }
 
     /// Ends a run that nothing tells of, since the journal was lost.

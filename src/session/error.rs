@@ -11,7 +11,7 @@ use crate::domain::{
     count_of, few, list, nearest, shell_word,
 };
 use crate::exec::ExecError;
-use crate::fs::{FileError, is_disk_full, move_command};
+use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
@@ -470,6 +470,11 @@ impl SessionError {
     pub fn is_disk_full(&self) -> bool {
         matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
             || is_disk_full(self)
+    }
+
+    /// Whether a file or folder was missing: somebody may have deleted it.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, SessionError::Exec(ExecError::WorkingFolder(_))) || is_missing(self)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::attempt::{Attempt, Attempted, Stage};
 use super::error::SessionError;
-use super::jobs::{guard_name, run_variables};
+use super::jobs::{RUN_FILES, guard_name, run_variables};
 use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
 use super::shared::Shared;
@@ -136,6 +136,10 @@ impl Attempt {
         if ended.is_over() {
             shared.put_right_after(self.open.id, &name).await?;
         }
+        if workspace.is_linked && ended.is_over() && !workspace.stand(&mut shared.store(), &commit_of(&self.open)?)? {
+            // Nobody knows what it judged.
+            return Ok(Ending::Lost);
+        }
         match ended.done() {
             Ok(exit) => Ok(Ending::Done(exit?)),
             Err(ending) => Ok(ending),
@@ -214,6 +218,15 @@ impl Attempt {
             passed,
             excerpt: if passed { String::new() } else { excerpt },
         })
+    }
+
+    /// Removes the results of its run, or of the guard that is next, so that it runs again.
+    pub(super) fn forget_run(&self, store: &Store) -> Result<(), SessionError> {
+        if self.phase == Phase::Guarding {
+            return self.forget_guard(store, draft_of(&self.open)?.guards.len() + 1);
+        }
+        let folder = store.folder.run(self.open.id);
+        RUN_FILES.iter().try_for_each(|name| remove_file(&folder.join(name)))
     }
 
     /// Removes the files of a finished guard, so that it runs again.

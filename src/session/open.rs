@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
             },
         };
         let begun = session
-            .take_first_slot()
+            .take_own_tree()
             .and_then(|()| session.take_over(drive))
             .and_then(|()| session.begin_telling(continued, lost, is_fetched));
         if let Err(error) = begun {
@@ -209,11 +209,17 @@ impl<'a> Session<'a> {
         store.put_ideas_back()
     }
 
-    /// Goes from the user's working tree to that of the first slot, if there are slots.
-    fn take_first_slot(&mut self) -> Result<(), SessionError> {
+    /// Goes from the user's working tree to one of `ar`'s own, if there are slots: the baseline is measured in the first slot.
+    /// Later that is a seat's, since a slot whose tree is missing has lost its run.
+    fn take_own_tree(&mut self) -> Result<(), SessionError> {
         if !self.shared.store().is_in_place() {
+            let terms = &self.workspace.file_terms;
             let tip = self.shared.store().tip();
-            self.workspace = self.shared.slot(&self.workspace.file_terms, 0, &tip)?;
+            let is_begun = self.shared.store().history.baseline().is_some();
+            self.workspace = match is_begun {
+                true => self.shared.seat(terms, 0, &tip)?,
+                false => self.shared.slot(terms, 0, &tip)?,
+            };
             crash::point("open.tree_made");
         }
         Ok(())

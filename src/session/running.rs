@@ -241,6 +241,11 @@ impl Attempt {
         if let Err(full) = store.refuse_spoilt(&what, measured.failure.is_some()) {
             return Err(self.spoilt(store, full));
         }
+        let is_half = workspace.is_linked && !measured.changed.is_empty();
+        if is_half && !workspace.stand(store, &commit_of(&self.open)?)? {
+            // Somebody deleted the tree while it ran.
+            return Ok(Ending::Lost);
+        }
         Ok(Ending::Done(Box::new(measured)))
     }
 

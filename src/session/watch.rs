@@ -73,6 +73,13 @@ impl Store {
         Ok(rows)
     }
 
+    /// Takes what was durably done as all that was, as after a kill.
+    pub(super) fn begin_anew(&mut self) -> Result<(), SessionError> {
+        self.forget_unwritten();
+        let at_work: Vec<ExperimentId> = self.expected.at_work.iter().map(|(_, id)| *id).collect();
+        at_work.into_iter().try_for_each(|id| self.end_watch(id).map(drop))
+    }
+
     /// Looks at all that nobody at work may change.
     fn hold(&mut self) -> Result<(), SessionError> {
         self.look_at_logs();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, hears_hang_ups, until};
@@ -244,57 +244,4 @@ fn a_session_that_cannot_begin_leaves_nothing_behind_and_a_full_one_takes_no_mor
     let called = ar(&repo, ["try", "-m", "one too many"]).exits(1);
     assert!(called.stderr.contains("the session reached its limit of 1 experiment"), "{called:?}");
     assert_eq!(repo.status(), " M value");
-}
-
-/// A session with a baseline, and a journal that names two open attempts on it: 1, of `value`, and 2, of 1.5.
-fn with_two_open_attempts(value: &str) -> TestRepo {
-    let repo = training_repo();
-    repo.write("train.sh", format!("echo run >> {}/runs\necho val_bpb: $(cat value)\n", repo.outside().display()));
-    repo.write("value", "2.0\n");
-    repo.commit_all("a script that counts its runs");
-    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", "true"];
-    ar(&repo, args.into_iter().chain(["--max-experiments", "0"])).ok();
-    let base = repo.head();
-    let commit = |value: &str| {
-        repo.git(["switch", "--quiet", "--detach", &base]);
-        repo.write("value", format!("{value}\n"));
-        repo.commit_all(&format!("a value of {value}"))
-    };
-    let open = |id: u32, value: &str| {
-        json!({"id": id, "base": base, "commit": commit(value), "description": format!("idea {id}"),
-            "started": "2026-11-20T22:00:00Z", "phase": "committing"})
-    };
-    let (first, second) = (open(1, value), open(2, "1.5"));
-    repo.git(["switch", "--quiet", "autoresearch/t"]);
-    let path = ".autoresearch/t/state/progress.json";
-    let mut journal: Value = serde_json::from_str(&repo.read(path)).unwrap();
-    journal["version"] = 2.into();
-    journal["phase"] = first["phase"].clone();
-    journal["open"] = first;
-    journal["attempts"] = json!([{"phase": second["phase"], "open": second}]);
-    repo.write(path, journal.to_string());
-    repo
-}
-
-#[test]
-fn each_open_attempt_is_finished_in_the_order_in_which_they_were_opened() {
-    let repo = with_two_open_attempts("3.0");
-    let called = ar(&repo, ["resume", "--max-experiments", "2"]).ok();
-    for line in ["   1  discard  idea 1", "   2  keep     idea 2: val_bpb 1.5 is better than 2.0"] {
-        assert!(called.stdout.contains(line), "{called:?}");
-    }
-    assert_eq!((runs(&repo), repo.status().as_str(), repo.read("value").as_str()), (3, "", "1.5\n"));
-    let journal: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
-    assert_eq!((&journal["version"], &journal["open"], journal.get("attempts")), (&1.into(), &Value::Null, None));
-}
-
-#[test]
-fn an_attempt_whose_base_is_not_the_best_one_any_more_is_saved_and_closed() {
-    let repo = with_two_open_attempts("1.0");
-    let called = ar(&repo, ["resume", "--max-experiments", "1"]).ok();
-    assert!(called.stdout.contains("   1  keep     idea 1: val_bpb 1.0 is better than 2.0"), "{called:?}");
-    assert!(called.stderr.contains("experiment 2 was not made on the best one any more; its change"), "{called:?}");
-    let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
-    assert!(saved.lines().any(|saved| repo.git(["show", &format!("{saved}:value")]) == "1.5"), "{saved}");
-    assert_eq!((runs(&repo), repo.status().as_str(), repo.read("value").as_str()), (2, "", "1.0\n"));
 }

@@ -166,6 +166,11 @@ impl Repo {
         Ok(KeptTree { repo, state, moved })
     }
 
+    /// Whether the working tree that is kept at `dir` exists, and git knows it.
+    pub fn has_kept(&self, dir: &Path) -> bool {
+        self.open_kept(&real_place(dir)).is_ok()
+    }
+
     /// Removes the working tree that is kept at `dir`, with everything in it, its lock, and what the repository knows of it;
     /// one that is gone is well. Links are removed and not followed. A file, a link or a repository of its own in its place
     /// stays.

@@ -2,59 +2,62 @@
 
 use super::scheduler::Lanes;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, StopReason};
+use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
 use crate::git::Untracked;
-use crate::rules::Why;
+use crate::rules::{FoundBeside, Shelved, StepBeside, Why, recover_beside, shelve};
 use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::open::Session;
+use crate::session::opened::{commit_of, draft_of};
 use crate::session::store::Store;
 use crate::state::OpenExperiment;
 
 impl Lanes<'_, '_> {
     /// Finishes or picks up each attempt that is open.
     pub(super) async fn recover(&mut self) -> Result<(), SessionError> {
-        let open: Vec<(Phase, OpenExperiment)> = {
-            let store = self.shared.store();
-            store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
-        };
+        let open = self.shared.store().left_open();
         for (phase, open) in open {
-            let id = open.id;
-            match phase {
-                Phase::Recording => self.shared.store().finish_recording(&open)?,
-                Phase::Proposing => self.end_call(open).await?,
-                // The line asks for it again.
-                Phase::Committing if open.trial.is_some() => self.shared.store().close_open(id)?,
-                Phase::Committing => self.note_ready(id),
-                Phase::Running | Phase::Guarding => {
-                    self.resume(open.beside.slot.unwrap_or(0), Attempt::at(open, phase))?;
-                }
-                Phase::Waiting => {}
-                Phase::Idle | Phase::Settling => self.shared.store().close_open(id)?,
+            let found = self.shared.store().found_beside(phase, &open);
+            for step in recover_beside(found) {
+                self.take_step(step, phase, &open).await?;
+                self.shared.tell()?;
+                crash::point("recover.step_done");
             }
-            self.shared.tell()?;
-            crash::point("recover.step_done");
-        }
-        let tip = self.shared.store().tip();
-        self.shared.store().set_branch(&tip, &[], "resumed")
-    }
-
-    /// Ends what is left of a call that was cut off, and saves what it had changed. A new one is repeated.
-    async fn end_call(&mut self, open: OpenExperiment) -> Result<(), SessionError> {
-        self.shared.end_jobs(open.id).await?;
-        let seat = open.seat.unwrap_or(0);
-        let mut workspace = self.seat(seat)?;
-        if open.seat.is_some() {
-            workspace.untracked.known = Some(Untracked::default());
-            let base = workspace.reclaim_head(&mut self.shared.store(), &open.base)?;
-            workspace.reset_to(&mut self.shared.store(), &base, open.id)?;
-        }
-        self.give_back(seat, workspace);
-        if open.draft.is_none() && open.merge_with.is_none() {
-            return self.shared.store().close_open(open.id);
         }
         let store = &mut *self.shared.store();
-        store.enter(Phase::Proposing, OpenExperiment { seat: None, ..open })
+        store.drop_left_refs()?;
+        let tip = store.tip();
+        store.set_branch(&tip, &[], "resumed")
+    }
+
+    async fn take_step(&mut self, step: StepBeside, phase: Phase, open: &OpenExperiment) -> Result<(), SessionError> {
+        match step {
+            StepBeside::EndCall => self.end_call(open).await?,
+            StepBeside::EndJobs => self.shared.end_jobs(open.id).await?,
+            StepBeside::ForgetRun => Attempt::at(open.clone(), phase).forget_run(&self.shared.store())?,
+            StepBeside::AwaitCall => {
+                self.shared.store().enter(phase, OpenExperiment { seat: None, ..open.clone() })?;
+            }
+            StepBeside::AwaitSlot => self.note_ready(open.id),
+            StepBeside::Resume => {
+                self.resume(open.beside.slot.unwrap_or(0), Attempt::at(open.clone(), phase))?;
+            }
+            StepBeside::Record => self.shared.store().finish_recording(open)?,
+            StepBeside::Close => self.shared.store().close_open(open.id)?,
+        }
+        Ok(())
+    }
+
+    /// Ends what is left of a call that was cut off, and saves what it had changed.
+    async fn end_call(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        self.shared.end_jobs(open.id).await?;
+        let Some(seat) = open.seat else { return Ok(()) };
+        let mut workspace = self.seat(seat)?;
+        workspace.untracked.known = Some(Untracked::default());
+        let base = workspace.reclaim_head(&mut self.shared.store(), &open.base)?;
+        workspace.reset_to(&mut self.shared.store(), &base, open.id)?;
+        self.give_back(seat, workspace);
+        Ok(())
     }
 }
 
@@ -62,26 +65,18 @@ impl Session<'_> {
     /// Puts away what waits and does not run any more: proposals become ideas with their commits, and what was to be
     /// reworked is recorded as it was measured. Winners stay open.
     pub(super) fn shelve(&mut self) -> Result<(), SessionError> {
-        let open: Vec<(Phase, OpenExperiment)> = {
-            let store = self.shared.store();
-            store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
-        };
+        let open = self.shared.store().left_open();
         for (phase, open) in open {
             let store = &mut *self.shared.store();
-            match (phase, &open.commit, &open.draft) {
-                (Phase::Proposing, _, Some(draft)) if open.merge_with.is_some() && draft.failure.is_none() => {
+            match shelve(store.found_beside(phase, &open)) {
+                Shelved::Stays => {}
+                Shelved::Waits => {
                     store.journal.line.answered(open.id);
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
                 }
-                (Phase::Proposing, _, Some(_)) => {
-                    let mut attempt = Attempt::at(open, phase);
-                    attempt.end_with_draft(&mut self.workspace, store, "the loop ended before its rework")?;
-                }
-                (Phase::Committing | Phase::Proposing, Some(commit), None) if open.trial.is_none() => {
-                    store.shelve_proposal(&open, commit)?;
-                }
-                (Phase::Committing | Phase::Proposing, ..) => store.close_open(open.id)?,
-                _ => {}
+                Shelved::Recorded => store.record_measured(open)?,
+                Shelved::Idea => store.shelve_proposal(&open, &commit_of(&open)?)?,
+                Shelved::Closed => store.close_open(open.id)?,
             }
             crash::point("shelving.put_away");
         }
@@ -104,6 +99,52 @@ impl Session<'_> {
 }
 
 impl Store {
+    /// The attempts that are open, each with the step that it is in.
+    fn left_open(&self) -> Vec<(Phase, OpenExperiment)> {
+        self.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
+    }
+
+    /// What the journal says of an attempt, and whether the tree of its run exists.
+    fn found_beside(&self, phase: Phase, open: &OpenExperiment) -> FoundBeside {
+        FoundBeside {
+            phase,
+            is_trial: open.trial.is_some(),
+            has_commit: open.commit.is_some(),
+            has_draft: open.draft.is_some(),
+            is_asked: open.merge_with.is_some(),
+            is_sound: open.draft.as_ref().is_some_and(|draft| draft.failure.is_none()),
+            has_tree: self.repo.has_kept(&self.folder.slot(open.beside.slot.unwrap_or(0))),
+        }
+    }
+
+    /// Drops the refs of commits whose attempts were never entered in the journal.
+    fn drop_left_refs(&self) -> Result<(), SessionError> {
+        let tag = &self.contract.tag;
+        let open: Vec<String> = self.journal.open_attempts().map(|open| tag.open_ref(open.id)).collect();
+        for (name, _) in self.repo.refs.refs_under(&format!("{}/open", tag.ref_prefix()))? {
+            if !open.contains(&name) {
+                self.repo.refs.drop_ref(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the version of a change that was measured last, and saves a later one.
+    fn record_measured(&mut self, open: OpenExperiment) -> Result<(), SessionError> {
+        let draft = draft_of(&open)?;
+        if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
+            let saved = self.keep_commit(&open.base, commit)?;
+            self.say(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
+        }
+        let record = Record {
+            reason: format!("{}; the loop ended before its rework", draft.reason),
+            agent: open.agent.clone(),
+            beside: open.beside.clone(),
+            ..draft
+        };
+        self.record_all(open, vec![record])
+    }
+
     /// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.
     fn shelve_proposal(&mut self, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
         let id: ExperimentId = open.id;

@@ -96,10 +96,36 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let Some(layout) = store.journal.layout.clone() else { return Ok(StopReason::NoAgent) };
         let first = store.history.next_sequence();
-        let mut lanes = Lanes {
-            shared: &self.shared,
-            terms: self.workspace.file_terms.clone(),
-            layout,
+        let (mut tries, mut last) = (0, first);
+        let reason = loop {
+            let mut lanes = Lanes::new(&self.shared, &self.workspace.file_terms, &layout);
+            let turned = lanes.turn(first).await;
+            lanes.end_keeper()?;
+            drop(lanes);
+            match turned {
+                // Somebody deleted a tree while `ar` worked on it: what is open is picked up as after a kill.
+                Err(error) if error.is_missing() && tries < LOST_RETRIES => {
+                    let store = &mut *self.shared.store();
+                    store.begin_anew()?;
+                    tries = if store.history.next_sequence() > last { 1 } else { tries + 1 };
+                    last = store.history.next_sequence();
+                }
+                turned => break turned?,
+            }
+        };
+        if reason != StopReason::Detached {
+            self.shelve()?;
+        }
+        Ok(reason)
+    }
+}
+
+impl<'s, 'a> Lanes<'s, 'a> {
+    fn new(shared: &'s Shared<'a>, terms: &FileTerms, layout: &Layout) -> Self {
+        Lanes {
+            shared,
+            terms: terms.clone(),
+            layout: layout.clone(),
             trees: Trees::default(),
             chains: Chains::default(),
             jobs: FuturesUnordered::new(),
@@ -110,19 +136,11 @@ impl Session<'_> {
             waits: false,
             lost: 0,
             ending: None,
-        };
-        lanes.recover().await?;
-        let reason = lanes.turn(first).await?;
-        drop(lanes);
-        if reason != StopReason::Detached {
-            self.shelve()?;
         }
-        Ok(reason)
     }
-}
 
-impl<'s> Lanes<'s, '_> {
     async fn turn(&mut self, first: u32) -> Result<StopReason, SessionError> {
+        self.recover().await?;
         let mut listener = self.shared.interrupts.listen();
         loop {
             let asked = self.shared.asked()?;
@@ -327,13 +345,12 @@ impl<'s> Lanes<'s, '_> {
 
     /// The working tree of a seat that is free.
     pub(super) fn seat(&mut self, seat: u32) -> Result<Workspace, SessionError> {
-        let store = &mut *self.shared.store();
-        let tip = store.tip();
+        let tip = self.shared.store().tip();
         let mut workspace = match self.trees.seats.remove(&seat) {
             Some(workspace) => workspace,
-            None => Workspace::linked(store, &self.terms, &store.folder.seat(seat), &tip)?,
+            None => self.shared.seat(&self.terms, seat, &tip)?,
         };
-        workspace.stand(store, &tip)?;
+        workspace.stand(&mut self.shared.store(), &tip)?;
         Ok(workspace)
     }
 

@@ -53,6 +53,17 @@ impl Shared<'_> {
         variables.extend(own);
         Ok(Workspace { variables, ..workspace })
     }
+
+    /// The working tree of a seat, which is made with `commit` in it if it is not there.
+    pub(in crate::session) fn seat(
+        &self,
+        terms: &FileTerms,
+        seat: u32,
+        commit: &CommitId,
+    ) -> Result<Workspace, SessionError> {
+        let store = &mut *self.store();
+        Workspace::linked(store, terms, &store.folder.seat(seat), commit)
+    }
 }
 
 /// What all slots are given.

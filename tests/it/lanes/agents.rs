@@ -12,15 +12,21 @@ const EXPERIMENTS: usize = 14;
 
 /// A session on four slots, in which agents do `attack` before their own work, and runs do `before`.
 fn attacked(attack: &str, before: &str) -> (TestRepo, Called, Vec<Value>) {
+    attacked_with(attack, before, None)
+}
+
+/// Does the same with a guard that does `guard` in experiments.
+fn attacked_with(attack: &str, before: &str, guard: Option<&str>) -> (TestRepo, Called, Vec<Value>) {
     let repo = landscape();
     fs::create_dir(repo.outside().join("memory")).unwrap();
     let count = EXPERIMENTS.to_string();
     let more = ["--slots", "4", "--calls", "4", "--guard", "sh guard.sh", "--max-experiments", &count];
     let mut args = first_call(&repo, ["0.15", "0.05"], "taken", &more);
-    for (name, first) in [("--agent", attack), ("--cmd", before)] {
+    let guard = guard.map_or("true".to_owned(), |guard| format!("[ $AR_EXPERIMENT = 0 ] || {{ {guard}; }}"));
+    for (name, first) in [("--agent", attack), ("--cmd", before), ("--guard", &guard)] {
         let place = args.iter().position(|arg| arg == name).unwrap() + 1;
         let memory = repo.outside().join("memory");
-        args[place] = format!("M={}; {first}\n{}", memory.display(), args[place]);
+        args[place] = format!("M={}; {first} || exit\n{}", memory.display(), args[place]);
     }
     let called = ar_in_time(&repo, args).ok();
     let records = check(&repo, attack);
@@ -102,6 +108,15 @@ fn a_run_whose_tree_is_deleted_is_repeated() {
     assert!(runs.lines().filter(|run| *run == "1").count() > 1, "{runs} {called:#?}");
     let first = records.iter().find(|record| record["id"] == 1).unwrap();
     assert!(first["metric"]["value"].is_number(), "{first}");
+}
+
+#[test]
+fn a_guard_whose_tree_is_deleted_is_repeated() {
+    // Its first guard waits in the tree of whatever slot it is in.
+    let guard = format!("mkdir $M/guards 2>/dev/null && {{ {WAIT}; }}; cat ideas/0 > /dev/null");
+    let (_, called, records) = attacked_with(&when_waited_for("rm -rf ../slot-*"), "true", Some(&guard));
+    let guards = records.iter().flat_map(|record| record["guards"].as_array().into_iter().flatten());
+    assert!(guards.map(|guard| &guard["passed"]).all(|passed| passed == true), "{called:#?}");
 }
 
 #[test]
