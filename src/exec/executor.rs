@@ -6,6 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::job::{Files, lock_path};
 use super::running::{Running, Shim, end_left_over, is_held};
@@ -18,6 +21,9 @@ use crate::state::{read_json, write_json_unsynced};
 
 /// How often the folder of a job may be deleted while the job is made ready.
 const DELETIONS: u32 = 20;
+
+/// How often it is looked whether a shim has ended that is just doing so, for as long as [`GLANCE`].
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Where jobs run. Whoever starts, finds or ends one does so through this type.
 #[derive(Debug, Clone)]
@@ -123,7 +129,14 @@ impl Executor {
             end_left_over(folder, name).await;
             return Ok(());
         };
-        job.stop()?;
+        let begun = Instant::now();
+        while let Err(error) = job.stop() {
+            // A shim that is just ending is no process that can be asked, and still has the lock.
+            if begun.elapsed() >= GLANCE || !matches!(error, ExecError::OtherMachine { .. }) {
+                return Err(error);
+            }
+            sleep(LOOK).await;
+        }
         match job.wait().await {
             Ok(_) | Err(ExecError::Lost { .. } | ExecError::Command { .. }) => Ok(()),
             Err(error) => Err(error),

@@ -1,1 +1,165 @@
+//! The rules one by one, and kills at any moment over a world of plain values.
 
+use proptest::prelude::*;
+
+use super::world::World;
+use super::*;
+
+fn found(phase: Phase) -> FoundBeside {
+    FoundBeside {
+        phase,
+        is_trial: false,
+        has_commit: true,
+        has_draft: false,
+        is_asked: false,
+        is_sound: false,
+        has_tree: true,
+    }
+}
+
+#[test]
+fn every_way_to_leave_an_attempt_beside_others_has_its_steps() {
+    use StepBeside::*;
+    let draft = |found| FoundBeside { has_draft: true, ..found };
+    let trial = |found| FoundBeside { is_trial: true, ..found };
+    let asked = |found| FoundBeside { is_asked: true, ..found };
+    let no_tree = |found| FoundBeside { has_tree: false, ..found };
+    for (left, steps) in [
+        (found(Phase::Proposing), vec![EndCall, Close]),
+        (draft(found(Phase::Proposing)), vec![EndCall, AwaitCall]),
+        (asked(found(Phase::Proposing)), vec![EndCall, AwaitCall]),
+        (found(Phase::Committing), vec![AwaitSlot]),
+        (trial(found(Phase::Committing)), vec![Close]),
+        (found(Phase::Running), vec![Resume]),
+        (draft(found(Phase::Guarding)), vec![Resume]),
+        (no_tree(found(Phase::Running)), vec![EndJobs, ForgetRun, Resume]),
+        (no_tree(draft(found(Phase::Guarding))), vec![EndJobs, ForgetRun, Resume]),
+        (draft(found(Phase::Waiting)), vec![]),
+        (no_tree(draft(trial(found(Phase::Waiting)))), vec![]),
+        (draft(found(Phase::Recording)), vec![Record]),
+        (draft(trial(found(Phase::Recording))), vec![Record]),
+        (found(Phase::Idle), vec![Close]),
+    ] {
+        assert_eq!(recover_beside(left), steps, "{left:?}");
+    }
+}
+
+#[test]
+fn what_was_measured_is_recorded_when_the_loop_ends_and_what_was_proposed_becomes_an_idea() {
+    let draft = |found| FoundBeside { has_draft: true, ..found };
+    let asked = |found| FoundBeside { is_asked: true, ..found };
+    let no_commit = |found| FoundBeside { has_commit: false, ..found };
+    for (left, shelved) in [
+        (no_commit(found(Phase::Proposing)), Shelved::Closed),
+        (asked(found(Phase::Proposing)), Shelved::Idea),
+        (no_commit(draft(found(Phase::Proposing))), Shelved::Recorded),
+        (asked(draft(found(Phase::Proposing))), Shelved::Recorded),
+        (FoundBeside { is_sound: true, ..asked(draft(found(Phase::Proposing))) }, Shelved::Waits),
+        (found(Phase::Committing), Shelved::Idea),
+        (draft(found(Phase::Committing)), Shelved::Recorded),
+        (FoundBeside { is_trial: true, ..found(Phase::Committing) }, Shelved::Closed),
+        (draft(found(Phase::Waiting)), Shelved::Stays),
+        (found(Phase::Running), Shelved::Stays),
+    ] {
+        assert_eq!(shelve(left), shelved, "{left:?}");
+    }
+}
+
+/// Gains of which two are won side by side, so that the second rides a train.
+const GAINS: [i8; 6] = [0, 3, 2, 4, 1, -1];
+
+/// The next step of a session in which runs end now and then.
+fn step(world: &mut World, place: usize) {
+    world.step(place * 7 % 11);
+    if place % 5 == 0 {
+        world.end_run(0, false);
+    }
+}
+
+/// Brings a session to its end, and checks what came of it.
+#[track_caller]
+fn finish(mut world: World, from: usize) {
+    for place in from..from + 600 {
+        step(&mut world, place);
+        if world.is_done() {
+            return world.check();
+        }
+    }
+    panic!("it does not come to an end: {world:?}");
+}
+
+#[test]
+fn killed_at_each_step_and_again_at_each_step_of_the_way_back_three_attempts_and_a_train_are_whole() {
+    let mut world = World::new(GAINS.to_vec(), 6);
+    let (mut seen_three, mut seen_half) = (false, false);
+    for place in 0..600 {
+        let (phases, is_half) = world.places();
+        let has = |phase| phases.contains(&phase);
+        seen_three |= has(Phase::Proposing) && has(Phase::Running) && has(Phase::Waiting);
+        seen_half |= is_half;
+        let mut killed = world.clone();
+        killed.kill();
+        finish(killed.clone(), place);
+        for again in 0..12 {
+            step(&mut killed, place + again);
+            let mut twice = killed.clone();
+            twice.kill();
+            finish(twice.clone(), place + again);
+            step(&mut twice, place + again);
+            step(&mut twice, place + again + 1);
+            twice.kill();
+            finish(twice, place + again);
+        }
+        step(&mut world, place);
+        if world.is_done() {
+            world.check();
+            assert!(seen_three, "three attempts are open at a time: in a seat, in a slot, and in line");
+            assert!(seen_half, "a train is recorded in part");
+            return;
+        }
+    }
+    panic!("it does not come to an end: {world:?}");
+}
+
+/// One event of a session.
+#[derive(Debug, Clone)]
+enum Happening {
+    Steps(Vec<usize>),
+    Kill,
+    RunEnds(usize),
+    RunIsLost(usize),
+    TreeIsDeleted(usize),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        6 => prop::collection::vec(0..24_usize, 1..12).prop_map(Happening::Steps),
+        3 => Just(Happening::Kill),
+        4 => (0..2_usize).prop_map(Happening::RunEnds),
+        1 => (0..2_usize).prop_map(Happening::RunIsLost),
+        1 => (0..2_usize).prop_map(Happening::TreeIsDeleted),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_interleaving_beside_others_ends_with_one_record_and_one_row_for_each_commit(
+        happenings in prop::collection::vec(happening(), 0..120),
+        gains in prop::collection::vec(-3..5_i8, 1..9),
+        count in 1..9_usize,
+    ) {
+        let mut world = World::new(gains, count);
+        for happening in happenings {
+            match happening {
+                Happening::Steps(choices) => choices.into_iter().for_each(|choice| world.step(choice)),
+                Happening::Kill => world.kill(),
+                Happening::RunEnds(choice) => world.end_run(choice, false),
+                Happening::RunIsLost(choice) => world.end_run(choice, true),
+                Happening::TreeIsDeleted(slot) => world.delete_tree(slot),
+            }
+        }
+        finish(world, 0);
+    }
+}

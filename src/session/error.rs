@@ -472,9 +472,10 @@ impl SessionError {
             || is_disk_full(self)
     }
 
-    /// Whether a file or folder was missing: somebody may have deleted it.
+    /// Whether a file or folder was missing or damaged: somebody may be deleting it.
     pub(super) fn is_missing(&self) -> bool {
-        matches!(self, SessionError::Exec(ExecError::WorkingFolder(_))) || is_missing(self)
+        matches!(self, SessionError::Exec(ExecError::WorkingFolder(_)) | SessionError::Git(GitError::Damaged(_)))
+            || is_missing(self)
     }
 }
 

@@ -136,8 +136,7 @@ impl Attempt {
         if ended.is_over() {
             shared.put_right_after(self.open.id, &name).await?;
         }
-        if workspace.is_linked && ended.is_over() && !workspace.stand(&mut shared.store(), &commit_of(&self.open)?)? {
-            // Nobody knows what it judged.
+        if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);
         }
         match ended.done() {

@@ -217,8 +217,7 @@ impl Attempt {
         if ended.is_over() {
             shared.put_right_after(id, RUN).await?;
         }
-        if workspace.is_linked && ended.is_over() && !workspace.stand(&mut shared.store(), &commit_of(&self.open)?)? {
-            // Nobody knows what it measured.
+        if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);
         }
         let exit = match ended.done() {
@@ -241,12 +240,22 @@ impl Attempt {
         if let Err(full) = store.refuse_spoilt(&what, measured.failure.is_some()) {
             return Err(self.spoilt(store, full));
         }
-        let is_half = workspace.is_linked && !measured.changed.is_empty();
-        if is_half && !workspace.stand(store, &commit_of(&self.open)?)? {
-            // Somebody deleted the tree while it ran.
+        // Somebody may delete it at this moment.
+        if !measured.changed.is_empty() && self.has_lost_tree(workspace, store)? {
             return Ok(Ending::Lost);
         }
         Ok(Ending::Done(Box::new(measured)))
+    }
+
+    /// Whether the tree was deleted in which a run or a guard was executed: nobody knows what that saw. Its results are
+    /// removed before the tree is made again, since afterwards nothing tells that it was missing.
+    pub(super) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
+        if !workspace.is_linked || workspace.is_standing() {
+            return Ok(false);
+        }
+        self.forget_run(store)?;
+        workspace.stand(store, &commit_of(&self.open)?)?;
+        Ok(true)
     }
 
     /// Has a run that failed for lack of space done again without counting it among the starts, as far as that can be
