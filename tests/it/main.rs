@@ -9,6 +9,7 @@ mod attacks;
 mod bad_input;
 mod beside;
 mod budgets;
+mod characters;
 mod charts;
 mod check;
 mod cli;
