@@ -117,14 +117,19 @@ impl Store {
         }
     }
 
-    /// Drops the refs of commits whose attempts were never entered in the journal.
-    fn drop_left_refs(&self) -> Result<(), SessionError> {
-        let tag = &self.contract.tag;
+    /// Drops the refs of commits whose attempts the journal does not have, as it was lost; each commit is saved first.
+    fn drop_left_refs(&mut self) -> Result<(), SessionError> {
+        let tag = self.contract.tag.clone();
         let open: Vec<String> = self.journal.open_attempts().map(|open| tag.open_ref(open.id)).collect();
         for (name, _) in self.repo.refs.refs_under(&format!("{}/open", tag.ref_prefix()))? {
-            if !open.contains(&name) {
-                self.repo.refs.drop_ref(&name)?;
+            if open.contains(&name) {
+                continue;
             }
+            if let Some(commit) = self.repo.refs.branch(&name)?.filter(|commit| !self.history.knows(commit)) {
+                let saved = self.keep_commit_as("left open".into(), &commit, &commit)?;
+                self.say(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
+            }
+            self.repo.refs.drop_ref(&name)?;
         }
         Ok(())
     }

@@ -100,7 +100,7 @@ impl Session<'_> {
         let reason = loop {
             let mut lanes = Lanes::new(&self.shared, &self.workspace.file_terms, &layout);
             let turned = lanes.turn(first).await;
-            lanes.end_keeper()?;
+            lanes.end_keeper(true)?;
             drop(lanes);
             match turned {
                 // Somebody deleted a tree while `ar` worked on it: what is open is picked up as after a kill.

@@ -1,7 +1,7 @@
 //! Several experiments at once.
 
-mod gpus;
 mod agents;
+mod gpus;
 mod kills;
 mod landscape;
 mod links;
