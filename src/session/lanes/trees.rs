@@ -87,7 +87,7 @@ impl Workspace {
         let kept = store.repo.keep_worktree(dir, commit, REASON)?;
         let tops = folders_of(&store.contract.protect);
         let (protected, _) = Protected::of(&store.repo, &store.folder, terms, &store.contract.start, &tops)?;
-        Ok(Workspace {
+        let mut workspace = Workspace {
             repo: Rc::new(kept.repo),
             is_linked: true,
             variables: Vec::new(),
@@ -96,7 +96,12 @@ impl Workspace {
             untracked: UntrackedFiles { known: None, is_current: false },
             look: None,
             goes_on: false,
-        })
+        };
+        if kept.state == TreeState::Relinked {
+            // A process that was killed had not made all of it.
+            workspace.put_back(store, commit, commit)?;
+        }
+        Ok(workspace)
     }
 
     /// Makes the tree again, with `commit` in it, if somebody deleted it or what git knows of it. Returns whether it was as
