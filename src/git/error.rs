@@ -7,7 +7,7 @@ use strum::EnumProperty;
 
 use super::program::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
-use crate::fs::{is_disk_full, move_command};
+use crate::fs::{is_disk_full, is_missing, move_command};
 
 /// The cause of an error, where it is another library's.
 pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -171,6 +171,16 @@ fn show(id: Option<&CommitId>) -> &str {
 }
 
 impl GitError {
+    /// Whether somebody may be deleting or repacking at this moment what it names: then it is worth another try.
+    pub fn may_pass(&self) -> bool {
+        // Refs and objects have errors of many types for it.
+        const NOT_FOUND: &str = "could not be found";
+        let causes = std::iter::successors(std::error::Error::source(self), |error| error.source());
+        matches!(self, GitError::Damaged(_))
+            || is_missing(self)
+            || causes.map(ToString::to_string).any(|text| text.contains(NOT_FOUND))
+    }
+
     /// What to do about it, as the next thing to type where there is one.
     pub fn hint(&self) -> Option<String> {
         if let Some(hint) = self.get_str("hint") {

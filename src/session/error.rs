@@ -472,10 +472,13 @@ impl SessionError {
             || is_disk_full(self)
     }
 
-    /// Whether a file or folder was missing or damaged: somebody may be deleting it.
-    pub(super) fn is_missing(&self) -> bool {
-        matches!(self, SessionError::Exec(ExecError::WorkingFolder(_)) | SessionError::Git(GitError::Damaged(_)))
-            || is_missing(self)
+    /// Whether somebody may be deleting at this moment what it names: then it is worth another try.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            SessionError::Exec(ExecError::WorkingFolder(_)) => true,
+            SessionError::Git(error) => error.may_pass(),
+            error => is_missing(error),
+        }
     }
 }
 

@@ -257,6 +257,11 @@ impl Refs {
         self.sync_ref(refname)
     }
 
+    /// Notes that this process wants a ref gone which somebody else deleted already.
+    pub fn note_dropped(&self, refname: &str) {
+        self.written.borrow_mut().insert(refname.to_owned(), None);
+    }
+
     /// Carries out changes of refs as the committer. Somebody who packs refs meanwhile takes their files away, and what was
     /// read of the packed ones before is old: then it is tried again.
     pub(in crate::git) fn edit_refs(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {

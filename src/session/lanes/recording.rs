@@ -71,6 +71,7 @@ impl Store {
     /// Enters a commit of an attempt, which waits for a slot, in the journal; a ref keeps it from `git gc`.
     pub(in crate::session) fn enter_ready(&mut self, attempt: &mut Attempt) -> Result<(), SessionError> {
         let commit = commit_of(&attempt.open)?;
+        self.keep_replays(attempt.open.id, &attempt.open.beside.replays, &commit)?;
         self.repo.refs.put_ref(&self.contract.tag.open_ref(attempt.open.id), commit.as_str())?;
         crash::point("ready.ref_made");
         attempt.open.seat = None;
@@ -79,8 +80,14 @@ impl Store {
         Ok(())
     }
 
-    /// Closes an attempt that has no record. A trial's tree is reachable from nothing then.
+    /// Closes an attempt that has no record.
     pub(in crate::session) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
+        let merged = self.contract.tag.merged_ref(id);
+        for (name, _) in self.repo.refs.refs_under(&format!("{}/merged", self.contract.tag.ref_prefix()))? {
+            if name.strip_prefix(&merged).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+                self.repo.refs.drop_ref(&name)?;
+            }
+        }
         self.drop_open_ref(id)?;
         crash::point("closing.ref_dropped");
         let open = self.journal.open_attempts().find(|open| open.id == id);
@@ -98,7 +105,8 @@ impl Store {
         let reference = self.contract.tag.open_ref(id);
         match self.repo.refs.has_ref(&reference)? {
             true => Ok(self.repo.refs.drop_ref(&reference)?),
-            false => Ok(()),
+            // An agent that deleted it is still watched.
+            false => Ok(self.repo.refs.note_dropped(&reference)),
         }
     }
 
@@ -141,7 +149,7 @@ impl Store {
             } else {
                 self.write_row(open, record)?;
             }
-            self.keep_merged(record)?;
+            self.keep_replays(record.id, &record.beside.replays, &record.commit)?;
         }
         let tip = self.tip();
         let known: Vec<CommitId> = records.iter().map(|record| record.base.clone()).collect();
@@ -192,11 +200,16 @@ impl Store {
         }
     }
 
-    /// Keeps the commits that an experiment was measured as on other bases.
-    fn keep_merged(&self, record: &Record) -> Result<(), SessionError> {
-        let others = record.beside.replays.iter().filter(|replay| replay.commit != record.commit);
+    /// Keeps the commits that an experiment had, or was measured as, on other bases than that of its `commit`.
+    pub(super) fn keep_replays(
+        &self,
+        id: ExperimentId,
+        replays: &[Replay],
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
+        let others = replays.iter().filter(|replay| replay.commit != *commit);
         for (replay, number) in others.zip(1_u32..) {
-            let reference = self.contract.tag.merged_ref(record.id);
+            let reference = self.contract.tag.merged_ref(id);
             let reference = if number == 1 { reference } else { format!("{reference}-{number}") };
             self.repo.refs.put_ref(&reference, replay.commit.as_str())?;
         }

@@ -103,8 +103,8 @@ impl Session<'_> {
             lanes.end_keeper(true)?;
             drop(lanes);
             match turned {
-                // Somebody deleted a tree while `ar` worked on it: what is open is picked up as after a kill.
-                Err(error) if error.is_missing() && tries < LOST_RETRIES => {
+                // Somebody deletes trees while `ar` works on them: what is open is picked up as after a kill.
+                Err(error) if error.may_pass() && tries < LOST_RETRIES => {
                     let store = &mut *self.shared.store();
                     store.begin_anew()?;
                     tries = if store.history.next_sequence() > last { 1 } else { tries + 1 };

@@ -116,7 +116,7 @@ impl Attempt {
             Trial::Afresh(id) => {
                 let afresh = number_of(&tested).map_or(Afresh::Nothing, |number| Afresh::Value(number.clone()));
                 store.journal.line.ran_afresh(*id, afresh);
-                add_replay(store, *id, Replay { base, commit, value, why: format!("by itself once more: {reason}") });
+                add_replay(store, *id, Replay { base, commit, value, why: format!("by itself once more: {reason}") })?;
             }
             Trial::Train { cars, .. } => {
                 store.on_line(true, |line: &mut Line, on| line.tested(on, &trial, tested));
@@ -127,7 +127,7 @@ impl Attempt {
                     let with =
                         if others.is_empty() { String::new() } else { format!("with {}, ", experiment_names(&others)) };
                     let why = format!("{with}on the incumbent: {reason}");
-                    add_replay(store, *id, Replay { base: base.clone(), commit: commit.clone(), value, why });
+                    add_replay(store, *id, Replay { base: base.clone(), commit: commit.clone(), value, why })?;
                 }
             }
         }
@@ -145,9 +145,10 @@ fn number_of(tested: &Tested) -> Option<&Number> {
     }
 }
 
-/// Notes a measurement of a winner's change in the journal, which is written with the next step.
-fn add_replay(store: &mut Store, id: ExperimentId, replay: Replay) {
-    if let Some((_, open)) = store.journal.steps_mut().find(|(_, open)| open.id == id) {
-        open.beside.replays.push(replay);
-    }
+/// Notes a measurement of a winner's change in the journal, which is written with the next step, and keeps its commit.
+fn add_replay(store: &mut Store, id: ExperimentId, replay: Replay) -> Result<(), SessionError> {
+    let Some((_, open)) = store.journal.steps_mut().find(|(_, open)| open.id == id) else { return Ok(()) };
+    open.beside.replays.push(replay);
+    let (replays, commit) = (open.beside.replays.clone(), commit_of(open)?);
+    store.keep_replays(id, &replays, &commit)
 }

@@ -1,12 +1,13 @@
 //! Agents that delete and change, from their seats, what the experiments of others stand on.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use super::landscape::{check, first_call, landscape};
 use crate::crash::in_parallel;
-use crate::support::{Called, TestRepo, ar_in_time};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 const EXPERIMENTS: usize = 14;
 
@@ -59,7 +60,7 @@ fn what_agents_do_in_their_own_trees_and_with_git_changes_no_other_experiment() 
         5) for k in 1 2 3; do echo $k > ideas/own-$k; git add .; git commit -qm $k; done; rm ideas/own-*;; \
         6) git checkout -q autoresearch/t;; \
         7) git stash -q --all;; \
-        8) git worktree add -q $M/tree && git worktree remove $M/tree;; \
+        8) git worktree lock ../seat-1; git worktree unlock .;; \
         9) git worktree remove -f -f ../seat-0;; \
         10) git repack -adq;; \
         11) git worktree unlock . ; git worktree prune --expire=now;; \
@@ -129,4 +130,27 @@ fn a_call_whose_tree_is_deleted_is_repeated() {
     let cut = fs::read_to_string(repo.outside().join("memory/cut")).unwrap();
     assert!(called.stderr.contains("seat-1"), "{called:#?}");
     assert!(records.iter().all(|record| record["id"].to_string() != cut.trim()), "{cut} {records:#?}");
+}
+
+#[test]
+fn what_waits_outlasts_a_prune_between_two_invocations() {
+    let repo = landscape();
+    let more = ["--slots", "4", "--calls", "4", "--max-experiments", "16"];
+    let args = first_call(&repo, ["0.15", "0.05"], "taken", &more);
+    let rows = || fs::read_to_string(repo.file("results.tsv")).map_or(0, |rows| rows.lines().count());
+    for wanted in [5, 8, 11] {
+        let resume = ["resume".to_owned(), "t".to_owned()];
+        let args = if wanted == 5 { args.clone() } else { resume.to_vec() };
+        let mut child =
+            ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("some experiments", || (rows() >= wanted).then_some(()));
+        match wanted {
+            8 => drop(ar(&repo, ["stop", "t"]).ok()),
+            _ => child.kill().unwrap(),
+        }
+        child.wait().unwrap();
+        repo.git(["gc", "--prune=now", "--quiet"]);
+    }
+    ar_in_time(&repo, ["resume", "t"]).ok();
+    check(&repo, "after three prunes");
 }
