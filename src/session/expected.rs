@@ -78,6 +78,8 @@ pub(super) struct Watch {
 pub(super) struct Seen {
     pub(super) files: Held,
     pub(super) git: Held,
+    /// The rows as they were just before they were put right.
+    pub(super) rows: Option<HeldRows>,
     /// The logs of runs that are over; absent until somebody looks at them.
     pub(super) logs: Option<Stamps>,
 }

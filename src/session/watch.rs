@@ -35,6 +35,9 @@ const HELD_LOG: u64 = 1024 * 1024;
 /// and when it ends.
 const LOGS: usize = 50;
 
+/// How often in a row the rows are put right that somebody goes on to change.
+const ROW_TRIES: u32 = 5;
+
 /// Brings refs to what this process itself has made of them since they were looked at.
 fn take_on_written(refs: &mut Vec<(String, String)>, written: BTreeMap<String, Option<String>>) {
     refs.retain(|(name, _)| !written.contains_key(name));
@@ -67,8 +70,9 @@ impl Store {
         self.heal()?;
         let rows = self.put_right()?;
         self.expected.at_work.retain(|(_, open)| *open != id);
-        if !self.expected.at_work.is_empty() {
-            self.hold()?;
+        match self.expected.at_work.is_empty() {
+            true => self.expected.seen.rows = None,
+            false => self.hold()?,
         }
         Ok(rows)
     }
@@ -96,7 +100,10 @@ impl Store {
             ignored: if has_agent && self.is_in_place() { Some(IgnoredFiles::look(&self.repo)?) } else { None },
             own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
-            rows: self.ledger.hold()?,
+            rows: match self.expected.seen.rows.take() {
+                Some(rows) => Some(rows),
+                None => self.ledger.hold()?,
+            },
             sessions: HeldSessions::look(&self.repo),
             refs: self.watched_refs()?,
             stamps: self.stamps(),
@@ -113,7 +120,18 @@ impl Store {
         self.put_memories_back(&watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
         self.put_records_back(&refs)?;
-        let rows = watch.rows.as_ref().map_or(Ok(0), |rows| self.put_rows_right(rows))?;
+        let mut rows = 0;
+        if let Some(held) = &watch.rows {
+            for tries in 1..=ROW_TRIES {
+                // What others write while this looks is for the next look to find.
+                self.expected.seen.rows = self.ledger.hold()?;
+                match self.put_rows_right(held, tries > 1)? {
+                    Some(count) => rows += count,
+                    None => break,
+                }
+                self.expected.seen.rows = None;
+            }
+        }
         self.name_changed(&watch);
         if let Some(ignored) = &watch.ignored {
             let changed = ignored.changed(&self.repo)?;
@@ -242,8 +260,9 @@ impl Store {
         Ok(())
     }
 
-    /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows.
-    fn put_rows_right(&mut self, held: &HeldRows) -> Result<u32, SessionError> {
+    /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows. `None` where
+    /// nothing had to be put right. Rows that stay are told unless this looks `again`.
+    fn put_rows_right(&mut self, held: &HeldRows, again: bool) -> Result<Option<u32>, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
         let open = self.journal.open_attempts().filter_map(|open| open.commit.clone());
         let branch = self.repo.refs.branch(&self.contract.tag.branch_ref()).ok().flatten();
@@ -268,14 +287,18 @@ impl Store {
         for trouble in others?.troubles {
             self.say_once(trouble);
         }
-        let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(0) };
+        let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(None) };
         if kept.is_none() && !false_rows.is_empty() {
             kept = Some(self.keep_rows(&false_rows)?);
         }
         let count = u32::try_from(false_rows.len()).unwrap_or(u32::MAX);
+        let was_changed = count > 0 || lost > 0 || reordered;
+        if again && !was_changed {
+            return Ok(None);
+        }
         let what = RowChanges { lost, removed: false_rows, reordered, foreign };
         self.say(Notice::RowsPutRight { who: self.expected.actors(), what, kept });
-        Ok(count)
+        Ok(was_changed.then_some(count))
     }
 
     /// Keeps rows that are taken out of results.tsv with the other files of the open experiment; gives the file.
