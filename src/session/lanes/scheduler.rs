@@ -251,6 +251,15 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let own = open.filter(|(_, open)| open.trial.is_none());
         let mut attempts: Vec<OpenAttempt> =
             own.map(|(phase, open)| OpenAttempt { id: open.id, place: place(phase, open.id) }).collect();
+        // A seat is busy as long as its job goes on, also where its attempt is closed.
+        let is_open = |id: ExperimentId| attempts.iter().any(|attempt| attempt.id == id);
+        let closed: Vec<OpenAttempt> = self
+            .seats
+            .iter()
+            .filter(|(_, id)| !is_open(**id))
+            .map(|(seat, id)| OpenAttempt { id: *id, place: Place::Seat(*seat) })
+            .collect();
+        attempts.extend(closed);
         attempts.sort_by_key(|attempt| self.ready.iter().position(|id| *id == attempt.id));
         attempts
     }
