@@ -20,7 +20,7 @@ import table
 from frame import Context, Unequal
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MODULES = ["loop", "one", "snapshot", "logs", "growing", "ledgers", "sessions", "idle", "binary"]
+MODULES = ["loop", "one", "snapshot", "logs", "growing", "ledgers", "sessions", "idle", "slots", "binary"]
 
 
 def main():

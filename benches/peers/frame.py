@@ -26,7 +26,7 @@ class Unequal(Exception):
 
 @dataclass
 class Row:
-    """One comparison: a figure per round for either side, lower is better, and the bound on what comes of them."""
+    """One comparison: a figure per round for either side, and the bound on what comes of them. Lower is better by default."""
 
     name: str
     ours: list[float]
@@ -35,6 +35,7 @@ class Row:
     unit: str
     target: float
     note: str = ""
+    least: bool = False
 
     @property
     def figure(self):
@@ -44,7 +45,7 @@ class Row:
 
     @property
     def holds(self):
-        return self.figure <= self.target
+        return self.figure >= self.target if self.least else self.figure <= self.target
 
 
 @dataclass

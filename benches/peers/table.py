@@ -13,7 +13,8 @@ from frame import ENVIRONMENT
 def figure(row):
     """A row's figure beside its bound, in its unit where it is no ratio."""
     value = f"{row.figure:.2f}" if row.figure < 10 else f"{row.figure:.0f}"
-    return (value, f"≤ {row.target:g}") if row.peer else (f"{value} {row.unit}", f"≤ {row.target:g} {row.unit}")
+    bound = f"{'≥' if row.least else '≤'} {row.target:g}"
+    return (value, bound) if row.peer else (f"{value} {row.unit}", f"{bound} {row.unit}")
 
 
 def side(figures, unit):
