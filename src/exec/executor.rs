@@ -19,10 +19,13 @@ use crate::fs::{GLANCE, lock_within, make_folder, move_odd_away, open_regular, s
 use crate::rules::RunFound;
 use crate::state::{read_json, write_json_unsynced};
 
+/// How long a shim that nobody can ask any more may take to end: a loaded machine needs seconds.
+const ENDING: Duration = Duration::from_secs(10);
+
 /// How often the folder of a job may be deleted while the job is made ready.
 const DELETIONS: u32 = 20;
 
-/// How often it is looked whether a shim has ended that is just doing so, for as long as [`GLANCE`].
+/// How often it is looked whether a shim has ended that is just doing so.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Where jobs run. Whoever starts, finds or ends one does so through this type.
@@ -132,7 +135,7 @@ impl Executor {
         let begun = Instant::now();
         while let Err(error) = job.stop() {
             // A shim that is just ending is no process that can be asked, and still has the lock.
-            if begun.elapsed() >= GLANCE || !matches!(error, ExecError::OtherMachine { .. }) {
+            if begun.elapsed() >= ENDING || !matches!(error, ExecError::OtherMachine { .. }) {
                 return Err(error);
             }
             sleep(LOOK).await;

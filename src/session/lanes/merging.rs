@@ -1,7 +1,7 @@
 //! Merging a change with what was kept since it was made: before its run, and by the agent.
 
+use super::calls::Called;
 use super::line::merge_onto;
-use super::scheduler::Called;
 use crate::agent::Merging;
 use crate::crash;
 use crate::domain::{

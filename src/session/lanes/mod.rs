@@ -1,6 +1,7 @@
 //! Several experiments at once: slots, seats, the line of winners, and what is recorded of them.
 
 mod baseline;
+mod calls;
 mod gpu_turn;
 mod line;
 mod merging;

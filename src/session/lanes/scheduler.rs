@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
+use super::calls::{Called, call_again, propose};
 use super::line::Chains;
 use super::trees::Trees;
 use crate::domain::{ExperimentId, Layout, Phase, StopReason};
@@ -21,9 +22,7 @@ use crate::session::error::SessionError;
 use crate::session::interrupts::Interrupt;
 use crate::session::keep_logs::Keeper;
 use crate::session::open::Session;
-use crate::session::proposing::CallResult;
 use crate::session::shared::Shared;
-use crate::session::supervise::Ending;
 use crate::session::workspace::Workspace;
 
 /// What came of a job.
@@ -36,18 +35,6 @@ pub(super) enum Done {
     Waited(Result<Option<StopReason>, SessionError>),
     /// A run that nobody waits for was ended.
     Stopped(Result<(), SessionError>),
-}
-
-/// How a call ended.
-pub(super) enum Called {
-    /// What came of it is in the journal.
-    Over,
-    /// The agent is unavailable.
-    Outage,
-    /// Its shim was killed.
-    Lost,
-    /// It goes on without this process, or ends with it.
-    Detached,
 }
 
 type Job<'s> = Pin<Box<dyn Future<Output = Done> + 's>>;
@@ -464,42 +451,4 @@ impl<'s, 'a> Lanes<'s, 'a> {
         store.watch_again(&store.folder.logs());
         Ok(())
     }
-}
-
-/// Has an agent make a new change. What is refused is recorded without a run.
-async fn propose(attempt: Attempt, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Called, SessionError> {
-    match attempt.propose(workspace, shared).await? {
-        Ending::Done(CallResult::Change(mut attempt)) => {
-            if attempt.open.refused.is_some() {
-                attempt.finish(workspace, shared, None).await?;
-            }
-            Ok(Called::Over)
-        }
-        Ending::Done(CallResult::Nothing { seconds }) => {
-            shared.pause_after_idle(seconds).await?;
-            Ok(Called::Over)
-        }
-        Ending::Done(CallResult::Outage) => Ok(Called::Outage),
-        Ending::Interrupted => Ok(Called::Over),
-        Ending::Lost => Ok(Called::Lost),
-        Ending::Detached => Ok(Called::Detached),
-    }
-}
-
-/// Has an agent merge or rework the change of an open attempt.
-async fn call_again(
-    attempt: &mut Attempt,
-    workspace: &mut Workspace,
-    shared: &Shared<'_>,
-) -> Result<Called, SessionError> {
-    let attempted = match attempt.is_to_be_merged() {
-        true => return attempt.merge(workspace, shared).await,
-        false => attempt.finish(workspace, shared, None).await?,
-    };
-    let is_out = attempted == Attempted::Waiting && shared.store().journal.outage.is_some();
-    Ok(match attempted {
-        Attempted::StillRunning => Called::Detached,
-        _ if is_out => Called::Outage,
-        _ => Called::Over,
-    })
 }

@@ -1,0 +1,62 @@
+//! Calls of agents in seats.
+
+use crate::session::attempt::{Attempt, Attempted};
+use crate::session::error::SessionError;
+use crate::session::proposing::CallResult;
+use crate::session::shared::Shared;
+use crate::session::supervise::Ending;
+use crate::session::workspace::Workspace;
+
+/// How a call ended.
+pub(super) enum Called {
+    /// What came of it is in the journal.
+    Over,
+    /// The agent is unavailable.
+    Outage,
+    /// Its shim was killed.
+    Lost,
+    /// It goes on without this process, or ends with it.
+    Detached,
+}
+
+/// Has an agent make a new change. What is refused is recorded without a run.
+pub(super) async fn propose(
+    attempt: Attempt,
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+) -> Result<Called, SessionError> {
+    match attempt.propose(workspace, shared).await? {
+        Ending::Done(CallResult::Change(mut attempt)) => {
+            if attempt.open.refused.is_some() {
+                attempt.finish(workspace, shared, None).await?;
+            }
+            Ok(Called::Over)
+        }
+        Ending::Done(CallResult::Nothing { seconds }) => {
+            shared.pause_after_idle(seconds).await?;
+            Ok(Called::Over)
+        }
+        Ending::Done(CallResult::Outage) => Ok(Called::Outage),
+        Ending::Interrupted => Ok(Called::Over),
+        Ending::Lost => Ok(Called::Lost),
+        Ending::Detached => Ok(Called::Detached),
+    }
+}
+
+/// Has an agent merge or rework the change of an open attempt.
+pub(super) async fn call_again(
+    attempt: &mut Attempt,
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+) -> Result<Called, SessionError> {
+    let attempted = match attempt.is_to_be_merged() {
+        true => return attempt.merge(workspace, shared).await,
+        false => attempt.finish(workspace, shared, None).await?,
+    };
+    let is_out = attempted == Attempted::Waiting && shared.store().journal.outage.is_some();
+    Ok(match attempted {
+        Attempted::StillRunning => Called::Detached,
+        _ if is_out => Called::Outage,
+        _ => Called::Over,
+    })
+}
