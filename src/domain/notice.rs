@@ -175,6 +175,8 @@ pub enum Notice {
     // Of an experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
+    #[error("picked up all open experiments again after an error: {0}")]
+    PickedUp(String),
     #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
     LimitsBroken(Vec<String>),
     #[error("{0}; asking the agent once more")]

@@ -20,14 +20,13 @@ impl World {
             }
             Act::PutRef(id) => {
                 let open = process.get(id);
-                if open.phase == Phase::Proposing {
-                    open.tree = Some(&self.base_tree(open.base) | &Tree::from([open.change]));
-                }
-                self.open_refs.insert(id, open.tree.clone().unwrap_or_default());
+                let tree = open.tree.clone().unwrap_or_else(|| self.proposed(open));
+                self.open_refs.insert(id, tree);
             }
             Act::EnterReady(id) => {
                 let open = process.get(id);
                 open.phase = Phase::Committing;
+                open.tree = Some(open.tree.take().unwrap_or_else(|| self.proposed(open)));
                 if let Some(seat) = open.seat.take() {
                     self.seats[seat].is_saved = true;
                 }
@@ -127,6 +126,11 @@ impl World {
             }
             Act::DropLeftRefs => self.open_refs.retain(|id, _| process.find(*id).is_some()),
         }
+    }
+
+    /// The commit of a change that an agent has made on its base.
+    fn proposed(&self, open: &Open) -> Tree {
+        &self.base_tree(open.base) | &Tree::from([open.change])
     }
 
     fn reset_seat(&mut self, seat: usize) {

@@ -274,6 +274,8 @@ impl World {
 
     /// One turn of the loop: the line of winners first, then one of what may come next.
     fn turn(&self, process: &mut Process, choice: usize) {
+        let left = self.open_refs.keys().find(|id| process.find(**id).is_none());
+        assert_eq!(left, None, "a ref without an attempt");
         let trials = loop {
             match self.on_line(&mut process.journal.line, Line::next) {
                 LineStep::Merge { onto, car } => process.journal.line.merged(&onto, car, Merged::Clean),

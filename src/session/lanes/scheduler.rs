@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::calls::{Called, call_again, propose};
 use super::line::Chains;
 use super::trees::Trees;
-use crate::domain::{ExperimentId, Layout, Phase, StopReason};
+use crate::domain::{ExperimentId, Layout, Notice, Phase, StopReason, with_causes};
 use crate::rules::{
     Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
     Situation, Start, Trial, Work, expected_call, expected_run, most_calls, schedule,
@@ -94,6 +94,7 @@ impl Session<'_> {
                 Err(error) if error.may_pass() && tries < LOST_RETRIES => {
                     let store = &mut *self.shared.store();
                     store.begin_anew()?;
+                    store.say(Notice::PickedUp(with_causes(&error)));
                     tries = if store.history.next_sequence() > last { 1 } else { tries + 1 };
                     last = store.history.next_sequence();
                 }
