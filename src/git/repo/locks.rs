@@ -51,11 +51,11 @@ impl Repo {
         locked(lock)
     }
 
-    /// The lock files of git: of the index, of `HEAD` and its like, of the packed refs, and of refs.
+    /// The lock files of git: of the index, of `HEAD` and its like in all working trees, of the packed refs, and of refs.
     fn git_locks(&self) -> Result<Vec<PathBuf>> {
         let mut locks = Vec::new();
-        for folder in [self.git_dir(), self.common_dir()] {
-            collect_locks(folder, false, &mut locks)?;
+        for folder in self.git_dirs()? {
+            collect_locks(&folder, false, &mut locks)?;
         }
         collect_locks(&self.common_dir().join("refs"), true, &mut locks)?;
         locks.sort();

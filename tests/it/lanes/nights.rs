@@ -61,3 +61,16 @@ fn two_sessions_of_a_repository_run_side_by_side() {
     let doctor = ar(&repo, ["doctor"]).ok().stdout;
     assert!(doctor.contains("no problems found"), "{doctor}");
 }
+
+#[test]
+fn a_lock_that_a_git_of_an_agent_left_stops_no_session() {
+    let repo = landscape();
+    let mut args = first_call(&repo, ["0.02", "0.02"], "", &["--slots", "2", "--max-experiments", "3"]);
+    let agent = args.iter().position(|arg| arg == "--agent").unwrap() + 1;
+    let left = repo.outside().join("left");
+    let leave = "touch \"$(git rev-parse --git-dir)/index.lock\"";
+    args[agent] = format!("mkdir {} 2>/dev/null && {leave}; {}", left.display(), args[agent]);
+    let called = ar_in_time(&repo, args).ok();
+    assert!(called.stderr.contains("removed locks left behind by a killed git of the agent"), "{called:#?}");
+    assert_eq!(check(&repo, "a lock").len(), 4);
+}
