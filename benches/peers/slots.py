@@ -122,14 +122,15 @@ def check(folder, layout, done):
     rows = [row.split("\t")[3:] for row in (folder / "results.tsv").read_text().splitlines()[2:]]
     wrong = [row for row in rows if (row[0] == "improved") != row[1].startswith("ideas/good")]
     keeps = sum(status == "improved" for status, *_ in rows)
-    if wrong or len(rows) != done.experiments or abs(keeps / len(rows) - 0.2) > 0.06:
+    if wrong or len(rows) != done.experiments or abs(keeps / len(rows) - 0.2) > 0.1:
         raise Unequal(f"{layout}: {len(rows)} experiments of {done.experiments}, {keeps} keeps; {wrong}")
     if int(git(folder, "rev-list", "--count", "main..autoresearch/bench")) != keeps:
         raise Unequal(f"{layout}: the branch does not hold the keeps")
     if git(folder, "status", "--porcelain"):
         raise Unequal(f"{layout}: the working tree was touched")
     slots = int(layout[1]) if layout else 1
-    if abs(done.share(slots) - done.reported) > 0.02:
+    # A shim's own start counts as a run's time in the report.
+    if abs(done.share(slots) - done.reported) > 0.01 + 0.03 / done.run_seconds():
         raise Unequal(f"{layout}: slots were busy {done.share(slots):.3f} of the time, and the report says {done.reported:.3f}")
     git(folder, "fsck", "--strict")
 
@@ -162,14 +163,17 @@ def rows(context):
     told = f"agent {call} s, run {run} s, one keep in five"
     in_place = night(context, [], run, call, experiments)
     one = night(context, ["--slots", 1, "--ahead", 1], run, call, experiments)
-    yield Row(f"busy share of a slot, {told}, `--slots 1 --ahead 1`", [one.share(1) * 100], [], "", "%", 97,
-              f"{IN_PLACE}: {in_place.share(1) * 100:.1f} %", least=True)
-    growth = [table_row("1, in place", in_place, 1), table_row("1", one, 1)]
+    yield Row(f"busy share of a slot over {experiments} experiments, {told}, `--slots 1 --ahead 1`", [one.share(1) * 100], [], "",
+              "%", 97, f"{IN_PLACE}: {in_place.share(1) * 100:.1f} %", least=True)
+    run, call, experiments = (0.3, 0.1, 10) if context.short else (10, 3, 15)
+    told = f"agent {call} s, run {run} s, one keep in five"
+    one = night(context, ["--slots", 1, "--ahead", 1], run, call, experiments)
+    growth = [table_row(1, one)]
     for slots, (runs, kept, ideal) in RATES.items():
         if context.short and slots != 4:
             continue
-        many = night(context, ["--slots", slots, "--calls", slots], run, call, experiments if context.short else 25 * slots)
-        growth.append(table_row(str(slots), many, slots))
+        many = night(context, ["--slots", slots, "--calls", slots], run, call, experiments if context.short else 12 * slots)
+        growth.append(table_row(slots, many))
         yield Row(f"runs that end on {slots} slots", [many.runs_per_hour()], [one.runs_per_hour()], "one slot", "per hour", runs,
                   least=True)
         yield Row(f"experiments on {slots} slots", [many.experiments_per_hour()], [one.experiments_per_hour()], "one slot",
@@ -186,8 +190,8 @@ def costs(context):
     figures = {IN_PLACE: [], "8 slots": []}
     resident = []
     for _ in range(rounds):
-        for name, layout, experiments in ((IN_PLACE, [], 20), ("8 slots", ["--slots", 8, "--calls", 8], 20 if context.short else 100)):
-            done = night(context, layout, run, call, experiments)
+        for name, layout in ((IN_PLACE, []), ("8 slots", ["--slots", 8, "--calls", 8])):
+            done = night(context, layout, run, call, 20 if context.short else 40)
             figures[name].append(done.processor())
             if layout:
                 resident.append(done.resident)
@@ -202,6 +206,6 @@ def costs(context):
               f"2 a second and 0.5 for each slot; with the 8 shims {together:.1f} a second")
 
 
-def table_row(name, done, slots):
-    return [name, f"{done.share(slots) * 100:.1f} %", f"{done.runs_per_hour():.0f}", f"{done.experiments_per_hour():.0f}",
+def table_row(slots, done):
+    return [str(slots), f"{done.share(slots) * 100:.1f} %", f"{done.runs_per_hour():.0f}", f"{done.experiments_per_hour():.0f}",
             f"{len(done.train) / done.experiments:.2f}", f"{statistics.median(done.gaps()):.0f} ms"]
