@@ -71,7 +71,7 @@ const GAINS: [i8; 6] = [0, 3, 2, 4, 1, -1];
 /// The next step of a session in which runs end now and then.
 fn step(world: &mut World, place: usize) {
     world.step(place * 7 % 11);
-    if place % 5 == 0 {
+    if place.is_multiple_of(5) {
         world.end_run(0, false);
     }
 }

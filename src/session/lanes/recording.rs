@@ -104,10 +104,11 @@ impl Store {
     fn drop_open_ref(&self, id: ExperimentId) -> Result<(), SessionError> {
         let reference = self.contract.tag.open_ref(id);
         match self.repo.refs.has_ref(&reference)? {
-            true => Ok(self.repo.refs.drop_ref(&reference)?),
+            true => self.repo.refs.drop_ref(&reference)?,
             // An agent that deleted it is still watched.
-            false => Ok(self.repo.refs.note_dropped(&reference)),
+            false => self.repo.refs.note_dropped(&reference),
         }
+        Ok(())
     }
 
     /// Records experiments one after the other, those of a train all or none: `open` is the attempt that measured them.
