@@ -7,6 +7,7 @@ use serde_json::{Map, json};
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
 use super::jobs::{RUN, guard_name};
+use super::lanes::{judge_trial, record_beside};
 use super::opened::{commit_of, draft_of, is_being_replaced};
 use super::reading::{no_experiment, read_records};
 use super::shared::Shared;
@@ -258,7 +259,7 @@ impl Attempt {
         // Beside others, the incumbent may be another one by now.
         let made_on = if workspace.is_linked { history.kept_at(base) } else { None };
         let (Verdict { outcome, mut reason }, unmet_limits) = match (self.open.trial.clone(), made_on) {
-            (Some(trial), _) => self.judge_trial(store, &trial, &measured)?,
+            (Some(trial), _) => judge_trial(self, store, &trial, &measured)?,
             (None, Some(base)) => judge_on_base(contract, history, base, self.open.id, diff, &measured),
             (None, None) => judge(contract, history, self.open.id, diff, &measured),
         };
@@ -394,7 +395,7 @@ impl Attempt {
         record: Record,
     ) -> Result<Stage, SessionError> {
         if workspace.is_linked {
-            return Ok(Stage::Over(self.record_beside(store, record)?));
+            return Ok(Stage::Over(record_beside(self, store, record)?));
         }
         let record = Record { sequence: Some(store.history.next_sequence()), ..record };
         let look = workspace.look.take();

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
+use super::lanes::{run_in_other_slots, run_in_slot};
 use super::layout_error::LayoutError;
 use super::open::Session;
 use super::opened::{commit_of, draft_of};
@@ -159,7 +160,7 @@ impl Session<'_> {
         let opens = if is_over { None } else { self.watch_opens()? };
         let beside = async {
             // Without a run that goes on there is no load to share.
-            if is_over { Ok(Vec::new()) } else { self.shared.run_in_other_slots(&terms, &commit).await }
+            if is_over { Ok(Vec::new()) } else { run_in_other_slots(&self.shared, &terms, &commit).await }
         };
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
@@ -228,7 +229,7 @@ impl Session<'_> {
             return Ok(opened);
         }
         let watch = OpensWatch::start(self.shared.store().repo.worktree(), &opened);
-        self.shared.run_in_slot(terms, commit, 0).await?;
+        run_in_slot(&self.shared, terms, commit, 0).await?;
         Ok(watch.map(OpensWatch::finish).unwrap_or_default())
     }
 

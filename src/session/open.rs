@@ -15,7 +15,7 @@ use super::fetched::is_fetched;
 use super::hazards::Surveyed;
 use super::heal::rebuilt_journal;
 use super::interrupts::Interrupts;
-use super::lanes::SlotSetup;
+use super::lanes::{SlotSetup, open_seat, open_slot, remove_trees};
 use super::layout_error::LayoutError;
 use super::opened::is_being_replaced;
 use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
@@ -217,8 +217,8 @@ impl<'a> Session<'a> {
             let tip = self.shared.store().tip();
             let is_begun = self.shared.store().history.baseline().is_some();
             self.workspace = match is_begun {
-                true => self.shared.seat(terms, 0, &tip)?,
-                false => self.shared.slot(terms, 0, &tip)?,
+                true => open_seat(&self.shared, terms, 0, &tip)?,
+                false => open_slot(&self.shared, terms, 0, &tip)?,
             };
             crash::point("open.tree_made");
         }
@@ -337,7 +337,7 @@ impl<'a> Session<'a> {
             store.sum_up()?;
         }
         if self.workspace.is_linked && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
-            store.remove_trees()?;
+            remove_trees(store)?;
         }
         store.journal.ended = Some(reason.in_short());
         store.write_journal()?;
@@ -359,7 +359,7 @@ impl<'a> Session<'a> {
         };
         crash::point("abandon.begun");
         match self.workspace.is_linked {
-            true => store.remove_trees()?,
+            true => remove_trees(store)?,
             false => self.workspace.repo.refs.point_head(&before)?,
         }
         crash::point("abandon.head_put_back");

@@ -2,6 +2,8 @@
 
 use futures_util::future::try_join_all;
 
+use super::gpu_turn::await_gpus;
+use super::trees::open_slot;
 use crate::domain::{CommitId, ExperimentId, Run};
 use crate::exec::Job;
 use crate::rules::FileTerms;
@@ -14,66 +16,64 @@ use crate::session::running::{judge_run, metric_file_stamp, run_of};
 use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
 
-impl Shared<'_> {
-    /// Runs the baseline in every slot but the first, beside the run that counts there. None of these is picked up after a
-    /// kill: they are run again, as long as that run goes on.
-    pub(in crate::session) async fn run_in_other_slots(
-        &self,
-        terms: &FileTerms,
-        commit: &CommitId,
-    ) -> Result<Vec<Baseline>, SessionError> {
-        let slots = self.store().journal.layout.as_ref().map_or(1, |layout| layout.slots);
-        let runs = (1..slots).map(|slot| self.run_in_slot(terms, commit, slot));
-        Ok(try_join_all(runs).await?.into_iter().flatten().collect())
-    }
+/// Runs the baseline in every slot but the first, beside the run that counts there. None of these is picked up after a
+/// kill: they are run again, as long as that run goes on.
+pub(in crate::session) async fn run_in_other_slots(
+    shared: &Shared<'_>,
+    terms: &FileTerms,
+    commit: &CommitId,
+) -> Result<Vec<Baseline>, SessionError> {
+    let slots = shared.store().journal.layout.as_ref().map_or(1, |layout| layout.slots);
+    let runs = (1..slots).map(|slot| run_in_slot(shared, terms, commit, slot));
+    Ok(try_join_all(runs).await?.into_iter().flatten().collect())
+}
 
-    /// Runs the baseline in a slot, without counting it. `None` where it was ended on request.
-    pub(in crate::session) async fn run_in_slot(
-        &self,
-        terms: &FileTerms,
-        commit: &CommitId,
-        slot: u32,
-    ) -> Result<Option<Baseline>, SessionError> {
-        let folder = self.store().run_folder(ExperimentId::BASELINE)?.join(format!("slot-{slot}"));
-        let failed = |source| SessionError::Io { action: "make", path: folder.clone(), source };
-        std::fs::create_dir_all(&folder).map_err(failed)?;
-        self.executor.stop(&folder, RUN).await?;
-        let mut workspace = self.slot(terms, slot, commit)?;
-        self.await_gpus(slot).await?;
-        let log = folder.join("run.log");
-        remove_file(&log)?;
-        let contract = {
-            let store = &mut *self.store();
-            workspace.switch_to(store, commit)?;
-            workspace.make_links(store)?;
-            store.contract.clone()
-        };
-        let before = metric_file_stamp(&contract.metric.source, workspace.root());
-        let mut follower = LogFollower::new(log.clone(), &contract.metric)?;
-        let variables = run_variables(&contract.tag, ExperimentId::BASELINE, &self.store().folder.state(), &folder);
-        let mut job = self.executor.start(&Job {
-            name: RUN.into(),
-            command: contract.command.clone(),
-            cwd: workspace.root().to_owned(),
-            env: workspace.with_variables(variables),
-            folder,
-            log: log.clone(),
-            stdin: None,
-            timeout: contract.timeout,
-            grace: contract.grace,
-            log_limit: None,
-            tied: true,
-        })?;
-        follower.hold(job.take_log());
-        let ended = self.wait_for(&mut job, None, || follower.look().map(drop)).await?;
-        // What was asked for ends the run that counts, too.
-        let Ending::Done(exit) = ended else { return Ok(None) };
-        let exit = exit?;
-        follower.follow_name();
-        while !follower.look()? {}
-        let (_, verdict) = judge_run(follower, &contract.metric.source, workspace.root(), before.as_deref(), &exit);
-        let value = verdict.value.filter(|_| verdict.failure.is_none()).map(|number| number.value);
-        let run = Run { value, commit: Some(commit.clone()), ..run_of(&contract.command, &exit) };
-        Ok(Some(Baseline { slot, run, failure: verdict.failure, log }))
-    }
+/// Runs the baseline in a slot, without counting it. `None` where it was ended on request.
+pub(in crate::session) async fn run_in_slot(
+    shared: &Shared<'_>,
+    terms: &FileTerms,
+    commit: &CommitId,
+    slot: u32,
+) -> Result<Option<Baseline>, SessionError> {
+    let folder = shared.store().run_folder(ExperimentId::BASELINE)?.join(format!("slot-{slot}"));
+    let failed = |source| SessionError::Io { action: "make", path: folder.clone(), source };
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    shared.executor.stop(&folder, RUN).await?;
+    let mut workspace = open_slot(shared, terms, slot, commit)?;
+    await_gpus(shared, slot).await?;
+    let log = folder.join("run.log");
+    remove_file(&log)?;
+    let contract = {
+        let store = &mut *shared.store();
+        workspace.switch_to(store, commit)?;
+        workspace.make_links(store)?;
+        store.contract.clone()
+    };
+    let before = metric_file_stamp(&contract.metric.source, workspace.root());
+    let mut follower = LogFollower::new(log.clone(), &contract.metric)?;
+    let variables = run_variables(&contract.tag, ExperimentId::BASELINE, &shared.store().folder.state(), &folder);
+    let mut job = shared.executor.start(&Job {
+        name: RUN.into(),
+        command: contract.command.clone(),
+        cwd: workspace.root().to_owned(),
+        env: workspace.with_variables(variables),
+        folder,
+        log: log.clone(),
+        stdin: None,
+        timeout: contract.timeout,
+        grace: contract.grace,
+        log_limit: None,
+        tied: true,
+    })?;
+    follower.hold(job.take_log());
+    let ended = shared.wait_for(&mut job, None, || follower.look().map(drop)).await?;
+    // What was asked for ends the run that counts, too.
+    let Ending::Done(exit) = ended else { return Ok(None) };
+    let exit = exit?;
+    follower.follow_name();
+    while !follower.look()? {}
+    let (_, verdict) = judge_run(follower, &contract.metric.source, workspace.root(), before.as_deref(), &exit);
+    let value = verdict.value.filter(|_| verdict.failure.is_none()).map(|number| number.value);
+    let run = Run { value, commit: Some(commit.clone()), ..run_of(&contract.command, &exit) };
+    Ok(Some(Baseline { slot, run, failure: verdict.failure, log }))
 }

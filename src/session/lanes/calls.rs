@@ -1,5 +1,6 @@
 //! Calls of agents in seats.
 
+use super::merging::{is_to_be_merged, merge};
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
 use crate::session::proposing::CallResult;
@@ -49,8 +50,8 @@ pub(super) async fn call_again(
     workspace: &mut Workspace,
     shared: &Shared<'_>,
 ) -> Result<Called, SessionError> {
-    let attempted = match attempt.is_to_be_merged() {
-        true => return attempt.merge(workspace, shared).await,
+    let attempted = match is_to_be_merged(attempt) {
+        true => return merge(attempt, workspace, shared).await,
         false => attempt.finish(workspace, shared, None).await?,
     };
     let is_out = attempted == Attempted::Waiting && shared.store().journal.outage.is_some();

@@ -57,7 +57,7 @@ impl Chains {
                 other => return Ok(other),
             },
         };
-        let car = store.open_attempt(*last)?;
+        let car = open_attempt(store, *last)?;
         let (merged, commit) = merge_onto(store, &car, &ours)?;
         if let Some(commit) = &commit {
             self.tops.push((cars.to_vec(), commit.clone()));
@@ -88,178 +88,179 @@ pub(super) fn merge_onto(
     })
 }
 
-impl Store {
-    /// The open attempt of this number.
-    pub(super) fn open_attempt(&self, id: ExperimentId) -> Result<OpenExperiment, SessionError> {
-        let found = self.journal.open_attempts().find(|open| open.id == id);
-        found.cloned().ok_or_else(|| no_experiment(&self.history, &self.contract.tag, id.to_string()))
-    }
+/// The open attempt of this number.
+pub(super) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperiment, SessionError> {
+    let found = store.journal.open_attempts().find(|open| open.id == id);
+    found.cloned().ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
+}
 
-    /// Lends the line of winners with what they are compared with. `None` without an incumbent that has a number.
-    pub(super) fn on_line<T>(&mut self, may_ask: bool, act: impl FnOnce(&mut Line, &Standing) -> T) -> Option<T> {
-        let (incumbent, number) = self.history.best()?;
-        let kept = self.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
-        let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
-        let standing = Standing {
-            incumbent,
-            number: &number,
-            direction: self.contract.metric.direction,
-            min_delta: self.contract.min_delta,
-            kept: &kept,
-            slots: self.journal.layout.as_ref().map_or(1, |layout| layout.slots),
-            may_ask,
-        };
-        Some(act(&mut self.journal.line, &standing))
-    }
+/// Lends the line of winners with what they are compared with. `None` without an incumbent that has a number.
+pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Standing) -> T) -> Option<T> {
+    let (incumbent, number) = store.history.best()?;
+    let kept = store.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
+    let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
+    let standing = Standing {
+        incumbent,
+        number: &number,
+        direction: store.contract.metric.direction,
+        min_delta: store.contract.min_delta,
+        kept: &kept,
+        slots: store.journal.layout.as_ref().map_or(1, |layout| layout.slots),
+        may_ask,
+    };
+    Some(act(&mut store.journal.line, &standing))
+}
 
-    /// Takes all steps of the line that need neither a run nor the agent. Gives the runs that it wants then.
-    pub(super) fn settle_line(&mut self, chains: &mut Chains, may_ask: bool) -> Result<Vec<Trial>, SessionError> {
-        loop {
-            let Some(step) = self.on_line(may_ask, Line::next) else { return Ok(Vec::new()) };
-            match step {
-                LineStep::Try(trials) => {
-                    self.close_trials(&trials)?;
-                    return Ok(trials);
-                }
-                LineStep::Merge { onto, car } => {
-                    let cars: Vec<ExperimentId> = onto.iter().copied().chain([car]).collect();
-                    let (merged, _) = chains.merge(self, &cars)?;
-                    self.journal.line.merged(&onto, car, merged);
-                }
-                LineStep::Keep { cars, number } => self.keep(&cars, &number)?,
-                LineStep::Replace { car, number, replaces } => self.replace(car, number, replaces)?,
-                LineStep::Discard { car, why } => self.discard(car, why)?,
-                LineStep::Ask(car) => self.ask_to_merge(car)?,
+/// Takes all steps of the line that need neither a run nor the agent. Gives the runs that it wants then.
+pub(super) fn settle_line(store: &mut Store, chains: &mut Chains, may_ask: bool) -> Result<Vec<Trial>, SessionError> {
+    loop {
+        let Some(step) = on_line(store, may_ask, Line::next) else { return Ok(Vec::new()) };
+        match step {
+            LineStep::Try(trials) => {
+                close_trials(store, &trials)?;
+                return Ok(trials);
             }
+            LineStep::Merge { onto, car } => {
+                let cars: Vec<ExperimentId> = onto.iter().copied().chain([car]).collect();
+                let (merged, _) = chains.merge(store, &cars)?;
+                store.journal.line.merged(&onto, car, merged);
+            }
+            LineStep::Keep { cars, number } => keep(store, &cars, &number)?,
+            LineStep::Replace { car, number, replaces } => replace(store, car, number, replaces)?,
+            LineStep::Discard { car, why } => discard(store, car, why)?,
+            LineStep::Ask(car) => ask_to_merge(store, car)?,
         }
     }
+}
 
-    /// Records winners as kept: one as it was measured on the incumbent, or those of a train with its commits.
-    fn keep(&mut self, cars: &[ExperimentId], number: &Number) -> Result<(), SessionError> {
-        let on = self.history.best().map(|(incumbent, _)| incumbent);
-        let is_of = |open: &&OpenExperiment| match &open.trial {
-            Some(Trial::Train { on: measured_on, cars: members }) => Some(*measured_on) == on && members == cars,
-            _ => false,
+/// Records winners as kept: one as it was measured on the incumbent, or those of a train with its commits.
+fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(), SessionError> {
+    let on = store.history.best().map(|(incumbent, _)| incumbent);
+    let is_of = |open: &&OpenExperiment| match &open.trial {
+        Some(Trial::Train { on: measured_on, cars: members }) => Some(*measured_on) == on && members == cars,
+        _ => false,
+    };
+    let Some(trial) = store.journal.open_attempts().find(is_of).cloned() else {
+        let Some(car) = cars.first() else { return Ok(()) };
+        let open = open_attempt(store, *car)?;
+        let draft = draft_of(&open)?;
+        let record = Record { beside: without_own(&open, &draft), ..draft };
+        return store.record_all(open, vec![record]);
+    };
+    let measured = draft_of(&trial)?;
+    let (mut records, mut base) = (Vec::new(), trial.base.clone());
+    let last = cars.last().copied().unwrap_or(trial.id);
+    for (id, commit) in cars.iter().zip(&trial.chain) {
+        let open = open_attempt(store, *id)?;
+        let draft = draft_of(&open)?;
+        let train = Train { last, members: cars.to_vec() };
+        let others: Vec<ExperimentId> = cars.iter().copied().filter(|other| other != id).collect();
+        let reason = match others.is_empty() {
+            true => measured.reason.clone(),
+            false => format!("{}, together with {}", measured.reason, experiment_names(&others)),
         };
-        let Some(trial) = self.journal.open_attempts().find(is_of).cloned() else {
-            let Some(car) = cars.first() else { return Ok(()) };
-            let open = self.open_attempt(*car)?;
-            let draft = draft_of(&open)?;
-            let record = Record { beside: without_own(&open, &draft), ..draft };
-            return self.record_all(open, vec![record]);
-        };
-        let measured = draft_of(&trial)?;
-        let (mut records, mut base) = (Vec::new(), trial.base.clone());
-        let last = cars.last().copied().unwrap_or(trial.id);
-        for (id, commit) in cars.iter().zip(&trial.chain) {
-            let open = self.open_attempt(*id)?;
-            let draft = draft_of(&open)?;
-            let train = Train { last, members: cars.to_vec() };
-            let others: Vec<ExperimentId> = cars.iter().copied().filter(|other| other != id).collect();
-            let reason = match others.is_empty() {
-                true => measured.reason.clone(),
-                false => format!("{}, together with {}", measured.reason, experiment_names(&others)),
-            };
-            let merged = self.on_base(&open, draft, base.clone(), commit.clone())?;
-            records.push(match *id == last {
-                true => {
-                    let mut merged = merged;
-                    merged.metric.value = Some(number.value);
-                    merged.metric.raw = Some(number.raw.clone());
-                    Record {
-                        reason,
-                        metrics: measured.metrics.clone(),
-                        memory_gb: measured.memory_gb,
-                        guards: measured.guards.clone(),
-                        environment: measured.environment.clone(),
-                        beside: Beside { train: Some(train), ..merged.beside },
-                        ..merged
-                    }
-                }
-                false => Record {
-                    reason: format!("kept with {}; the number is that of experiment {last}", experiment_names(&others)),
+        let merged = on_base(store, &open, draft, base.clone(), commit.clone())?;
+        records.push(match *id == last {
+            true => {
+                let mut merged = merged;
+                merged.metric.value = Some(number.value);
+                merged.metric.raw = Some(number.raw.clone());
+                Record {
+                    reason,
+                    metrics: measured.metrics.clone(),
+                    memory_gb: measured.memory_gb,
+                    guards: measured.guards.clone(),
+                    environment: measured.environment.clone(),
                     beside: Beside { train: Some(train), ..merged.beside },
                     ..merged
-                },
-            });
-            base = commit.clone();
-        }
-        self.record_all(trial, records)
-    }
-
-    /// The record of an attempt whose change is another commit now, without a number.
-    fn on_base(
-        &self,
-        open: &OpenExperiment,
-        draft: Record,
-        base: CommitId,
-        commit: CommitId,
-    ) -> Result<Record, SessionError> {
-        let objects = &self.repo.objects;
-        let mut record = Record { beside: open.beside.clone(), ..draft };
-        (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
-        record.metrics = crate::domain::Metrics::default();
-        record.diff = objects.diff(&base, &commit)?.stat();
-        record.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
-        (record.base, record.commit, record.outcome) = (base, commit, Outcome::Keep);
-        Ok(record)
-    }
-
-    /// Commits a winner's own tree on top of the incumbent, and records it as kept.
-    fn replace(&mut self, car: ExperimentId, number: Number, replaces: Vec<ExperimentId>) -> Result<(), SessionError> {
-        let (open, tip) = (self.open_attempt(car)?, self.tip());
-        let draft = draft_of(&open)?;
-        let message = format!("{}\n", open.description);
-        let commit = self.repo.objects.commit_tree_of(&draft.commit, &tip, &message)?;
-        crash::point("replacing.committed");
-        let reason = format!(
-            "{number} by itself, better than what was kept meanwhile; replaces {}",
-            experiment_names(&replaces)
-        );
-        let mut record = Record { reason, ..self.on_base(&open, draft, tip, commit)? };
-        (record.metric.value, record.metric.raw) = (Some(number.value), Some(number.raw));
-        if let Some(trial) = self.journal.open_attempts().find(|open| open.trial == Some(Trial::Afresh(car)))
-            && let Some(measured) = &trial.draft
-        {
-            (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
-        }
-        record.beside.replaces = replaces;
-        self.record_all(open, vec![record])
-    }
-
-    /// Records a winner as discarded, with its own number.
-    pub(super) fn discard(&mut self, car: ExperimentId, why: Why) -> Result<(), SessionError> {
-        let open = self.open_attempt(car)?;
-        let draft = draft_of(&open)?;
-        let Verdict { outcome, reason } = why.verdict();
-        let record = Record { outcome, reason, beside: without_own(&open, &draft), ..draft };
-        self.record_all(open, vec![record])
-    }
-
-    /// Has the agent merge a winner that conflicts with the incumbent.
-    fn ask_to_merge(&mut self, car: ExperimentId) -> Result<(), SessionError> {
-        self.on_line(true, |line, on| line.asked(on, car));
-        let tip = self.tip();
-        let open = OpenExperiment { merge_with: Some(tip), ..self.open_attempt(car)? };
-        self.say(Notice::AskedToMerge(car));
-        self.enter(Phase::Proposing, open)?;
-        crash::point("merging.asked");
-        Ok(())
-    }
-
-    /// Closes the trials that are measured and that the line has no more use for.
-    fn close_trials(&mut self, wanted: &[Trial]) -> Result<(), SessionError> {
-        let is_of_use = |trial: &Trial| match trial {
-            Trial::Train { on, cars } => {
-                let is_there = |id: &ExperimentId| self.journal.line.cars().any(|car| car.id == *id);
-                Some(*on) == self.history.best().map(|(id, _)| id) && cars.iter().all(is_there)
+                }
             }
-            Trial::Afresh(id) => self.journal.line.cars().any(|car| car.id == *id),
-        };
-        let waiting = self.journal.steps().filter(|(phase, _)| *phase == Phase::Waiting);
-        let over = waiting
-            .filter(|(_, open)| open.trial.as_ref().is_some_and(|trial| wanted.contains(trial) || !is_of_use(trial)));
-        let over: Vec<ExperimentId> = over.map(|(_, open)| open.id).collect();
-        over.into_iter().try_for_each(|id| self.close_open(id))
+            false => Record {
+                reason: format!("kept with {}; the number is that of experiment {last}", experiment_names(&others)),
+                beside: Beside { train: Some(train), ..merged.beside },
+                ..merged
+            },
+        });
+        base = commit.clone();
     }
+    store.record_all(trial, records)
+}
+
+/// The record of an attempt whose change is another commit now, without a number.
+fn on_base(
+    store: &Store,
+    open: &OpenExperiment,
+    draft: Record,
+    base: CommitId,
+    commit: CommitId,
+) -> Result<Record, SessionError> {
+    let objects = &store.repo.objects;
+    let mut record = Record { beside: open.beside.clone(), ..draft };
+    (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
+    record.metrics = crate::domain::Metrics::default();
+    record.diff = objects.diff(&base, &commit)?.stat();
+    record.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
+    (record.base, record.commit, record.outcome) = (base, commit, Outcome::Keep);
+    Ok(record)
+}
+
+/// Commits a winner's own tree on top of the incumbent, and records it as kept.
+fn replace(
+    store: &mut Store,
+    car: ExperimentId,
+    number: Number,
+    replaces: Vec<ExperimentId>,
+) -> Result<(), SessionError> {
+    let (open, tip) = (open_attempt(store, car)?, store.tip());
+    let draft = draft_of(&open)?;
+    let message = format!("{}\n", open.description);
+    let commit = store.repo.objects.commit_tree_of(&draft.commit, &tip, &message)?;
+    crash::point("replacing.committed");
+    let reason =
+        format!("{number} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
+    let mut record = Record { reason, ..on_base(store, &open, draft, tip, commit)? };
+    (record.metric.value, record.metric.raw) = (Some(number.value), Some(number.raw));
+    if let Some(trial) = store.journal.open_attempts().find(|open| open.trial == Some(Trial::Afresh(car)))
+        && let Some(measured) = &trial.draft
+    {
+        (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
+    }
+    record.beside.replaces = replaces;
+    store.record_all(open, vec![record])
+}
+
+/// Records a winner as discarded, with its own number.
+pub(super) fn discard(store: &mut Store, car: ExperimentId, why: Why) -> Result<(), SessionError> {
+    let open = open_attempt(store, car)?;
+    let draft = draft_of(&open)?;
+    let Verdict { outcome, reason } = why.verdict();
+    let record = Record { outcome, reason, beside: without_own(&open, &draft), ..draft };
+    store.record_all(open, vec![record])
+}
+
+/// Has the agent merge a winner that conflicts with the incumbent.
+fn ask_to_merge(store: &mut Store, car: ExperimentId) -> Result<(), SessionError> {
+    on_line(store, true, |line, on| line.asked(on, car));
+    let tip = store.tip();
+    let open = OpenExperiment { merge_with: Some(tip), ..open_attempt(store, car)? };
+    store.say(Notice::AskedToMerge(car));
+    store.enter(Phase::Proposing, open)?;
+    crash::point("merging.asked");
+    Ok(())
+}
+
+/// Closes the trials that are measured and that the line has no more use for.
+fn close_trials(store: &mut Store, wanted: &[Trial]) -> Result<(), SessionError> {
+    let is_of_use = |trial: &Trial| match trial {
+        Trial::Train { on, cars } => {
+            let is_there = |id: &ExperimentId| store.journal.line.cars().any(|car| car.id == *id);
+            Some(*on) == store.history.best().map(|(id, _)| id) && cars.iter().all(is_there)
+        }
+        Trial::Afresh(id) => store.journal.line.cars().any(|car| car.id == *id),
+    };
+    let waiting = store.journal.steps().filter(|(phase, _)| *phase == Phase::Waiting);
+    let over = waiting
+        .filter(|(_, open)| open.trial.as_ref().is_some_and(|trial| wanted.contains(trial) || !is_of_use(trial)));
+    let over: Vec<ExperimentId> = over.map(|(_, open)| open.id).collect();
+    over.into_iter().try_for_each(|id| store.close_open(id))
 }

@@ -11,4 +11,7 @@ mod scheduler;
 mod trees;
 mod trial;
 
-pub(super) use trees::SlotSetup;
+pub(super) use baseline::{run_in_other_slots, run_in_slot};
+pub(super) use recording::record_beside;
+pub(super) use trees::{SlotSetup, open_seat, open_slot, remove_trees};
+pub(super) use trial::judge_trial;

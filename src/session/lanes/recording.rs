@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::trial::end_trial;
 use crate::crash;
 use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay};
 use crate::fs::written_to;
@@ -12,34 +13,32 @@ use crate::session::opened::commit_of;
 use crate::session::store::Store;
 use crate::state::OpenExperiment;
 
-impl Attempt {
-    /// Records the experiment, unless it beat its own base: then it waits for the incumbent.
-    pub(in crate::session) fn record_beside(
-        &mut self,
-        store: &mut Store,
-        record: Record,
-    ) -> Result<Attempted, SessionError> {
-        if self.open.trial.is_some() {
-            self.open.draft = Some(Box::new(record));
-            return self.end_trial(store);
-        }
-        let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
-        let against = base.and_then(|base| Some((base.id, base.metric.number()?)));
-        let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
-        let (Some((base, against)), Some(number)) = (against, number) else {
-            let record = Record { beside: self.open.beside.clone(), ..record };
-            store.record_all(self.open.clone(), vec![record])?;
-            return Ok(Attempted::Recorded);
-        };
-        let gain = store.contract.metric.direction.gain(number.value, against.value);
-        self.open.beside.replays.push(own_measurement(&record));
-        store.say(run_finished(&self.open, &record.reason, Some(number.clone())));
-        store.journal.line.won(Car::new(self.open.id, base, number, gain));
-        self.open.draft = Some(Box::new(record));
-        self.enter(store, Phase::Waiting)?;
-        crash::point("line.won");
-        Ok(Attempted::Waiting)
+/// Records the experiment, unless it beat its own base: then it waits for the incumbent.
+pub(in crate::session) fn record_beside(
+    attempt: &mut Attempt,
+    store: &mut Store,
+    record: Record,
+) -> Result<Attempted, SessionError> {
+    if attempt.open.trial.is_some() {
+        attempt.open.draft = Some(Box::new(record));
+        return end_trial(attempt, store);
     }
+    let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
+    let against = base.and_then(|base| Some((base.id, base.metric.number()?)));
+    let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
+    let (Some((base, against)), Some(number)) = (against, number) else {
+        let record = Record { beside: attempt.open.beside.clone(), ..record };
+        store.record_all(attempt.open.clone(), vec![record])?;
+        return Ok(Attempted::Recorded);
+    };
+    let gain = store.contract.metric.direction.gain(number.value, against.value);
+    attempt.open.beside.replays.push(own_measurement(&record));
+    store.say(run_finished(&attempt.open, &record.reason, Some(number.clone())));
+    store.journal.line.won(Car::new(attempt.open.id, base, number, gain));
+    attempt.open.draft = Some(Box::new(record));
+    attempt.enter(store, Phase::Waiting)?;
+    crash::point("line.won");
+    Ok(Attempted::Waiting)
 }
 
 /// What a winner was measured as, on its own base.

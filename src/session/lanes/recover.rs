@@ -1,5 +1,6 @@
 //! What an earlier process left open beside others, and what is put away when a loop ends.
 
+use super::line::discard;
 use super::scheduler::Lanes;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
@@ -15,9 +16,9 @@ use crate::state::OpenExperiment;
 impl Lanes<'_, '_> {
     /// Finishes or picks up each attempt that is open.
     pub(super) async fn recover(&mut self) -> Result<(), SessionError> {
-        let open = self.shared.store().left_open();
+        let open = left_open(&self.shared.store());
         for (phase, open) in open {
-            let found = self.shared.store().found_beside(phase, &open);
+            let found = found_beside(&self.shared.store(), phase, &open);
             for step in recover_beside(found) {
                 self.take_step(step, phase, &open).await?;
                 self.shared.tell()?;
@@ -25,7 +26,7 @@ impl Lanes<'_, '_> {
             }
         }
         let store = &mut *self.shared.store();
-        store.drop_left_refs()?;
+        drop_left_refs(store)?;
         let tip = store.tip();
         store.set_branch(&tip, &[], "resumed")
     }
@@ -65,17 +66,17 @@ impl Session<'_> {
     /// Puts away what waits and does not run any more: proposals become ideas with their commits, and what was to be
     /// reworked is recorded as it was measured. Winners stay open.
     pub(super) fn shelve(&mut self) -> Result<(), SessionError> {
-        let open = self.shared.store().left_open();
+        let open = left_open(&self.shared.store());
         for (phase, open) in open {
             let store = &mut *self.shared.store();
-            match shelve(store.found_beside(phase, &open)) {
+            match shelve(found_beside(store, phase, &open)) {
                 Shelved::Stays => {}
                 Shelved::Waits => {
                     store.journal.line.answered(open.id);
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
                 }
-                Shelved::Recorded => store.record_measured(open)?,
-                Shelved::Idea => store.shelve_proposal(&open, &commit_of(&open)?)?,
+                Shelved::Recorded => record_measured(store, open)?,
+                Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
                 Shelved::Closed => store.close_open(open.id)?,
             }
             crash::point("shelving.put_away");
@@ -90,7 +91,7 @@ impl Session<'_> {
         self.shelve()?;
         let winners: Vec<ExperimentId> = self.shared.store().journal.line.cars().map(|car| car.id).collect();
         for id in &winners {
-            self.shared.store().discard(*id, Why::SessionEnds)?;
+            discard(&mut self.shared.store(), *id, Why::SessionEnds)?;
         }
         self.shared.tell()?;
         self.stop(StopReason::Interrupted { requested: true })?;
@@ -98,65 +99,63 @@ impl Session<'_> {
     }
 }
 
-impl Store {
-    /// The attempts that are open, each with the step that it is in.
-    fn left_open(&self) -> Vec<(Phase, OpenExperiment)> {
-        self.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
-    }
+/// The attempts that are open, each with the step that it is in.
+fn left_open(store: &Store) -> Vec<(Phase, OpenExperiment)> {
+    store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
+}
 
-    /// What the journal says of an attempt, and whether the tree of its run exists.
-    fn found_beside(&self, phase: Phase, open: &OpenExperiment) -> FoundBeside {
-        FoundBeside {
-            phase,
-            is_trial: open.trial.is_some(),
-            has_commit: open.commit.is_some(),
-            has_draft: open.draft.is_some(),
-            is_asked: open.merge_with.is_some(),
-            is_sound: open.draft.as_ref().is_some_and(|draft| draft.failure.is_none()),
-            has_tree: self.repo.has_kept(&self.folder.slot(open.beside.slot.unwrap_or(0))),
+/// What the journal says of an attempt, and whether the tree of its run exists.
+fn found_beside(store: &Store, phase: Phase, open: &OpenExperiment) -> FoundBeside {
+    FoundBeside {
+        phase,
+        is_trial: open.trial.is_some(),
+        has_commit: open.commit.is_some(),
+        has_draft: open.draft.is_some(),
+        is_asked: open.merge_with.is_some(),
+        is_sound: open.draft.as_ref().is_some_and(|draft| draft.failure.is_none()),
+        has_tree: store.repo.has_kept(&store.folder.slot(open.beside.slot.unwrap_or(0))),
+    }
+}
+
+/// Drops the refs of commits whose attempts the journal does not have, as it was lost; each commit is saved first.
+fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
+    let tag = store.contract.tag.clone();
+    let open: Vec<String> = store.journal.open_attempts().map(|open| tag.open_ref(open.id)).collect();
+    for (name, _) in store.repo.refs.refs_under(&format!("{}/open", tag.ref_prefix()))? {
+        if open.contains(&name) {
+            continue;
         }
-    }
-
-    /// Drops the refs of commits whose attempts the journal does not have, as it was lost; each commit is saved first.
-    fn drop_left_refs(&mut self) -> Result<(), SessionError> {
-        let tag = self.contract.tag.clone();
-        let open: Vec<String> = self.journal.open_attempts().map(|open| tag.open_ref(open.id)).collect();
-        for (name, _) in self.repo.refs.refs_under(&format!("{}/open", tag.ref_prefix()))? {
-            if open.contains(&name) {
-                continue;
-            }
-            if let Some(commit) = self.repo.refs.branch(&name)?.filter(|commit| !self.history.knows(commit)) {
-                let saved = self.keep_commit_as("left open".into(), &commit, &commit)?;
-                self.say(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
-            }
-            self.repo.refs.drop_ref(&name)?;
+        if let Some(commit) = store.repo.refs.branch(&name)?.filter(|commit| !store.history.knows(commit)) {
+            let saved = store.keep_commit_as("left open".into(), &commit, &commit)?;
+            store.say(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
         }
-        Ok(())
+        store.repo.refs.drop_ref(&name)?;
     }
+    Ok(())
+}
 
-    /// Records the version of a change that was measured last, and saves a later one.
-    fn record_measured(&mut self, open: OpenExperiment) -> Result<(), SessionError> {
-        let draft = draft_of(&open)?;
-        if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
-            let saved = self.keep_commit(&open.base, commit)?;
-            self.say(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
-        }
-        let record = Record {
-            reason: format!("{}; the loop ended before its rework", draft.reason),
-            agent: open.agent.clone(),
-            beside: open.beside.clone(),
-            ..draft
-        };
-        self.record_all(open, vec![record])
+/// Records the version of a change that was measured last, and saves a later one.
+fn record_measured(store: &mut Store, open: OpenExperiment) -> Result<(), SessionError> {
+    let draft = draft_of(&open)?;
+    if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
+        let saved = store.keep_commit(&open.base, commit)?;
+        store.say(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
     }
+    let record = Record {
+        reason: format!("{}; the loop ended before its rework", draft.reason),
+        agent: open.agent.clone(),
+        beside: open.beside.clone(),
+        ..draft
+    };
+    store.record_all(open, vec![record])
+}
 
-    /// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.
-    fn shelve_proposal(&mut self, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
-        let id: ExperimentId = open.id;
-        let saved = self.keep_commit_as(format!("experiment {id}, not run"), &open.base, commit)?;
-        let text = format!("{} (proposed and not run; its change is {saved})", open.description);
-        self.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), score: None }])?;
-        self.say(Notice::NotRun { id, saved });
-        self.close_open(id)
-    }
+/// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.
+fn shelve_proposal(store: &mut Store, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
+    let id: ExperimentId = open.id;
+    let saved = store.keep_commit_as(format!("experiment {id}, not run"), &open.base, commit)?;
+    let text = format!("{} (proposed and not run; its change is {saved})", open.description);
+    store.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), score: None }])?;
+    store.say(Notice::NotRun { id, saved });
+    store.close_open(id)
 }

@@ -10,8 +10,11 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::calls::{Called, call_again, propose};
-use super::line::Chains;
-use super::trees::Trees;
+use super::gpu_turn::await_gpus;
+use super::line::{Chains, open_attempt, settle_line};
+use super::merging::make_fresh;
+use super::trees::{Trees, open_seat, open_slot};
+use super::trial::open_trial;
 use crate::domain::{ExperimentId, Layout, Notice, Phase, StopReason, with_causes};
 use crate::rules::{
     Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
@@ -140,7 +143,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             }
             let demand = self.demand(asked);
             let may_ask = self.shared.calls_agent && demand == Demand::New;
-            let trials = self.shared.store().settle_line(&mut self.chains, may_ask || self.waits)?;
+            let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
             self.shared.tell()?;
             let plan = self.plan(demand, &trials);
             let bar = plan.bar;
@@ -271,9 +274,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
     /// Runs a proposal, merged onto the incumbent where it is stale.
     fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
         self.shared.check_room()?;
-        let open = self.shared.store().open_attempt(id)?;
+        let open = open_attempt(&self.shared.store(), id)?;
         let mut attempt = Attempt::at(open, Phase::Committing);
-        if !attempt.make_fresh(&mut self.shared.store(), &self.terms)? {
+        if !make_fresh(&mut attempt, &mut self.shared.store(), &self.terms)? {
             // Without a run it needs no slot.
             return Ok(());
         }
@@ -283,7 +286,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
 
     fn start_trial(&mut self, slot: u32, trial: &Trial) -> Result<(), SessionError> {
         self.shared.check_room()?;
-        let opened = Attempt::open_trial(&mut self.shared.store(), &self.terms, &mut self.chains, trial)?;
+        let opened = open_trial(&mut self.shared.store(), &self.terms, &mut self.chains, trial)?;
         match opened {
             Some(attempt) => self.start(slot, Work::Trial(trial.clone()), attempt),
             None => Ok(()),
@@ -305,7 +308,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = match shared.await_gpus(slot).await {
+            let ended = match await_gpus(shared, slot).await {
                 Ok(()) => attempt.finish(&mut workspace, shared, None).await,
                 Err(error) => Err(error),
             };
@@ -334,7 +337,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let commit = attempt.open.commit.clone().unwrap_or_else(|| self.shared.store().tip());
         let mut workspace = match self.trees.slots.remove(&slot) {
             Some(workspace) => workspace,
-            None => self.shared.slot(&self.terms, slot, &commit)?,
+            None => open_slot(self.shared, &self.terms, slot, &commit)?,
         };
         workspace.stand(&mut self.shared.store(), &commit)?;
         Ok(workspace)
@@ -345,7 +348,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let tip = self.shared.store().tip();
         let mut workspace = match self.trees.seats.remove(&seat) {
             Some(workspace) => workspace,
-            None => self.shared.seat(&self.terms, seat, &tip)?,
+            None => open_seat(self.shared, &self.terms, seat, &tip)?,
         };
         workspace.stand(&mut self.shared.store(), &tip)?;
         Ok(workspace)
@@ -389,7 +392,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             }));
             return Ok(());
         };
-        let open = crate::state::OpenExperiment { seat: Some(seat), ..shared.store().open_attempt(id)? };
+        let open = crate::state::OpenExperiment { seat: Some(seat), ..open_attempt(&shared.store(), id)? };
         let mut attempt = Attempt::at(open, Phase::Proposing);
         attempt.enter(&mut shared.store(), Phase::Proposing)?;
         self.seats.insert(seat, id);

@@ -28,42 +28,35 @@ pub(super) struct Trees {
     pub(super) seats: BTreeMap<u32, Workspace>,
 }
 
-impl Shared<'_> {
-    /// The working tree of a slot, which is made with `commit` in it if it is not there.
-    pub(in crate::session) fn slot(
-        &self,
-        terms: &FileTerms,
-        slot: u32,
-        commit: &CommitId,
-    ) -> Result<Workspace, SessionError> {
-        let store = &mut *self.store();
-        let workspace = Workspace::linked(store, terms, &store.folder.slot(slot), commit)?;
-        let own = variables_of_slot(workspace.root(), slot, self.slots.has_linked_environment, |name| {
-            std::env::var(name).ok()
-        });
-        if let Some((_, folder)) = own.iter().find(|(name, _)| name == "TMPDIR") {
-            let folder = Path::new(folder);
-            make_folder(folder).map_err(|source| SessionError::Io {
-                action: "make",
-                path: folder.to_owned(),
-                source,
-            })?;
-        }
-        let mut variables = slot_variables(slot, self.slots.gpus.get(slot as usize));
-        variables.extend(own);
-        Ok(Workspace { variables, ..workspace })
+/// The working tree of a slot, which is made with `commit` in it if it is not there.
+pub(in crate::session) fn open_slot(
+    shared: &Shared<'_>,
+    terms: &FileTerms,
+    slot: u32,
+    commit: &CommitId,
+) -> Result<Workspace, SessionError> {
+    let store = &mut *shared.store();
+    let workspace = Workspace::linked(store, terms, &store.folder.slot(slot), commit)?;
+    let own =
+        variables_of_slot(workspace.root(), slot, shared.slots.has_linked_environment, |name| std::env::var(name).ok());
+    if let Some((_, folder)) = own.iter().find(|(name, _)| name == "TMPDIR") {
+        let folder = Path::new(folder);
+        make_folder(folder).map_err(|source| SessionError::Io { action: "make", path: folder.to_owned(), source })?;
     }
+    let mut variables = slot_variables(slot, shared.slots.gpus.get(slot as usize));
+    variables.extend(own);
+    Ok(Workspace { variables, ..workspace })
+}
 
-    /// The working tree of a seat, which is made with `commit` in it if it is not there.
-    pub(in crate::session) fn seat(
-        &self,
-        terms: &FileTerms,
-        seat: u32,
-        commit: &CommitId,
-    ) -> Result<Workspace, SessionError> {
-        let store = &mut *self.store();
-        Workspace::linked(store, terms, &store.folder.seat(seat), commit)
-    }
+/// The working tree of a seat, which is made with `commit` in it if it is not there.
+pub(in crate::session) fn open_seat(
+    shared: &Shared<'_>,
+    terms: &FileTerms,
+    seat: u32,
+    commit: &CommitId,
+) -> Result<Workspace, SessionError> {
+    let store = &mut *shared.store();
+    Workspace::linked(store, terms, &store.folder.seat(seat), commit)
 }
 
 /// What all slots are given.
@@ -165,19 +158,17 @@ impl Workspace {
     }
 }
 
-impl Store {
-    /// Removes the linked working trees of the session.
-    pub(in crate::session) fn remove_trees(&mut self) -> Result<(), SessionError> {
-        for dir in trees_of(&self.folder) {
-            self.repo.remove_kept(&dir)?;
+/// Removes the linked working trees of the session.
+pub(in crate::session) fn remove_trees(store: &mut Store) -> Result<(), SessionError> {
+    for dir in trees_of(&store.folder) {
+        store.repo.remove_kept(&dir)?;
+    }
+    let trees = store.folder.trees();
+    match std::fs::remove_dir_all(&trees) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(SessionError::Io { action: "remove", path: trees, source: error })
         }
-        let trees = self.folder.trees();
-        match std::fs::remove_dir_all(&trees) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(SessionError::Io { action: "remove", path: trees, source: error })
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 
