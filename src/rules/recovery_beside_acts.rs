@@ -153,3 +153,10 @@ impl World {
         self.on_line(line, |line, on| line.tested(on, trial, tested));
     }
 }
+
+impl Journal {
+    fn close(&mut self, id: u32) {
+        self.open.retain(|open| open.id != id);
+        self.given = if self.open.is_empty() { 0 } else { self.given };
+    }
+}

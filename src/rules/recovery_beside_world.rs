@@ -42,6 +42,8 @@ pub(super) struct Record {
     change: u32,
     tree: Tree,
     kept: bool,
+    /// Whether its own tree is put on top of what was kept before.
+    replaces: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -132,7 +134,7 @@ impl World {
         World {
             journal: Journal::default(),
             open_refs: BTreeMap::new(),
-            records: vec![Record { id: 0, change: 0, tree: Tree::new(), kept: true }],
+            records: vec![Record { id: 0, change: 0, tree: Tree::new(), kept: true, replaces: false }],
             rows: vec![0],
             branch: Tree::new(),
             runs: BTreeMap::new(),
@@ -281,7 +283,9 @@ impl World {
                 LineStep::Merge { onto, car } => process.journal.line.merged(&onto, car, Merged::Clean),
                 LineStep::Try(trials) => break trials,
                 LineStep::Keep { cars, .. } => return self.keep(process, &cars),
-                LineStep::Discard { car, .. } => return self.discard(process, car.number()),
+                LineStep::Discard { car, .. } => return record_own(process, car.number(), false),
+                // The run of its train was lost each time.
+                LineStep::Replace { car, .. } => return record_own(process, car.number(), true),
                 step => unreachable!("{step:?} where nothing conflicts"),
             }
         };
@@ -426,11 +430,6 @@ impl World {
         process.acts.push_back(Act::EnterRecording(id, records));
     }
 
-    fn discard(&self, process: &mut Process, id: u32) {
-        let record = process.find(id).map(not_kept);
-        process.acts.push_back(Act::EnterRecording(id, record.into_iter().collect()));
-    }
-
     /// What must hold at each moment at which it may be killed.
     fn check_always(&self) {
         for open in self.journal.open.iter().filter(|open| open.trial.is_none() && open.tree.is_some()) {
@@ -450,7 +449,8 @@ impl World {
         assert_eq!(changes, self.committed, "each change that had a commit has one record");
         let mut tip = Tree::new();
         for record in self.records.iter().filter(|record| record.kept) {
-            assert!(record.tree.is_superset(&tip), "what is kept is a chain: {:?}", self.records);
+            let is_on_top = record.replaces || record.tree.is_superset(&tip);
+            assert!(is_on_top, "what is kept is a chain: {:?}", self.records);
             tip.clone_from(&record.tree);
         }
         assert_eq!(self.branch, tip, "the branch is at the last one that was kept");
@@ -469,15 +469,15 @@ impl Process {
     }
 }
 
-impl Journal {
-    fn close(&mut self, id: u32) {
-        self.open.retain(|open| open.id != id);
-        self.given = if self.open.is_empty() { 0 } else { self.given };
-    }
+fn not_kept(open: &Open) -> Record {
+    let tree = open.tree.clone().unwrap_or_default();
+    Record { id: open.id, change: open.change, tree, kept: false, replaces: false }
 }
 
-fn not_kept(open: &Open) -> Record {
-    Record { id: open.id, change: open.change, tree: open.tree.clone().unwrap_or_default(), kept: false }
+/// Records a winner with its own tree.
+fn record_own(process: &mut Process, id: u32, replaces: bool) {
+    let record = process.find(id).map(|open| Record { kept: replaces, replaces, ..not_kept(open) });
+    process.acts.push_back(Act::EnterRecording(id, record.into_iter().collect()));
 }
 
 /// Refs, rows, branch and refs of open attempts, in this order.
