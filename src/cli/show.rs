@@ -24,7 +24,8 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let notes = note::on(&view, [&record]).remove(&record.id).unwrap_or_default();
     let _pager = output::paged();
     let screen = (format == Format::Table).then(clock).transpose()?;
-    let grid = record_grid(&record, &notes, screen);
+    let replaced_by = view.history.replaced().get(&record.id).copied();
+    let grid = record_grid(&record, replaced_by, &notes, screen);
     match format {
         Format::Table => {
             output::text(&grid.to_fields(output::width()));
@@ -41,6 +42,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
         Format::Json => {
             let mut value = json!(record);
             if let Value::Object(fields) = &mut value {
+                fields.insert("replaced_by".into(), json!(replaced_by));
                 fields.insert("notes".into(), json!(notes));
                 fields.insert("diff_text".into(), String::from_utf8_lossy(&diff).into());
                 fields.insert("log_tail".into(), view.log_tail(record.id)?.into());

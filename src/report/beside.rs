@@ -3,8 +3,9 @@
 use crate::domain::{ExperimentId, Record, Replay};
 use crate::rules::listed;
 
-/// The facts of a record about others, a name and a sentence each; none of an experiment that was made *in place*.
-pub(super) fn beside(record: &Record) -> Vec<(&'static str, String)> {
+/// The facts of a record about others, a name and a sentence each; none of an experiment that was made *in place*. The keep
+/// `replaced_by` has removed its change.
+pub(super) fn beside(record: &Record, replaced_by: Option<ExperimentId>) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let beside = &record.beside;
     if let Some(slot) = beside.slot {
@@ -14,7 +15,10 @@ pub(super) fn beside(record: &Record) -> Vec<(&'static str, String)> {
         };
         facts.push(("slot", format!("{slot}{others}")));
     }
-    facts.extend(train(record).map(|sentence| ("train", sentence)));
+    // The reason of a car without a number says all of it.
+    let train = train(record).filter(|_| record.number_of().is_none() || record.reason.is_empty());
+    facts.extend(train.map(|sentence| ("train", sentence)));
+    facts.extend(replaced_by.map(|by| ("replaced by", format!("experiment {by}, whose tree has none of its change"))));
     if !beside.replaces.is_empty() {
         let replaced = experiments(&beside.replaces);
         facts.push(("replaces", format!("its tree was put on top; it removes {replaced}")));
@@ -35,6 +39,14 @@ pub(super) fn train(record: &Record) -> Option<String> {
         None => "the number is that of all".to_owned(),
     };
     Some(format!("kept with {}; {number}", experiments(&others)))
+}
+
+/// What a keep tries, after the words that a later one removed its change, if so.
+pub(super) fn described(replaced_by: Option<ExperimentId>, description: &str) -> String {
+    match replaced_by {
+        Some(by) => format!("replaced by {by}: {description}"),
+        None => description.to_owned(),
+    }
 }
 
 /// The number of a record as people see it; for a keep without one of its own the experiment that has it.
@@ -69,7 +81,7 @@ mod tests {
         let train = json!({"last": 15, "members": [12, 14, 15]});
         let replay = json!({"base": "b".repeat(40), "commit": "c".repeat(40), "value": 1.5, "why": "does not add"});
         let car = record(json!({"id": 12, "train": train, "slot": 2, "neighbours": [3], "replays": [replay]}));
-        let said: Vec<String> = beside(&car).into_iter().map(|(name, said)| format!("{name}: {said}")).collect();
+        let said: Vec<String> = beside(&car, None).into_iter().map(|(name, said)| format!("{name}: {said}")).collect();
         assert_eq!(
             said,
             [
@@ -79,18 +91,22 @@ mod tests {
             ]
         );
         assert_eq!(number(&car), "with 15");
+        let car =
+            Record { reason: "kept with experiments 14 and 15; the number is that of experiment 15".into(), ..car };
+        assert!(beside(&car, None).iter().all(|(name, _)| *name != "train"), "the reason says it");
         let last = record(json!({"id": 15, "value": "1.25", "train": train, "replaces": [7]}));
-        let said: Vec<String> = beside(&last).into_iter().map(|(_, said)| said).collect();
+        let said: Vec<String> = beside(&last, Some(20.into())).into_iter().map(|(_, said)| said).collect();
         assert_eq!(
             said,
             [
                 "kept with experiments 12 and 14; the number is that of all",
+                "experiment 20, whose tree has none of its change",
                 "its tree was put on top; it removes experiment 7"
             ]
         );
         assert_eq!(number(&last), "1.25");
         let alone = record(json!({"id": 16, "value": "1", "train": {"last": 16, "members": [16]}}));
         assert_eq!(super::train(&alone).as_deref(), Some("kept by itself, merged with what was kept meanwhile"));
-        assert_eq!(beside(&record(json!({"id": 1, "value": "1"}))), []);
+        assert_eq!(beside(&record(json!({"id": 1, "value": "1"})), None), []);
     }
 }

@@ -1,14 +1,12 @@
 //! The columns of the table of experiments. A new one is a line in [`COLUMNS`].
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 
-use super::beside::number;
+use super::beside::{described, number};
 use super::grid::Align::{self, Below, Left, Right, Text};
 use super::grid::text;
 use super::point::signed_gain;
-use crate::domain::{Clock, ExperimentId, Note, Number, Outcome, Record, exact_time, nearest};
+use crate::domain::{Clock, ExperimentId, Note, Number, Record, exact_time, nearest};
 use crate::rules::{Ended, History};
 
 /// A column of the table of experiments.
@@ -42,7 +40,7 @@ const fn named(name: &'static str, heading: &'static str, align: Align, cell: Ce
 const VALUE: &str = "value";
 
 /// The columns that every session has; each number in the logs is one too.
-static COLUMNS: [Named; 14] = [
+static COLUMNS: [Named; 15] = [
     named("id", "#", Right, |shown, _| shown.record.id.to_string()),
     named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
     named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).to_string()),
@@ -66,7 +64,10 @@ static COLUMNS: [Named; 14] = [
     named("notes", "notes", Below, |shown, _| {
         shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")
     }),
-    named("description", "description", Text, |shown, _| shown.record.description.clone()),
+    named("replaced_by", "replaced by", Right, |shown, _| text(shown.replaced_by)),
+    named("description", "description", Text, |shown, screen| {
+        described(shown.replaced_by.filter(|_| screen.is_some()), &shown.record.description)
+    }),
 ];
 
 /// The columns that are shown by default, where some experiment has notes with the last one.
@@ -158,27 +159,13 @@ pub(super) struct Shown<'a> {
     pub(super) record: &'a Record,
     pub(super) notes: &'a [Note],
     /// The number that it had to beat.
-    pub(super) incumbent: Option<&'a Number>,
+    pub(super) rival: Option<Number>,
+    /// The later keep that removed its change.
+    pub(super) replaced_by: Option<ExperimentId>,
 }
 
 impl Shown<'_> {
     fn gain(&self) -> Option<String> {
-        Some(signed_gain(self.record.metric.direction, &self.record.metric.number()?, self.incumbent?))
+        Some(signed_gain(self.record.metric.direction, &self.record.metric.number()?, self.rival.as_ref()?))
     }
-}
-
-/// The numbers that the experiments had to beat, by experiment; those without one are left out.
-pub(super) fn incumbents(history: &History) -> BTreeMap<ExperimentId, Number> {
-    let mut incumbent: Option<Number> = None;
-    let mut all = BTreeMap::new();
-    for record in history.records() {
-        if let Some(number) = &incumbent {
-            all.insert(record.id, number.clone());
-        }
-        if record.outcome == Outcome::Keep {
-            // Of a train only the last one has a number, and its gain is that of all.
-            incumbent = record.metric.number().or(incumbent);
-        }
-    }
-    all
 }

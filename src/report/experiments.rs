@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::beside::beside;
-use super::columns::{Column, SPARE, Shown, incumbents, time};
+use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
 use crate::domain::{Clock, ExperimentId, GuardRun, Note, Record, Run, money_text, one_line};
@@ -26,19 +26,24 @@ pub fn experiments_grid(
         columns.extend(Column::defaults(with_notes));
     }
     let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
-    let incumbents = incumbents(history);
+    let replaced = history.replaced();
     let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric))).sparing(spare);
     for record in selected {
-        let (notes, incumbent) = (notes.get(&record.id).map_or(&[][..], Vec::as_slice), incumbents.get(&record.id));
-        let shown = Shown { record, notes, incumbent };
+        let shown = Shown {
+            record,
+            notes: notes.get(&record.id).map_or(&[][..], Vec::as_slice),
+            rival: history.had_to_beat(record).and_then(|rival| rival.metric.number()),
+            replaced_by: replaced.get(&record.id).copied(),
+        };
         grid.push(columns.iter().map(|column| column.cell(&shown, screen)));
     }
     grid
 }
 
 /// The fields of one record and the notes on it, a row each. Of an experiment that was reworked each version stands above
-/// its run and its guards. Times are said as on the `screen` of who has that clock, else in UTC.
-pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Grid {
+/// its run and its guards. The keep `replaced_by` has removed its change. Times are said as on the `screen` of who has that
+/// clock, else in UTC.
+pub fn record_grid(record: &Record, replaced_by: Option<ExperimentId>, notes: &[Note], screen: Option<Clock>) -> Grid {
     let mut grid = Grid::new([("field", Align::Left), ("value", Align::Left)]);
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
@@ -52,7 +57,7 @@ pub fn record_grid(record: &Record, notes: &[Note], screen: Option<Clock>) -> Gr
     add("reason", record.reason.clone());
     add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
     add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
-    for (name, sentence) in beside(record) {
+    for (name, sentence) in beside(record, replaced_by) {
         add(name, sentence);
     }
     add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());

@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::beside::with;
+use super::beside::{described, with};
 use super::chart::Series;
 use super::cost::Cost;
 use super::point::value;
@@ -54,6 +54,9 @@ pub(super) struct Details {
     /// The experiment whose number counts for it: the last one of the train that it was kept with.
     #[serde(skip_serializing_if = "Option::is_none")]
     number_of: Option<ExperimentId>,
+    /// The later keep that removed its change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) replaced_by: Option<ExperimentId>,
     /// How long its runs took.
     pub(super) seconds: f64,
     diff: DiffStat,
@@ -70,13 +73,14 @@ pub(super) struct Details {
 }
 
 impl Details {
-    fn of(record: &Record) -> Details {
+    fn of(record: &Record, replaced_by: Option<ExperimentId>) -> Details {
         Details {
             base: record.base.clone(),
             reason: record.reason.clone(),
             direction: record.direction.clone(),
             memory_gb: record.memory_gb,
             number_of: record.number_of(),
+            replaced_by,
             seconds: record.run_seconds(),
             diff: record.diff,
             started: record.started,
@@ -151,6 +155,8 @@ pub struct Report {
     pub(super) changes: Vec<EnvironmentChange>,
     /// How far a near miss may be from what it had to beat.
     pub(super) margin: Option<Margin>,
+    /// The places of those that the experiments had to beat, where that is known; empty for a ledger.
+    pub(super) rivals: Vec<Option<usize>>,
     /// Experiments worth another look.
     pub(super) misses: Vec<Miss>,
     /// What a person should know before believing the numbers.
@@ -170,6 +176,7 @@ impl Report {
     pub fn of_session(tag: &str, metric: &str, direction: Direction, history: &History) -> Report {
         let records = history.records();
         let counts = Counts::of(records);
+        let replaced = history.replaced();
         let points: Vec<Point> = records
             .iter()
             .map(|record| Point {
@@ -185,14 +192,15 @@ impl Report {
             .collect();
         let baseline = points.iter().position(|point| point.id.is_baseline());
         let has_verdict = points.is_empty() || points.iter().any(|point| point.outcome.is_some());
-        let summary = summarize(&points, direction, baseline, has_verdict);
+        let mut summary = summarize(&points, direction, baseline, has_verdict);
+        summary.share_out(&points, direction, |id| replaced.contains_key(&id));
         Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
             times: times(records),
             slots: Some(slots(records, None)),
             spent: history.spent(),
-            details: records.iter().map(Details::of).collect(),
+            details: records.iter().map(|record| Details::of(record, replaced.get(&record.id).copied())).collect(),
             direction,
             counts,
             points,
@@ -230,6 +238,7 @@ impl Report {
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
         self.changes.retain(EnvironmentChange::matters);
+        self.rivals = history.rivals();
         self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
         self
     }
@@ -272,7 +281,7 @@ impl Report {
         saved: usize,
     ) {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
-        self.misses = misses(&self.points, self.direction, self.baseline, self.margin);
+        self.misses = misses(&self.points, &self.rivals, self.direction, self.baseline, self.margin);
         self.warnings = warnings(Evidence {
             tag: self.tag.as_deref(),
             ledger,
@@ -370,6 +379,12 @@ impl Report {
     pub(super) fn number_at(&self, place: usize) -> String {
         let last = self.details.get(place).and_then(|details| details.number_of);
         last.map_or_else(|| value(&self.points[place]), with)
+    }
+
+    /// What the experiment at this place tries, as people see it; before it that a later keep removed its change, if so.
+    pub(super) fn described_at(&self, place: usize) -> String {
+        let replaced_by = self.details.get(place).and_then(|details| details.replaced_by);
+        described(replaced_by, &self.points[place].description)
     }
 
     /// What the metric is called.

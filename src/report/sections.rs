@@ -142,7 +142,7 @@ fn kept(report: &Report) -> Option<Section> {
             ("gain", Align::Right, &|(step, _)| text(gain(step))),
             ("relative", Align::Right, &|(step, _)| percent(step.relative_gain)),
             ("share", Align::Right, &|(step, _)| percent(step.share)),
-            ("what", Align::Text, &|(_, point)| point.description.to_string()),
+            ("what", Align::Text, &|(step, _)| report.described_at(step.index)),
         ],
     )
     .sparing(["share", "relative"]);
@@ -165,6 +165,7 @@ fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
             "gain": step.gain,
             "relative_gain": step.relative_gain,
             "share": step.share,
+            "replaced_by": report.details.get(step.index).and_then(|details| details.replaced_by),
             "description": point.description,
         })
     })

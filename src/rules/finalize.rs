@@ -1,13 +1,18 @@
 //! Commit messages for people who did not see the session.
 
 use super::decide::{decide, format_step};
-use crate::domain::{MetricSource, MetricSpec, Record, Tag, one_line};
+use super::history::replaced;
+use crate::domain::{ExperimentId, MetricSource, MetricSpec, Record, Tag, one_line};
 
-/// The commit message of a keep: its description, the metric before and after, and its record.
-pub fn kept_message(tag: &Tag, record: &Record, before: &Record) -> String {
+/// The commit message of a keep: its description, the metric before and after, and its record. The keep `replaced_by` has
+/// removed its change.
+pub fn kept_message(tag: &Tag, record: &Record, before: &Record, replaced_by: Option<ExperimentId>) -> String {
     let mut body = format!("{}\n\n{}\n", subject(record), step(record, before));
     if !record.reason.is_empty() && !says_the_step(record, before) {
         body += &format!("{}\n", one_line(&record.reason));
+    }
+    if let Some(by) = replaced_by {
+        body += &format!("Replaced by experiment {by}, whose tree has none of this change.\n");
     }
     body + &format!("\nExperiment: {tag}/{}\nRecord: {}\n", record.id, tag.record_ref(record.id))
 }
@@ -18,8 +23,10 @@ pub fn squashed_message(tag: &Tag, chain: &[&Record]) -> String {
     let kept = chain.len().saturating_sub(1);
     let plural = if kept == 1 { "" } else { "s" };
     let mut message = format!("Session {tag}: {kept} kept experiment{plural}\n\n{}\n\n", step(last, first));
+    let replaced = replaced(chain.iter().copied());
     for (record, before) in kept_steps(chain) {
-        message += &format!("- {}: {} ({})\n", record.id, subject(record), step(record, before));
+        let by = replaced.get(&record.id).map(|by| format!("; replaced by {by}")).unwrap_or_default();
+        message += &format!("- {}: {} ({}{by})\n", record.id, subject(record), step(record, before));
     }
     message + &format!("\nSession: {tag}\nRecords: {}/\n", tag.ref_prefix())
 }
@@ -92,5 +99,19 @@ mod tests {
                 "- 5: warm up (loss 2.0 -> 1.5, 0.5 (25%) better)"
             ]
         );
+    }
+
+    #[test]
+    fn what_was_removed_again_is_said_to_be_replaced() {
+        let chain = [
+            record(json!({"id": 0, "value": "2.0"})),
+            record(json!({"id": 3, "value": "1.5", "description": "decay"})),
+            record(json!({"id": 6, "value": "1.0", "description": "warm up", "replaces": [3]})),
+        ];
+        let (chain, tag): (Vec<&Record>, Tag) = (chain.iter().collect(), "t".parse().unwrap());
+        let message = squashed_message(&tag, &chain);
+        assert!(message.contains("- 3: decay (loss 2.0 -> 1.5, 0.5 (25%) better; replaced by 6)\n"), "{message}");
+        let message = kept_message(&tag, chain[1], chain[0], Some(6.into()));
+        assert!(message.contains("\nReplaced by experiment 6, whose tree has none of this change.\n"), "{message}");
     }
 }

@@ -1,5 +1,7 @@
 //! A session's experiments so far.
 
+use std::collections::BTreeMap;
+
 use super::gaps;
 use crate::domain::{CommitId, ExperimentId, FailureClass, Number, Outcome, Record, Spent};
 
@@ -59,12 +61,32 @@ impl History {
         incumbent_of(&self.records)
     }
 
-    /// The keep whose number an experiment had to beat: the last one with a number of its own, before `record` and the train
-    /// that it was kept with.
+    /// The keep whose number an experiment had to beat. Of one that was not kept it is its base: other experiments may have
+    /// been kept while it was open. Of a keep, and where the base is not known, it is the last one with a number of its own,
+    /// before `record` and the train that it was kept with.
     pub fn had_to_beat(&self, record: &Record) -> Option<&Record> {
+        self.rival(record).map(|place| &self.records[place])
+    }
+
+    /// The places among the records of those that the experiments had to beat, in the order of the records.
+    pub fn rivals(&self) -> Vec<Option<usize>> {
+        self.records.iter().map(|record| self.rival(record)).collect()
+    }
+
+    fn rival(&self, record: &Record) -> Option<usize> {
         let in_train = |id| record.beside.train.as_ref().is_some_and(|train| train.members.contains(&id));
-        let before = self.records.iter().rev().filter(|known| known.sequence() < record.sequence());
-        before.filter(|known| !in_train(known.id)).find(|known| is_numbered_keep(known))
+        let end = self.records.partition_point(|known| known.sequence() < record.sequence());
+        let keeps = || self.records[..end].iter().enumerate().rev().filter(|(_, it)| it.outcome == Outcome::Keep);
+        let is_base = |(_, known): &(usize, &Record)| known.commit == record.base && known.number_of().is_none();
+        let has_base = record.outcome != Outcome::Keep && record.base.is_known();
+        let base = if has_base { keeps().find(is_base) } else { None };
+        let last = || keeps().find(|(_, known)| !in_train(known.id) && known.number_of().is_none());
+        base.or_else(last).map(|(place, _)| place)
+    }
+
+    /// The keeps whose changes a later one, put on top, removed, each with that one.
+    pub fn replaced(&self) -> BTreeMap<ExperimentId, ExperimentId> {
+        replaced(&self.records)
     }
 
     /// The records up to that of experiment `id`; all of them if it has none.
@@ -132,6 +154,12 @@ impl History {
     pub fn knows(&self, commit: &CommitId) -> bool {
         self.records.iter().any(|record| record.commit == *commit)
     }
+}
+
+/// The keeps among these records that a later one replaced, each with that one.
+pub(super) fn replaced<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeMap<ExperimentId, ExperimentId> {
+    let kept = records.into_iter().filter(|record| record.outcome == Outcome::Keep);
+    kept.flat_map(|by| by.beside.replaces.iter().map(|id| (*id, by.id))).collect()
 }
 
 fn incumbent_of(records: &[Record]) -> Option<&Record> {
@@ -212,6 +240,32 @@ mod tests {
         let beaten = |id: u32| history.had_to_beat(history.get(id.into()).unwrap()).map(|record| record.id.number());
         assert_eq!([beaten(0), beaten(3), beaten(5), beaten(6)], [None, Some(0), Some(0), Some(5)]);
         assert_eq!(history.since_keep(), 1);
+    }
+
+    #[test]
+    fn an_experiment_had_to_beat_its_own_base_although_others_were_kept_meanwhile() {
+        let made = |id: u32, base: &str, outcome| {
+            record(json!({"id": id, "value": "1", "commit": format!("c{id}"), "base": base, "outcome": outcome}))
+        };
+        let history = History::new(vec![
+            made(0, "c0", "keep"),
+            made(1, "c0", "keep"),
+            made(2, "c0", "discard"),
+            made(3, "c1", "keep"),
+            made(4, "c1", "crash"),
+            made(5, "elsewhere", "discard"),
+        ]);
+        assert_eq!(history.rivals(), [None, Some(0), Some(0), Some(1), Some(1), Some(3)]);
+    }
+
+    #[test]
+    fn a_keep_that_was_removed_again_is_replaced_by_the_one_put_on_top() {
+        let replaced = |outcome| {
+            let last = record(json!({"id": 2, "outcome": outcome, "replaces": [1]}));
+            let all = History::new(vec![record(json!({"id": 0})), record(json!({"id": 1})), last]).replaced();
+            all.into_iter().map(|(id, by)| (id.number(), by.number())).collect::<Vec<_>>()
+        };
+        assert_eq!([replaced("keep"), replaced("discard")], [vec![(1, 2)], vec![]]);
     }
 
     #[test]

@@ -49,13 +49,22 @@ pub struct Miss {
 }
 
 /// The near misses, best gain first: discards with a better value than their incumbent, whatever refused them, and
-/// those at most `margin` behind it. Without a margin, those equal to it.
-pub fn misses(points: &[Point], direction: Direction, baseline: Option<usize>, margin: Option<Margin>) -> Vec<Miss> {
+/// those at most `margin` behind it. Without a margin, those equal to it. `rivals` are the places of their incumbents, where
+/// those are known; else it is the keep before.
+pub fn misses(
+    points: &[Point],
+    rivals: &[Option<usize>],
+    direction: Direction,
+    baseline: Option<usize>,
+    margin: Option<Margin>,
+) -> Vec<Miss> {
+    let value_of = |index: usize| points[index].value.as_ref().map(|number| number.value);
     let mut rival: Option<(usize, f64)> = None;
     let mut found = Vec::new();
     for (index, point) in points.iter().enumerate() {
-        let Some(value) = point.value.as_ref().map(|number| number.value) else { continue };
-        match (point.outcome, rival) {
+        let Some(value) = value_of(index) else { continue };
+        let own = rivals.get(index).copied().flatten();
+        match (point.outcome, own.and_then(|own| Some((own, value_of(own)?))).or(rival)) {
             (Some(Outcome::Keep), _) => rival = Some((index, value)),
             (None, _) if Some(index) == baseline => rival = Some((index, value)),
             (Some(Outcome::Discard), Some((rival, best))) => {
@@ -78,10 +87,14 @@ mod tests {
     use super::*;
 
     fn near(points: &[(&str, Outcome)], margin: Option<f64>) -> Vec<(usize, usize)> {
+        near_to(points, &[], margin)
+    }
+
+    fn near_to(points: &[(&str, Outcome)], rivals: &[Option<usize>], margin: Option<f64>) -> Vec<(usize, usize)> {
         let points: Vec<Point> =
             (0..).zip(points).map(|(id, (value, outcome))| point(id, Some(value), *outcome)).collect();
         let margin = margin.map(|size| Margin { size, by: MarginBy::Spread });
-        misses(&points, Direction::Lower, Some(0), margin).iter().map(|miss| (miss.index, miss.rival)).collect()
+        misses(&points, rivals, Direction::Lower, Some(0), margin).iter().map(|miss| (miss.index, miss.rival)).collect()
     }
 
     #[test]
@@ -104,6 +117,9 @@ mod tests {
         );
         assert_eq!(near(&points, None), [(6, 3), (5, 3)], "without a margin only what was as good");
         assert_eq!(near(&points[1..3], Some(1.0)), [], "nothing to beat");
+        let stale = [("2.0", Keep), ("1.0", Keep), ("2.0", Discard)];
+        assert_eq!(near_to(&stale, &[None, Some(0), Some(0)], Some(0.125)), [(2, 0)], "as good as its own base");
+        assert_eq!(near(&stale, Some(0.125)), []);
         let many: Vec<_> = [("2.0", Keep)].into_iter().chain([("2.0", Discard); 9]).collect();
         assert_eq!(near(&many, Some(0.0)).len(), MOST);
     }

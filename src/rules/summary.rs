@@ -47,7 +47,8 @@ pub struct KeptStep {
     pub keeps: u32,
     /// The same relative to the number before.
     pub relative_gain: Option<f64>,
-    /// Its share of the best one's gain over the baseline; absent without such a gain.
+    /// Its share of the best one's gain over the baseline; absent without such a gain. A keep that a later one replaced has
+    /// none: the gain of that one is over the keep before those that it replaced.
     pub share: Option<f64>,
 }
 
@@ -135,15 +136,11 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
             (last_kept, keeps) = (Some((index, value)), 0);
         }
     }
-    let start = baseline.and_then(|index| points[index].value.as_ref()).map(|number| number.value);
+    let value_of = |index: usize| points[index].value.as_ref().map(|number| number.value);
+    let start = baseline.and_then(value_of);
     let ends = best.map(|(_, value)| value).zip(start);
     let gain = ends.map(|(value, start)| direction.gain(value, start));
-    if let Some(all) = gain.filter(|all| *all > 0.0) {
-        for step in &mut kept {
-            step.share = step.gain.map(|gain| gain / all);
-        }
-    }
-    Summary {
+    let mut summary = Summary {
         best: best.map(|(index, _)| index),
         gain,
         relative_gain: ends.and_then(|(value, start)| relative_gain(direction, value, start)),
@@ -153,6 +150,25 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
         examples,
         longest_streak,
         streak,
+    };
+    summary.share_out(points, direction, |_| false);
+    summary
+}
+
+impl Summary {
+    /// Shares the gain of the best out among the keeps, without those that a later one replaced: it gained on the keep before
+    /// them.
+    pub fn share_out(&mut self, points: &[Point], direction: Direction, is_replaced: impl Fn(ExperimentId) -> bool) {
+        let Some(all) = self.gain.filter(|all| *all > 0.0) else { return };
+        let value_of = |index: usize| points[index].value.as_ref().map(|number| number.value);
+        let mut before = None;
+        for step in &mut self.kept {
+            let stands = !is_replaced(points[step.index].id);
+            let value = value_of(step.index).filter(|_| stands);
+            let over = before.or(step.over).and_then(value_of);
+            step.share = value.zip(over).map(|(value, over)| direction.gain(value, over) / all);
+            before = value.map(|_| step.index).or(before);
+        }
     }
 }
 
@@ -227,6 +243,17 @@ pub(super) mod tests {
         ];
         assert_eq!(steps, expected);
         assert_eq!((summary.keep_rate, summary.longest_streak), (Some(0.8), 1), "each of them is a keep");
+    }
+
+    #[test]
+    fn what_a_keep_removed_has_no_share_in_the_gain() {
+        let points: Vec<Point> =
+            (0..).zip(["4", "3", "2.5", "2"]).map(|(id, value)| point(id, Some(value), Outcome::Keep)).collect();
+        let mut summary = summarize(&points, Direction::Lower, Some(0), true);
+        summary.share_out(&points, Direction::Lower, |id| id == 2.into());
+        let steps: Vec<_> = summary.kept.iter().map(|step| (step.gain, step.share)).collect();
+        let expected = [(None, None), (Some(1.0), Some(0.5)), (Some(0.5), None), (Some(0.5), Some(0.5))];
+        assert_eq!(steps, expected, "the staircase stays as it was recorded");
     }
 
     #[test]

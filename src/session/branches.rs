@@ -94,10 +94,13 @@ impl SessionView {
             commits.push((self.repo.objects.commit_tree_of(&last.commit, &start, &message)?, subject(&message)));
         } else {
             let mut tip = start.clone();
+            let replaced = self.history.replaced();
             for (record, before) in kept_steps(&chain) {
-                let message = kept_message(&self.tag, record, before);
+                let replaced_by = replaced.get(&record.id).copied();
+                let message = kept_message(&self.tag, record, before, replaced_by);
                 tip = self.repo.objects.commit_tree_of(&record.commit, &tip, &message)?;
-                commits.push((tip.clone(), subject(&message)));
+                let by = replaced_by.map(|by| format!(" (replaced by {by})")).unwrap_or_default();
+                commits.push((tip.clone(), subject(&message) + &by));
             }
         }
         let tip = commits.last().map_or(&start, |(commit, _)| commit);

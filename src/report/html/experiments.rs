@@ -112,7 +112,13 @@ fn columns(report: &Report) -> Vec<Column> {
     let mut columns = vec![
         metric,
         // On a narrow screen it is to be seen without a move.
-        text("description", "what", &|point| point.description.to_string()),
+        Column {
+            name: "description".to_owned(),
+            class: "what",
+            cells: (0..report.points.len())
+                .map(|place| Cell { text: safe_line(&report.described_at(place)), sorted_by: None })
+                .collect(),
+        },
         text("failure", "fact", &|point| point.failure.map(|class| class.to_string()).unwrap_or_default()),
         field("seconds", |details| Some(details.seconds)),
         field("GiB", |details| details.memory_gb),
