@@ -47,16 +47,19 @@ impl SessionStatus {
         let ids = |is_meant: &dyn Fn(&OpenStatus) -> bool| -> Vec<ExperimentId> {
             self.attempts.iter().filter(|open| is_meant(open)).map(|open| open.id).collect()
         };
+        // A train that is measured, or waits for a slot, has its cars.
+        let trials = self.attempts.iter().filter(|open| open.is_running() || open.phase == Phase::Committing);
+        let riding: Vec<ExperimentId> =
+            trials.clone().filter_map(|open| open.trial.as_ref()).flat_map(Trial::cars).copied().collect();
+        let trains = trials.filter(|open| !open.is_running()).filter_map(|open| open.trial.as_ref()).map(trial_name);
+        let ready = [listed(&ids(&OpenStatus::is_ready))].into_iter().chain(trains);
         let told = [
-            ("ready to run", ids(&OpenStatus::is_ready)),
-            ("for an agent", ids(&OpenStatus::needs_call)),
-            ("for a train", ids(&OpenStatus::is_winner)),
+            ("ready to run", ready.filter(|said| !said.is_empty()).collect::<Vec<_>>().join(" and ")),
+            ("for an agent", listed(&ids(&OpenStatus::needs_call))),
+            ("for a train", listed(&ids(&|open| open.is_winner() && !riding.contains(&open.id)))),
         ];
-        let told: Vec<String> = told
-            .iter()
-            .filter(|(_, ids)| !ids.is_empty())
-            .map(|(what, ids)| format!("{what}: {}", listed(ids)))
-            .collect();
+        let told: Vec<String> =
+            told.iter().filter(|(_, who)| !who.is_empty()).map(|(what, who)| format!("{what}: {who}")).collect();
         (self.lanes.is_concurrent && !told.is_empty()).then(|| told.join("; "))
     }
 
@@ -118,7 +121,10 @@ pub(super) fn lanes_grid(status: &SessionStatus) -> Grid {
                 if is_left { "left" } else { phase_word(lane.phase) }.to_owned()
             }),
             ("for", Align::Right, &|(_, lane)| text(open(lane).and_then(|open| open.elapsed).map(clock_time))),
-            ("left", Align::Right, &|(_, lane)| text(lane.left.map(clock_time))),
+            ("left", Align::Right, &|(_, lane)| match lane.is_late {
+                true => "longer than expected".to_owned(),
+                false => text(lane.left.map(clock_time)),
+            }),
             ("now", Align::Right, &|(_, lane)| text(open(lane).and_then(|open| open.newest.as_ref()))),
             ("gpu", Align::Left, &|(_, lane)| text(lane.gpu.as_ref())),
             ("what", Align::Text, &|(_, lane)| open(lane).map(SessionStatus::tries).unwrap_or_default()),
@@ -172,6 +178,7 @@ fn lane_json(name: &str, number: u32, lane: &LaneStatus) -> Value {
         "phase": lane.phase.unwrap_or(Phase::Idle),
         "since": lane.since.map(exact_time),
         "left": lane.left,
+        "late": lane.is_late,
     })
 }
 
@@ -213,6 +220,7 @@ mod tests {
         let newest = Some(Number { value: 1.75, raw: "1.75".into() });
         let train = Trial::Train { on: 3.into(), cars: vec![5.into(), 6.into()] };
         let attempts = vec![
+            open(4, Phase::Waiting, "larger batch"),
             open(5, Phase::Waiting, "warm up longer"),
             open(6, Phase::Waiting, "decay"),
             OpenStatus { slot: Some(0), newest, ..active(61, open(7, Phase::Running, "halve the batch")) },
@@ -255,7 +263,7 @@ mod tests {
         assert_snapshot!(render_status(std::slice::from_ref(&status), Format::Table, Some(80)), @r#"
 session      t on branch autoresearch/t
 doing        running experiment 7 and a train of 5 and 6; agents propose experiment 10
-waiting      ready to run: 9; for a train: 5 and 6
+waiting      ready to run: 9; for a train: 4
 slots        4, busy 27% of the time; calls are the bottleneck: allow more with --calls
 active       process 123 for 10m00s
 best         2.0  experiment 0 (bbbbbbbb): baseline
@@ -283,12 +291,13 @@ what to type next
         let document: Value = serde_json::from_str(&render_status(&[status], Format::Json, None)).unwrap();
         let session = &document["sessions"][0];
         let slot = json!({"slot": 0, "gpu": "GPU-a", "experiment": 7, "phase": "running",
-            "since": "2026-11-20T22:08:59.000Z", "left": 239.0});
-        let idle = json!({"slot": 1, "gpu": "GPU-b", "experiment": null, "phase": "idle", "since": null, "left": null});
+            "since": "2026-11-20T22:08:59.000Z", "left": 239.0, "late": false});
+        let idle = json!({"slot": 1, "gpu": "GPU-b", "experiment": null, "phase": "idle", "since": null, "left": null,
+            "late": false});
         assert_eq!((&session["slots"][0], &session["slots"][1]), (&slot, &idle));
         assert_eq!(session["seats"][1]["experiment"], 10);
-        assert_eq!((&session["open"]["id"], session["attempts"].as_array().unwrap().len()), (&json!(5), 6));
-        assert_eq!(session["attempts"][3]["trial"], json!({"train": {"on": 3, "cars": [5, 6]}}));
+        assert_eq!((&session["open"]["id"], session["attempts"].as_array().unwrap().len()), (&json!(4), 7));
+        assert_eq!(session["attempts"][4]["trial"], json!({"train": {"on": 3, "cars": [5, 6]}}));
     }
 
     #[test]
@@ -296,6 +305,9 @@ what to type next
         let status = SessionStatus { activity: Activity::RunningAlone, owner: None, ..night() };
         assert_eq!(status.doing(), "idle; still going: experiment 7 and a train of 5 and 6");
         let status = SessionStatus { activity: Activity::Left, ..status };
-        assert_eq!(status.doing(), "idle; left unfinished: experiments 5, 6, 7, 9 and 10 and a train of 5 and 6");
+        assert_eq!(
+            status.doing(),
+            "idle; left unfinished: experiments 4, 5, 6, 7, 9 and 1 more and a train of 5 and 6"
+        );
     }
 }

@@ -197,8 +197,12 @@ impl SessionStatus {
                 next.push((format!("ar stop {tag} --now"), ends));
             }
             Activity::RunningAlone | Activity::RunOver | Activity::Left => {
-                if has_agent {
-                    let what = if is_concurrent { "finishes them and continues" } else { "finishes it and continues" };
+                if has_agent || is_concurrent {
+                    let what = match (is_concurrent, has_agent) {
+                        (false, _) => "finishes it and continues",
+                        (true, true) => "finishes them and continues",
+                        (true, false) => "finishes them",
+                    };
                     next.push((format!("ar resume {tag}"), what));
                 } else {
                     next.push((format!("ar try --continue --tag {tag}"), "finishes it"));
@@ -224,7 +228,9 @@ impl SessionStatus {
                 None => (format!("ar resume {tag}"), "continues"),
             }),
             Activity::Idle => {
-                next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one"));
+                if !is_concurrent {
+                    next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one"));
+                }
                 next.push((format!("ar run --agent COMMAND --tag {tag}"), "lets an agent make the next ones"));
             }
         }

@@ -154,8 +154,11 @@ pub struct LaneStatus {
     pub phase: Option<Phase>,
     /// When its run or call started, if that is known.
     pub since: Option<Timestamp>,
-    /// How long it may still take, in seconds, as others did; of one that takes longer, until its time limit.
+    /// How long it may still take, in seconds, as others did or until its time limit; absent once it takes longer than
+    /// others did.
     pub left: Option<f64>,
+    /// Whether it takes longer than others did.
+    pub is_late: bool,
 }
 
 /// Who is in which slot and seat. `gpus` names those of each slot, as far as they are known; `now` is absent where nobody is
@@ -180,17 +183,17 @@ pub fn lanes_status(
     };
     let lane = |lane: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>, takes: f64| {
         let open = attempts.iter().find(|open| place(open) == Some(lane));
-        let left = |open: &OpenStatus| {
-            let elapsed = open.elapsed?;
-            let usual = Some(takes - elapsed).filter(|left| *left > 0.0);
-            usual.or(open.deadline.map(|deadline| (deadline - elapsed).max(0.0)))
-        };
+        let elapsed = open.and_then(|open| open.elapsed);
+        let left = elapsed.map(|elapsed| takes - elapsed);
+        let is_late = left.is_some_and(|left| left <= 0.0);
+        let limit = open.and_then(|open| open.deadline).zip(elapsed).map(|(limit, elapsed)| (limit - elapsed).max(0.0));
         LaneStatus {
             gpu: None,
             experiment: open.map(|open| open.id),
             phase: open.map(|open| open.phase),
             since: open.and_then(|open| open.since),
-            left: open.and_then(left),
+            left: left.filter(|_| !is_late).map(|left| limit.map_or(left, |limit| left.min(limit))),
+            is_late,
         }
     };
     let count = |least: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>| {
@@ -254,8 +257,10 @@ mod tests {
         assert_eq!((shown(&running.slots), shown(&running.seats)), (vec![Some((1, Some(240.0)))], vec![None]));
         assert_eq!((running.is_concurrent, running.busy_share), (false, Some(1.0)));
         let proposing = seen(None, &[open(1, Phase::Proposing)]);
-        let overdue = Some((1, Some(540.0)));
-        assert_eq!((shown(&proposing.slots), shown(&proposing.seats)), (vec![None], vec![overdue]));
+        assert_eq!((shown(&proposing.slots), shown(&proposing.seats)), (vec![None], vec![Some((1, None))]));
+        assert!(proposing.seats[0].is_late && !running.slots[0].is_late, "others took 40 s");
+        let close = OpenStatus { deadline: Some(70.0), ..open(1, Phase::Running) };
+        assert_eq!(shown(&seen(None, &[close]).slots), [Some((1, Some(10.0)))], "it has no more time than its limit");
     }
 
     #[test]
@@ -268,7 +273,7 @@ mod tests {
         ];
         let lanes = seen(Some(&Layout { calls: Some(1), ..Layout::of(2) }), &attempts);
         assert_eq!(shown(&lanes.slots), [None, Some((3, Some(240.0)))]);
-        assert_eq!(shown(&lanes.seats), [None, None, Some((4, Some(540.0)))]);
+        assert_eq!(shown(&lanes.seats), [None, None, Some((4, None))]);
         assert_eq!((lanes.slots[0].gpu.as_deref(), lanes.slots[1].gpu.as_deref()), (Some("GPU-1"), None));
         assert!(attempts[2].is_ready() && attempts[3].is_winner());
         // One slot was busy for five of ten minutes, the other for the last five.

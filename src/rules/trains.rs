@@ -89,6 +89,16 @@ pub enum Trial {
     Afresh(ExperimentId),
 }
 
+impl Trial {
+    /// The winners that it is for.
+    pub fn cars(&self) -> &[ExperimentId] {
+        match self {
+            Trial::Train { cars, .. } => cars,
+            Trial::Afresh(id) => std::slice::from_ref(id),
+        }
+    }
+}
+
 /// Why a winner is discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {

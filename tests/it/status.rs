@@ -212,8 +212,7 @@ fn slots_and_seats_are_told_also_of_a_session_in_place() {
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
     ar(&repo, args).ok();
     let before = session(&repo);
-    let idle =
-        |name: &str| serde_json::json!({name: 0, "experiment": null, "phase": "idle", "since": null, "left": null});
+    let idle = |name: &str| serde_json::json!({name: 0, "experiment": null, "phase": "idle", "since": null, "left": null, "late": false});
     assert_eq!(before["seats"], serde_json::json!([idle("seat")]));
     let mut slot = idle("slot");
     slot["gpu"] = Value::Null;
