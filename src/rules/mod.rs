@@ -102,7 +102,7 @@ pub use novelty::{fingerprint, is_same_change, measured_before, outside_cause};
 pub use outage::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, refused};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use recovery_beside::{FoundBeside, Shelved, StepBeside, recover_beside, shelve};
-pub use refs::{RefChanges, compare_refs};
+pub use refs::{RefChanges, compare_refs, is_of_experiment};
 pub use reproduce::{CameBack, came_back, failed_again};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again, again_after_merge};

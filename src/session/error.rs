@@ -382,9 +382,12 @@ impl SessionError {
                 };
                 meant.map_or(there.clone(), |meant| format!("did you mean {meant}? {there}"))
             }
-            SessionError::NoExperiment { tag, last: Some(last), .. } => {
-                format!("it has 0 to {last}; `ar log {tag}` lists them")
-            }
+            SessionError::NoExperiment { tag, name, last: Some(last) } => match name.parse::<u32>() {
+                Ok(number) if number < last.number() => {
+                    format!("a number without a record was given up, or is a run of winners; `ar log {tag}` lists all")
+                }
+                _ => format!("it has 0 to {last}; `ar log {tag}` lists them"),
+            },
             SessionError::NoExperiment { tag, last: None, .. } => {
                 format!("it has none yet; `ar status {tag}` tells more")
             }
@@ -486,7 +489,15 @@ impl SessionError {
 mod tests {
     use std::str::FromStr;
 
-    use super::ErrorKind;
+    use super::{ErrorKind, SessionError};
+
+    #[test]
+    fn a_number_without_a_record_is_told_from_one_that_is_too_high() {
+        let error =
+            |name: &str| SessionError::NoExperiment { tag: "t".into(), name: name.into(), last: Some(50.into()) };
+        let hint = |name: &str| error(name).hint().unwrap_or_default();
+        assert_eq!(["27", "51", "abc"].map(|name| hint(name).starts_with("it has 0 to 50;")), [false, true, true]);
+    }
 
     #[test]
     fn each_kind_at_a_variant_is_one() {

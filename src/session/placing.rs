@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::error::SessionError;
 use super::layout_error::LayoutError;
 use super::plan::Drive;
-use super::reading::read_history;
+use super::reading::{read_history, session_tags};
 use crate::domain::{Asked, Contract, ExperimentId, Layout, Tag, list};
 use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
 use crate::rules::{GpuSlot, GpuTerms, gpu_plan};
-use crate::state::{Journal, SESSIONS_FOLDER};
+use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 
 /// The slots of a session, and what is told of them.
 #[derive(Debug, Default)]
@@ -131,6 +131,20 @@ pub(super) fn refuse_own_tree(repo: &Repo) -> Result<(), LayoutError> {
     let root = repo.worktree();
     let is_own = root.starts_with(repo.main_worktree().join(SESSIONS_FOLDER));
     if is_own { Err(LayoutError::InOwnTree(root.to_owned())) } else { Ok(()) }
+}
+
+/// Names the sessions with slots that nobody is at work on and that have open attempts: as HEAD is not on their branch, they
+/// are not continued without a name.
+pub(super) fn unfinished_beside(repo: &Repo) -> Result<Vec<String>, SessionError> {
+    let is_unfinished = |tag: &Tag| {
+        let folder = SessionFolder::new(&repo.main_worktree(), tag);
+        // What cannot be read is told by those who need it.
+        let journal = Journal::read(&folder.state()).ok().flatten();
+        let has_open = journal.is_some_and(|it| it.layout.is_some() && (it.open.is_some() || !it.line.is_empty()));
+        has_open && matches!(folder.owner(repo.git_dir()), Ok(None))
+    };
+    let unfinished = session_tags(repo)?.into_iter().filter(is_unfinished);
+    Ok(unfinished.map(|tag| format!("session {tag} is not finished; run `ar resume {tag}` to continue it")).collect())
 }
 
 /// Names uncommitted changes, which no experiment has.

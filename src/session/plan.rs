@@ -9,7 +9,9 @@ use super::error::SessionError;
 use super::hazards::{Surveyed, plain_links};
 use super::others::has_job;
 use super::own_files::OWN_FILES;
-use super::placing::{Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree};
+use super::placing::{
+    Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree, unfinished_beside,
+};
 use super::programs::check_command;
 use super::reading::{lost_records, record_id, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::room::refuse_full;
@@ -201,6 +203,9 @@ impl Plan {
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
             let spent = journal.as_ref().map(|journal| journal.spent).unwrap_or_default();
             notices.extend(idle_limits(&contract, reports(agent), &spent));
+        }
+        if !continued && asked.tag.is_none() {
+            notices.extend(unfinished_beside(&repo)?);
         }
         if !continued && !session_tags(&repo)?.is_empty() {
             let from = contract.start_text();

@@ -19,7 +19,7 @@ pub fn no_session(repo: &Repo, tag: &Tag) -> SessionError {
 
 /// Says that a session has no experiment of that name, and which ones it has.
 pub(super) fn no_experiment(history: &History, tag: &Tag, name: String) -> SessionError {
-    let last = history.records().last().map(|record| record.id);
+    let last = history.records().iter().map(|record| record.id).max();
     SessionError::NoExperiment { tag: tag.to_string(), name, last }
 }
 

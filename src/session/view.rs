@@ -15,11 +15,13 @@ use super::reading::{
     climbed, no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
 };
 use crate::agent::{self, Briefing, Memories};
-use crate::domain::{Clock, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut};
+use crate::domain::{
+    Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut,
+};
 use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
-use crate::rules::{Course, Elsewhere, History, Unfound, find_experiment};
+use crate::rules::{Course, Elsewhere, History, Unfound, find_experiment, is_of_experiment};
 use crate::state::{EVENT_LOGS, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
 /// A session as a reader sees it.
@@ -281,10 +283,14 @@ impl SessionView {
             .collect()
     }
 
-    /// How often work was put away. Versions of an experiment that was worked on again are in its record.
+    /// How often work of the user or of a call that was cut off was saved. What `ar` itself keeps of an experiment is told in
+    /// its record and in the ideas.
     fn saved(&self) -> Option<usize> {
         let saved = self.repo.refs.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
-        let versions = self.history.records().iter().map(|record| record.versions.len()).sum();
-        Some(saved.len().saturating_sub(versions))
+        let is_own = |commit: &str| {
+            let subject = self.repo.objects.subject(&CommitId::new(commit.to_owned()));
+            subject.is_ok_and(|subject| is_of_experiment(&subject))
+        };
+        Some(saved.iter().filter(|(_, commit)| !is_own(commit)).count())
     }
 }

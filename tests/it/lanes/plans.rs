@@ -48,7 +48,7 @@ fn beside(repo: &TestRepo, ids: std::ops::RangeInclusive<u32>) -> String {
     format!("echo {} >wait-$n\n", ids.map(begun).collect::<Vec<_>>().join(" "))
 }
 
-/// Shell that has an agent wait until these experiments have been proposed.
+/// Shell that has an agent wait until these experiments have been proposed, whatever has become of them since.
 fn behind(ids: std::ops::RangeInclusive<u32>) -> String {
     ids.map(|id| {
         let is_there = |name: &str| format!("git rev-parse -q --verify refs/autoresearch/t/{name}{id:05} >/dev/null");
@@ -136,6 +136,15 @@ fn a_winner_that_nobody_merges_is_run_alone_and_put_on_top_if_it_is_better() {
     let runs: usize = (0..9).map(|id| count(&repo, &format!("runs-{id}"))).sum();
     assert_eq!(runs, 2 + 2 + 1, "the baseline on both slots, each once, and one afresh");
     assert_eq!(count(&repo, "plans/calls-merge-2"), 1, "it is asked once for that incumbent");
+
+    let told = |args: &[&str]| ar(&repo, args).ok().stdout;
+    assert!(told(&["log", "t"]).contains("replaced by 2: one\n"), "{}", told(&["log", "t"]));
+    assert!(told(&["show", "1", "--tag", "t"]).contains("experiment 2, whose tree has none of its change"));
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let kept =
+        |place: usize| [&report["kept"][place]["replaced_by"], &report["kept"][place]["share"]].map(Clone::clone);
+    assert_eq!([kept(1), kept(2)], [[json!(2), Value::Null], [Value::Null, json!(1.0)]]);
+    assert!(told(&["finalize", "t"]).contains(" one (replaced by 2)\n"));
 }
 
 #[test]
@@ -315,8 +324,16 @@ fn a_stop_lets_runs_end_and_keeps_what_waits_as_ideas() {
     }
     let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
     assert_eq!(saved.lines().count(), 2, "{saved}");
+    let report = ar(&repo, ["report", "t"]).ok().stdout;
+    assert!(
+        !report.contains("unfinished or uncommitted work"),
+        "ar itself keeps proposals that were not run: {report}"
+    );
     let open: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
     assert_eq!(open["phase"], "waiting");
+    let other = ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: 1", "--slots", "1"];
+    let noted = ar_in_time(&repo, other).ok().stderr;
+    assert!(noted.contains("session t is not finished; run `ar resume t` to continue it"), "{noted}");
 
     // It is the first thing that is done when the session goes on.
     let goes_on = ["resume", "t", "--max-experiments", "2"];
