@@ -17,8 +17,8 @@ use crate::domain::{
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     Counts, Course, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots, Spread, Summary, TimeSplit,
-    Warning, distinct_runs, environment_changes, gpu_hours, ignored_changes, is_concurrent, lanes, margin, misses,
-    run_seconds, slots, spread, summarize, time_split, warnings,
+    Warning, distinct_runs, environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, lanes, margin,
+    misses, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// How long a session took.
@@ -57,6 +57,9 @@ pub(super) struct Details {
     /// The later keep that removed its change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replaced_by: Option<ExperimentId>,
+    /// What it gained by itself before the train that it was kept with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gain_alone: Option<f64>,
     /// How long its runs took.
     pub(super) seconds: f64,
     diff: DiffStat,
@@ -73,7 +76,7 @@ pub(super) struct Details {
 }
 
 impl Details {
-    fn of(record: &Record, replaced_by: Option<ExperimentId>) -> Details {
+    fn of(record: &Record, replaced_by: Option<ExperimentId>, gain_alone: Option<f64>) -> Details {
         Details {
             base: record.base.clone(),
             reason: record.reason.clone(),
@@ -81,6 +84,7 @@ impl Details {
             memory_gb: record.memory_gb,
             number_of: record.number_of(),
             replaced_by,
+            gain_alone,
             seconds: record.run_seconds(),
             diff: record.diff,
             started: record.started,
@@ -200,7 +204,10 @@ impl Report {
             times: times(records),
             slots: Some(slots(records, None)),
             spent: history.spent(),
-            details: records.iter().map(|record| Details::of(record, replaced.get(&record.id).copied())).collect(),
+            details: records
+                .iter()
+                .map(|record| Details::of(record, replaced.get(&record.id).copied(), gain_alone(records, record)))
+                .collect(),
             direction,
             counts,
             points,

@@ -69,6 +69,20 @@ impl Grid {
         grid
     }
 
+    /// Omits a column in which no row has anything.
+    #[must_use]
+    pub(super) fn without_if_empty(mut self, name: &str) -> Self {
+        if let Some(place) = self.columns.iter().position(|(column, _)| column == name)
+            && self.rows.iter().all(|row| row[place].is_empty())
+        {
+            self.columns.remove(place);
+            self.rows.iter_mut().for_each(|row| {
+                row.remove(place);
+            });
+        }
+        self
+    }
+
     /// Omits these columns where there is no room for them, the least important first.
     #[must_use]
     pub fn sparing(mut self, columns: impl Into<Vec<&'static str>>) -> Self {

@@ -407,6 +407,7 @@ kept experiments and their gains
 2  12121212  with 4                         warm up
 5  15151515  with 4                         decay
 4  14141414     1.5  +0.3       17%    60%  cosine
+  the gain of a train is that of all its changes together
 
 measured more than once
   the baseline: 2 measurements, 2.0 to 2.0, standard deviation 0

@@ -112,6 +112,9 @@ pub(super) fn failed_fields<M: SerializeMap>(report: &Report, fields: &mut M) ->
     fields.serialize_entry("failed", &Each(|| failed_data(report)))
 }
 
+/// The column of what a change of a train gained by itself.
+const ALONE: &str = "by itself";
+
 /// The kept chain with what each step gained, where that is more than the baseline.
 fn kept(report: &Report) -> Option<Section> {
     let kept = &report.summary.kept;
@@ -132,6 +135,10 @@ fn kept(report: &Report) -> Option<Section> {
         let (value, before) = (report.points[step.index].value.as_ref()?, report.points[step.over?].value.as_ref()?);
         Some(signed_gain(report.direction, value, before))
     };
+    let alone = |step: &KeptStep| {
+        let gain = report.details.get(step.index)?.gain_alone?;
+        Some(format!("{}{}", if gain < 0.0 { "-" } else { "+" }, two_digits(gain.abs())))
+    };
     let large = kept.iter().enumerate().filter(|(place, _)| !small.contains(place));
     let grid = Grid::of(
         large.map(|(_, step)| (step, &report.points[step.index])),
@@ -140,13 +147,18 @@ fn kept(report: &Report) -> Option<Section> {
             ("commit", Align::Left, &|(_, point)| commit(point)),
             (report.metric_name(), Align::Right, &|(step, _)| report.number_at(step.index)),
             ("gain", Align::Right, &|(step, _)| text(gain(step))),
+            (ALONE, Align::Right, &|(step, _)| text(alone(step))),
             ("relative", Align::Right, &|(step, _)| percent(step.relative_gain)),
             ("share", Align::Right, &|(step, _)| percent(step.share)),
             ("what", Align::Text, &|(step, _)| report.described_at(step.index)),
         ],
     )
+    .without_if_empty(ALONE)
     .sparing(["share", "relative"]);
     let mut section = Section::table("kept experiments and their gains", grid);
+    if kept.iter().any(|step| step.keeps > 1 && step.gain.is_some()) {
+        section.lines.push(("the gain of a train is that of all its changes together".into(), None));
+    }
     if !small.is_empty() {
         let together: f64 = small.iter().filter_map(|place| kept[*place].gain).sum();
         let steps = count_of(small.len(), "smaller step");
@@ -166,6 +178,8 @@ fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
             "relative_gain": step.relative_gain,
             "share": step.share,
             "replaced_by": report.details.get(step.index).and_then(|details| details.replaced_by),
+            "gain_alone": report.details.get(step.index).and_then(|details| details.gain_alone),
+            "keeps": step.keeps,
             "description": point.description,
         })
     })

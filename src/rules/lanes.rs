@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::domain::{CommitId, Layout, Record, Run};
+use crate::domain::{CommitId, Layout, Outcome, Record, Run};
 
 /// The slots of a session, and how busy they were.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -134,6 +134,16 @@ pub fn lanes<'a>(records: &'a [Record], count: u32) -> Vec<Vec<RunOf<'a>>> {
     lanes
 }
 
+/// What a change that was kept with a train gained by itself, over what it was made on, in the metric's unit. The number of its
+/// train is that of all its changes together.
+pub fn gain_alone(records: &[Record], record: &Record) -> Option<f64> {
+    record.beside.train.as_ref()?;
+    record.beside.replays.iter().find_map(|replay| {
+        let base = records.iter().find(|base| base.outcome == Outcome::Keep && base.commit == replay.base)?;
+        Some(record.metric.direction.gain(replay.value?, base.metric.value?))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -195,5 +205,22 @@ mod tests {
             })
             .collect();
         assert_eq!(named, [vec![(0, 0), (2, 5), (3, 10)], vec![(0, 0), (3, 5)]]);
+    }
+
+    #[test]
+    fn a_change_of_a_train_has_the_gain_that_it_brought_by_itself() {
+        let replays = json!([
+            {"base": "b", "commit": "m", "value": null, "why": "merged"},
+            {"base": "c0", "commit": "own", "value": 1.75, "why": ""},
+            {"base": "c0", "commit": "both", "value": 1.5, "why": ""},
+        ]);
+        let train = json!({"last": 2, "members": [1, 2]});
+        let records = [
+            record(json!({"value": "2.0"})),
+            record(json!({"id": 1, "commit": "c1", "train": train, "replays": replays})),
+            record(json!({"id": 2, "commit": "c2", "value": "1.5", "replays": replays})),
+        ];
+        let alone: Vec<_> = records.iter().map(|record| gain_alone(&records, record)).collect();
+        assert_eq!(alone, [None, Some(0.25), None], "without a train the number is its own");
     }
 }
