@@ -82,8 +82,8 @@ pub(in crate::cli) struct LogArgs {
     #[arg(long, value_name = "REGEX")]
     pub(in crate::cli) grep: Option<Regex>,
     /// Columns, with commas between: id, commit, outcome, value, gain, memory, seconds, agent, failure, when, direction, reason,
-    /// notes, description, and any value of the logs by its name. By default a narrow terminal omits seconds, memory, gain,
-    /// commit and failure, in this order
+    /// notes, replaced_by, description, and any value of the logs by its name. By default a narrow terminal omits seconds, memory,
+    /// gain, commit and failure, in this order
     #[arg(long, conflicts_with = "file", value_name = "NAMES", value_delimiter = ',')]
     pub(in crate::cli) columns: Vec<String>,
     #[command(flatten)]
