@@ -41,8 +41,8 @@ pub(super) static LAYOUT: &[Setting] = &[
     Setting {
         key: "mixed-gpus",
         heading: Heading::Slots,
-        help: "Use GPUs of different models, and compare values within each model only",
-        comment: "Use GPUs of different models, and compare values within each model only.",
+        help: "Allow GPUs of different models; slots of several models do not work yet",
+        comment: "Allow GPUs of different models; slots of several models do not work yet.",
         example: "true",
         ..asked!(mixed_gpus: bool)
     },

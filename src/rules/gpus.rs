@@ -143,9 +143,7 @@ impl GpuError {
             GpuError::Mixed { models } => {
                 let most = models.iter().max_by_key(|(_, names)| names.len());
                 let names = most.map(|(_, names)| names.join(",")).unwrap_or_default();
-                format!(
-                    "choose one model, as in `--gpus {names}`, or pass --mixed-gpus to compare values within each model"
-                )
+                format!("choose one model, as in `--gpus {names}`; a second session can use the others")
             }
             GpuError::TooFew { .. } => "lower --gpus-per-run, or choose more GPUs".into(),
             GpuError::Uneven { .. } => "omit those from --gpus, or change --gpus-per-run".into(),
