@@ -34,7 +34,7 @@ use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason};
 use crate::exec::{Executor, GpuHolder, GpuLocks};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
-use crate::rules::{GpuSlot, History, folders_of};
+use crate::rules::{GpuSlot, History, folders_of, slot_variables};
 use crate::state::{EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
 
 /// An open session.
@@ -165,7 +165,7 @@ impl<'a> Session<'a> {
             workspace: Workspace {
                 repo: tree,
                 is_linked: false,
-                variables: Vec::new(),
+                variables: slot_variables(0, None),
                 protected,
                 file_terms,
                 untracked: UntrackedFiles { known: untracked, is_current: false },
