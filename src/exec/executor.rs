@@ -19,8 +19,8 @@ use crate::fs::{GLANCE, lock_within, make_folder, move_odd_away, open_regular, s
 use crate::rules::RunFound;
 use crate::state::{read_json, write_json_unsynced};
 
-/// How long a shim that nobody can ask any more may take to end: a loaded machine needs seconds.
-const ENDING: Duration = Duration::from_secs(10);
+/// How long a shim that nobody can ask any more may take to end: its job has a grace, and a loaded machine needs seconds.
+const ENDING: Duration = Duration::from_secs(30);
 
 /// How often the folder of a job may be deleted while the job is made ready.
 const DELETIONS: u32 = 20;

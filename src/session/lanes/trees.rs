@@ -1,6 +1,6 @@
 //! The linked working trees of slots and seats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -160,10 +160,17 @@ impl Workspace {
 
 /// Removes the linked working trees of the session.
 pub(in crate::session) fn remove_trees(store: &mut Store) -> Result<(), SessionError> {
-    for dir in trees_of(&store.folder) {
+    let trees = store.folder.trees();
+    let mut dirs: BTreeSet<PathBuf> = trees_of(&store.folder).into_iter().collect();
+    // A process that was killed may have removed a folder, and not what git knows of it.
+    let main = store.repo.main_worktree();
+    let real = main.canonicalize().map(|main| SessionFolder::new(&main, &store.contract.tag).trees());
+    let real = real.unwrap_or_else(|_| trees.clone());
+    let known = store.repo.linked_worktrees()?.into_iter().map(|(_, root)| root);
+    dirs.extend(known.filter(|root| root.parent().is_some_and(|above| above == trees || above == real)));
+    for dir in dirs {
         store.repo.remove_kept(&dir)?;
     }
-    let trees = store.folder.trees();
     match std::fs::remove_dir_all(&trees) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(SessionError::Io { action: "remove", path: trees, source: error })

@@ -74,3 +74,16 @@ fn a_lock_that_a_git_of_an_agent_left_stops_no_session() {
     assert!(called.stderr.contains("removed locks left behind by a killed git of the agent"), "{called:#?}");
     assert_eq!(check(&repo, "a lock").len(), 4);
 }
+
+#[test]
+fn what_git_knows_of_a_tree_whose_folder_is_gone_is_removed_at_the_end() {
+    let repo = landscape();
+    let args = first_call(&repo, ["0.02", "0.02"], "", &["--slots", "2", "--max-experiments", "1"]);
+    ar_in_time(&repo, args).ok();
+    // As a process leaves it that is killed between the two.
+    let tree = repo.file(".autoresearch/t/trees/seat-9").display().to_string();
+    repo.git(["worktree", "add", "--quiet", "--detach", "--lock", &tree]);
+    std::fs::remove_dir_all(repo.file(".autoresearch/t/trees")).unwrap();
+    ar_in_time(&repo, ["resume", "t"]).ok();
+    check(&repo, "a tree that was left over");
+}
