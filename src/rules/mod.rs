@@ -60,6 +60,7 @@ mod stop;
 mod summary;
 mod time_split;
 mod tools;
+mod train_steps;
 mod trains;
 mod warnings;
 mod waste;
@@ -123,7 +124,8 @@ pub use stop::{NO_CHANGE, NO_CHANGE_LIMIT, StopFacts, reached_goal, stop_before_
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};
 pub use tools::{Tool, tools_of};
-pub use trains::{Afresh, Car, Line, LineStep, Merged, Standing, Tested, Trial, Why};
+pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
+pub use trains::Line;
 pub use warnings::warnings;
 pub use why::{is_sound, why_not_kept};
 pub use wording::{described, has_words};

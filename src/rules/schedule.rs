@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::trains::Trial;
+use super::train_steps::Trial;
 use crate::domain::{ExperimentId, Layout};
 
 /// The most agents at a time by default: more of them mostly hit the rate limit of their service.

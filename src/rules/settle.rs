@@ -3,7 +3,7 @@
 use super::decide::{Verdict, exceeds, format_distance};
 use super::history::History;
 use super::judge::{Measured, judge};
-use super::trains::{Car, Merged, Tested};
+use super::train_steps::{Car, Merged, Tested};
 use crate::domain::{Contract, DiffStat, Outcome};
 
 /// The next step for a stale change that was merged onto the incumbent before it ran.

@@ -10,7 +10,7 @@ use super::budget::{expected_call, expected_run};
 use super::history::History;
 use super::lanes::slots_so_far;
 use super::schedule::{Capacity, Expected, call_limit, calls_are_short};
-use super::trains::Trial;
+use super::train_steps::Trial;
 use crate::domain::{Contract, ExperimentId, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
 
 /// The observed state of a session at one moment.

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::Direction;
 
 #[path = "trains_world.rs"]
 mod world;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::domain::Direction;
 
 type Tree = BTreeSet<u32>;
 
