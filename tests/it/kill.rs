@@ -32,27 +32,33 @@ fn random_kills_change_nothing_about_a_session() {
     let mut kills = 0;
     while kills < soak().unwrap_or(15) {
         let repo = training_repo();
-        kills += run_and_kill(&repo, kills);
+        kills += run_and_kill(&repo, kills, [5, 37, 71], first_call);
         assert_outcome(&outcome(&repo), &expected, "killed at random");
     }
 }
 
-/// Brings a session to its end, killing whoever is at work on it again and again; gives the number of kills. The moments
-/// are spread over an experiment, otherwise for each `salt`, and come later while nothing gets done between them.
-fn run_and_kill(repo: &TestRepo, salt: u64) -> u64 {
+/// Brings a session to its end with the calls that `call` gives, killing whoever is at work on it again and again; gives the
+/// number of kills. The moments are `first` milliseconds and later, spread over `span` of them, otherwise for each `salt`, and
+/// come later while nothing gets done between them.
+pub(crate) fn run_and_kill(
+    repo: &TestRepo,
+    salt: u64,
+    [first, step, span]: [u64; 3],
+    call: impl Fn(&TestRepo) -> Vec<String>,
+) -> u64 {
     let journal = || fs::read(repo.file(".autoresearch/t/state/progress.json")).unwrap_or_default();
     let (mut kills, mut stuck) = (0, 0);
     loop {
         assert!(kills < 400, "it does not come to an end");
         let before = journal();
         let begun = repo.exists(".autoresearch/t/state/contract.json");
-        let args = if begun { vec!["resume".to_owned(), "t".to_owned()] } else { first_call(repo) };
+        let args = if begun { vec!["resume".to_owned(), "t".to_owned()] } else { call(repo) };
         let mut child = ar_command(repo, &repo.path(), args)
             .stdout(Stdio::null())
             .stderr(fs::File::create(repo.outside().join("stderr")).unwrap())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(5 + (salt + kills) * 37 % 71 + stuck * stuck * 15));
+        std::thread::sleep(Duration::from_millis(first + (salt + kills) * step % span + stuck * stuck * 15));
         match child.try_wait().unwrap() {
             Some(status) if status.success() => return kills,
             Some(status) => {

@@ -1,15 +1,13 @@
 //! Killed at any moment, a session on several slots loses nothing, doubles nothing and leaves nothing behind.
 
 use std::fs;
-use std::process::Stdio;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use autoresearch::crash::IN_LANES;
 
 use super::landscape::{check, first_call, landscape};
 use crate::crash::in_parallel;
-use crate::kill::soak;
+use crate::kill::{run_and_kill, soak};
 use crate::support::{Called, TestRepo, ar_command, ar_in_time};
 
 const EXPERIMENTS: &str = "14";
@@ -26,41 +24,12 @@ fn call(repo: &TestRepo) -> Vec<String> {
     first_call(repo, ["0.05", "0.03"], "guards broken outages", &more)
 }
 
-/// Brings a session to its end, killing whoever is at work on it again and again; gives the number of kills.
-fn run_and_kill(repo: &TestRepo, salt: u64) -> u64 {
-    let journal = || fs::read(repo.file(".autoresearch/t/state/progress.json")).unwrap_or_default();
-    let (mut kills, mut stuck) = (0, 0);
-    loop {
-        assert!(kills < 400, "it does not come to an end");
-        let before = journal();
-        let mut child = ar_command(repo, &repo.path(), call(repo))
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(repo.outside().join("stderr")).unwrap())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(40 + (salt + kills) * 97 % 311 + stuck * stuck * 15));
-        match child.try_wait().unwrap() {
-            Some(status) if status.success() => return kills,
-            Some(status) => {
-                let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
-                panic!("after {kills} kills: {status}: {said}");
-            }
-            None => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                kills += 1;
-                stuck = if journal() == before { stuck + 1 } else { 0 };
-            }
-        }
-    }
-}
-
 #[test]
 fn random_kills_of_four_slots_lose_nothing_and_leave_nothing_behind() {
     let mut kills = 0;
     while kills < soak().unwrap_or(12) {
         let repo = landscape();
-        kills += run_and_kill(&repo, kills);
+        kills += run_and_kill(&repo, kills, [40, 97, 311], call);
         let records = check(&repo, &format!("after {kills} kills"));
         let count = EXPERIMENTS.parse::<usize>().unwrap() + 1;
         assert_eq!(records.len(), count, "after {kills} kills");
