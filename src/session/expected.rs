@@ -80,6 +80,8 @@ pub(super) struct Seen {
     pub(super) git: Held,
     /// The rows as they were just before they were put right.
     pub(super) rows: Option<HeldRows>,
+    /// The refs as they were once they had been put right.
+    pub(super) refs: Option<Vec<(String, String)>>,
     /// The logs of runs that are over; absent until somebody looks at them.
     pub(super) logs: Option<Stamps>,
 }

@@ -57,9 +57,14 @@ impl Store {
     /// writes itself from what others do.
     pub(super) fn begin_watch(&mut self, who: Actor, id: ExperimentId) -> Result<(), SessionError> {
         self.heal()?;
-        self.put_right()?;
         self.expected.at_work.push((who, id));
-        self.hold()
+        let stamps = self.stamps();
+        match &mut self.expected.watch {
+            // What others change meanwhile is found when the first of those at work ends.
+            Some(watch) => stamps.into_iter().for_each(|(path, stamp)| _ = watch.stamps.entry(path).or_insert(stamp)),
+            None => self.hold()?,
+        }
+        Ok(())
     }
 
     /// Notes that nobody is at work on experiment `id` any more. Puts right what somebody changed meanwhile, and says so. Gives
@@ -71,7 +76,7 @@ impl Store {
         let rows = self.put_right()?;
         self.expected.at_work.retain(|(_, open)| *open != id);
         match self.expected.at_work.is_empty() {
-            true => self.expected.seen.rows = None,
+            true => (self.expected.seen.rows, self.expected.seen.refs) = (None, None),
             false => self.hold()?,
         }
         Ok(rows)
@@ -93,6 +98,18 @@ impl Store {
         let hiding = HIDING.iter().map(|name| self.repo.common_dir().join(name));
         let newest = self.newest_log().filter(|log| fs::metadata(log).is_ok_and(|meta| meta.len() <= HELD_LOG));
         let has_agent = self.expected.coming().next().is_some();
+        let refs = match self.expected.seen.refs.take() {
+            Some(mut refs) => {
+                take_on_written(&mut refs, self.repo.refs.take_written());
+                refs
+            }
+            None => {
+                let refs = self.watched_refs()?;
+                // What was written before is among the refs that were looked at.
+                self.repo.refs.take_written();
+                refs
+            }
+        };
         self.expected.watch = Some(Watch {
             memories: self.hold_memories(),
             git: git.take_on(self.repo.own_files()),
@@ -105,11 +122,9 @@ impl Store {
                 None => self.ledger.hold()?,
             },
             sessions: HeldSessions::look(&self.repo),
-            refs: self.watched_refs()?,
+            refs,
             stamps: self.stamps(),
         });
-        // What was written before is among the refs that were looked at.
-        self.repo.refs.take_written();
         Ok(())
     }
 
@@ -120,6 +135,7 @@ impl Store {
         self.put_memories_back(&watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
         self.put_records_back(&refs)?;
+        self.expected.seen.refs = Some(refs);
         let mut rows = 0;
         if let Some(held) = &watch.rows {
             for tries in 1..=ROW_TRIES {

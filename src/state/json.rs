@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::StateError;
@@ -46,15 +46,15 @@ pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateEr
 
 /// Reads a JSON file; `None` if it does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
-    let Some(value) = read_value(path)? else { return Ok(None) };
-    check_version(path, &value)?;
-    serde_json::from_value(value).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
+    let Some(bytes) = read_bytes(path)? else { return Ok(None) };
+    check_version(path, &parse(path, &bytes)?)?;
+    parse(path, &bytes).map(Some)
 }
 
 /// Fails if a newer version of `ar` wrote the file.
 fn refuse_newer(path: &Path) -> Result<(), StateError> {
-    match read_value(path) {
-        Ok(Some(value)) => check_version(path, &value),
+    match read_bytes(path).and_then(|bytes| bytes.map(|bytes| parse(path, &bytes)).transpose()) {
+        Ok(Some(head)) => check_version(path, &head),
         // Replaces torn and foreign files, and anything that is not a file.
         Ok(None) | Err(StateError::Json { .. }) => Ok(()),
         Err(StateError::File(FileError { source, .. }))
@@ -66,23 +66,34 @@ fn refuse_newer(path: &Path) -> Result<(), StateError> {
     }
 }
 
-fn check_version(path: &Path, value: &Value) -> Result<(), StateError> {
+/// The fields by which a file says its version.
+#[derive(Deserialize)]
+struct Head {
+    version: Option<Value>,
+    attempts: Option<IgnoredAny>,
+    layout: Option<IgnoredAny>,
+}
+
+fn check_version(path: &Path, head: &Head) -> Result<(), StateError> {
     let is_journal = path.file_name().is_some_and(|name| name == PROGRESS);
-    let has_several = is_journal && ["attempts", "layout"].iter().any(|field| value.get(field).is_some());
+    let has_several = is_journal && (head.attempts.is_some() || head.layout.is_some());
     let known = if has_several { JOURNAL_VERSION } else { FORMAT_VERSION };
-    match value.get("version").and_then(Value::as_u64) {
+    match head.version.as_ref().and_then(Value::as_u64) {
         Some(found) if found > u64::from(known) => Err(StateError::Newer { path: path.to_owned(), found, known }),
         _ => Ok(()),
     }
 }
 
-fn read_value(path: &Path) -> Result<Option<Value>, StateError> {
-    let bytes = match read_at_most(path, LARGEST) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed("read", path)(error).into()),
-    };
-    serde_json::from_slice(&bytes).map(Some).map_err(|source| StateError::Json { path: path.to_owned(), source })
+fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, StateError> {
+    match read_at_most(path, LARGEST) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error).into()),
+    }
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, StateError> {
+    serde_json::from_slice(bytes).map_err(|source| StateError::Json { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
