@@ -13,9 +13,9 @@ the baseline runs on all slots.
 """
 
 import json
-import shutil
 import statistics
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +81,8 @@ def ticks(pid):
 
 
 def started(context, layout, train, agent, experiments):
-    folder = context.folder / "work"
-    shutil.rmtree(folder, ignore_errors=True)
+    # What a former night left is not deleted yet: for minutes ext4 searches longer for where a new file may stand.
+    folder = Path(tempfile.mkdtemp(dir=context.folder)) / "work"
     repositories.make(folder, 10)
     command = [context.ar, "run", "--yes", "--tag", "bench", "--metric", "loss", "--lower", "--cmd", train, "--agent", agent,
                "--max-experiments", experiments, *layout]
