@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use crate::crash;
 use crate::domain::{CommitId, Notice, Record};
@@ -20,6 +23,12 @@ use crate::state::SessionFolder;
 
 /// Why git locks a working tree of `ar`'s.
 const REASON: &str = "made and removed by ar";
+
+/// How long an agent on a loaded machine may take to delete the rest of a tree.
+const DELETION: Duration = Duration::from_millis(200);
+
+/// How often it is looked whether a tree is gone whose files are being deleted.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The linked working trees that nobody is at work in, by their numbers.
 #[derive(Default)]
@@ -113,6 +122,17 @@ impl Workspace {
         }
         store.say(Notice::TreeMadeAgain(dir));
         Ok(false)
+    }
+
+    /// Waits for a moment where files of `commit` are missing: another agent may be deleting the whole tree.
+    pub(in crate::session) async fn outlast_deletion(&self, commit: &CommitId) -> Result<(), SessionError> {
+        let files = self.repo.objects.files_at(commit, |_| true)?;
+        let is_missing = |file: &PathBuf| self.root().join(file).symlink_metadata().is_err();
+        let begun = Instant::now();
+        while self.is_standing() && begun.elapsed() < DELETION && files.iter().any(is_missing) {
+            sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. What is in no commit of an open attempt is
