@@ -250,7 +250,7 @@ fn ask_to_merge(store: &mut Store, car: ExperimentId) -> Result<(), SessionError
 }
 
 /// Closes the trials that are measured and that the line has no more use for.
-fn close_trials(store: &mut Store, wanted: &[Trial]) -> Result<(), SessionError> {
+pub(super) fn close_trials(store: &mut Store, wanted: &[Trial]) -> Result<(), SessionError> {
     let is_of_use = |trial: &Trial| match trial {
         Trial::Train { on, cars } => {
             let is_there = |id: &ExperimentId| store.journal.line.cars().any(|car| car.id == *id);

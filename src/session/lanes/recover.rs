@@ -1,6 +1,6 @@
 //! What an earlier process left open beside others, and what is put away when a loop ends.
 
-use super::line::discard;
+use super::line::{close_trials, discard};
 use super::scheduler::Lanes;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
@@ -93,6 +93,7 @@ impl Session<'_> {
         for id in &winners {
             discard(&mut self.shared.store(), *id, Why::SessionEnds)?;
         }
+        close_trials(&mut self.shared.store(), &[])?;
         self.shared.tell()?;
         self.stop(StopReason::Interrupted { requested: true })?;
         Ok(winners)
