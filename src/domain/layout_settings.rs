@@ -41,8 +41,8 @@ pub(super) static LAYOUT: &[Setting] = &[
     Setting {
         key: "mixed-gpus",
         heading: Heading::Slots,
-        help: "Allow GPUs of different models; slots of several models do not work yet",
-        comment: "Allow GPUs of different models; slots of several models do not work yet.",
+        help: "Allow GPUs of different models: values are compared on each model, and a keep must hold on all",
+        comment: "Allow GPUs of different models: values are compared on each model, and a keep must hold on all.",
         example: "true",
         ..asked!(mixed_gpus: bool)
     },

@@ -71,11 +71,6 @@ pub struct MetricValue {
 }
 
 impl MetricValue {
-    /// Whether it has a better value than `other`.
-    pub fn is_better_than(&self, other: &MetricValue) -> bool {
-        self.value.zip(other.value).is_some_and(|(value, other)| self.direction.better(value, other))
-    }
-
     /// The value with its text, if there is one.
     pub fn number(&self) -> Option<Number> {
         let value = self.value?;
@@ -105,6 +100,9 @@ pub struct Run {
     /// The commit that it executed, where that is not the record's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitId>,
+    /// The model of its GPUs, in a session whose slots have GPUs of several models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
 }
 
 /// The size of a change.
@@ -200,7 +198,7 @@ pub struct Record {
     /// What other than the change may have caused the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_cause: Option<String>,
-    /// The metric.
+    /// The metric. In a session with GPUs of several models, its value is that on the model of the baseline's slot 0.
     pub metric: MetricValue,
     /// Every value in the log's summary, by name.
     pub metrics: Metrics,

@@ -10,7 +10,7 @@ use super::grid::{Align, Format, Grid, text};
 use super::json::PointFields;
 use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
 use super::point::{commit, describe, outcome};
-use super::render::{counts_sentence, fact};
+use super::render::{counts_sentence, fact, numbers_of};
 use crate::domain::{
     Direction, FORMAT_VERSION, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name, json_text,
     moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
@@ -335,7 +335,8 @@ impl SessionStatus {
         }
         add("active", self.at_work_sentence());
         if let Some(contract) = &self.contract {
-            add("metric", format!("{}, {} is better", one_line(&contract.metric.name), contract.metric.direction));
+            let (name, direction) = (one_line(&contract.metric.name), contract.metric.direction);
+            add("metric", format!("{name}, {direction} is better{}", numbers_of(&report)));
         }
         add("best", incumbent(&report, &self.history).map_or("none".into(), describe));
         add("baseline", report.baseline().map_or("none".into(), describe));

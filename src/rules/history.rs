@@ -97,7 +97,21 @@ impl History {
 
     /// The incumbent's value, with its experiment number.
     pub fn best(&self) -> Option<(ExperimentId, Number)> {
-        best_of(&self.records)
+        self.best_on(None)
+    }
+
+    /// The same on one of several models of GPUs.
+    pub fn best_on(&self, gpu: Option<&str>) -> Option<(ExperimentId, Number)> {
+        best_of(&self.records, gpu)
+    }
+
+    /// The models of GPUs that the baseline and the incumbent have numbers on; rows and charts show those on the first one.
+    /// Empty where the GPUs of all slots are of one model.
+    pub fn gpus(&self) -> Vec<String> {
+        let Some(baseline) = self.baseline() else { return Vec::new() };
+        let first = baseline.beside.gpu.iter();
+        let others = baseline.beside.numbers.keys().filter(|gpu| Some(*gpu) != baseline.beside.gpu.as_ref());
+        first.chain(others).filter(|gpu| self.best_on(Some(gpu)).is_some()).cloned().collect()
     }
 
     /// The best value ever kept. It is the incumbent's unless a kept simplification cost something.
@@ -107,7 +121,7 @@ impl History {
 
     /// The experiment with [`History::best_kept`]; the first of equals.
     pub fn best_kept_record(&self) -> Option<&Record> {
-        best_kept_of(&self.records)
+        best_kept_of(&self.records, None).map(|(record, _)| record)
     }
 
     /// The number of crashes in a row at the end, among records from place `first` on. Lost runs do not count.
@@ -171,16 +185,20 @@ fn is_numbered_keep(record: &Record) -> bool {
     record.outcome == Outcome::Keep && record.number_of().is_none()
 }
 
-/// The value of the last keep, with its experiment number.
-pub(super) fn best_of(records: &[Record]) -> Option<(ExperimentId, Number)> {
+/// The value of the last keep on a model of GPUs, with its experiment number.
+pub(super) fn best_of(records: &[Record], gpu: Option<&str>) -> Option<(ExperimentId, Number)> {
     let record = records.iter().rev().find(|record| is_numbered_keep(record))?;
-    Some((record.id, record.metric.number()?))
+    Some((record.id, record.number_on(gpu)?))
 }
 
-/// The kept record with the best value; the first of equals.
-pub(super) fn best_kept_of(records: &[Record]) -> Option<&Record> {
-    let kept = records.iter().filter(|it| it.outcome == Outcome::Keep && it.metric.value.is_some());
-    kept.reduce(|best, record| if record.metric.is_better_than(&best.metric) { record } else { best })
+/// The kept record with the best value on a model of GPUs, and that value; the first of equals.
+pub(super) fn best_kept_of<'a>(records: &'a [Record], gpu: Option<&str>) -> Option<(&'a Record, Number)> {
+    let kept = records.iter().filter(|it| it.outcome == Outcome::Keep);
+    let numbered = kept.filter_map(|record| Some((record, record.number_on(gpu)?)));
+    numbered.reduce(|best, other| {
+        let is_better = other.0.metric.direction.better(other.1.value, best.1.value);
+        if is_better { other } else { best }
+    })
 }
 
 /// The experiments that were recorded and have no record any more, of the numbers and places of those that have one: numbers

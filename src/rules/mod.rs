@@ -113,7 +113,7 @@ pub use schedule::{
 };
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use select::{Candidate, Selection, SortBy, select, select_places};
-pub use settle::{BeforeRun, before_run, judge_train, train_tolerance};
+pub use settle::{BeforeRun, before_run, judge_elsewhere, judge_train, train_tolerance};
 pub use shadow::{is_bytecode, is_compiled, modules_behind};
 pub use space::{spoilt_by_full_disk, too_little_room};
 pub use spending::{Reports, cost_enough, idle_limits, priced, tokens_enough};

@@ -66,7 +66,8 @@ impl World {
                 let open = process.get(id);
                 (open.phase, open.measured) = (Phase::Waiting, true);
                 let (base, gain) = (open.base.into(), value - self.value(&self.base_tree(open.base)));
-                process.journal.line.won(Car::new(id.into(), base, number(value), gain));
+                let gpu = self.gpus.get(open.slot.unwrap_or(0)).or(self.gpus.last()).cloned();
+                process.journal.line.won(Car { gpu, ..Car::new(id.into(), base, number(value), gain) });
                 process.jobs.remove(&id);
                 self.journal = process.journal.clone();
             }
@@ -128,6 +129,19 @@ impl World {
         }
     }
 
+    /// Records the cars of a train, or a single winner as it was measured on the incumbent.
+    pub(super) fn keep(&self, process: &mut Process, cars: &[ExperimentId]) {
+        let trial = Trial::Train { on: self.tip().id.into(), cars: cars.to_vec() };
+        let measured = process.journal.open.iter().find(|open| open.trial.as_ref() == Some(&trial));
+        let id = measured.map_or(cars[0].number(), |open| open.id);
+        let (mut tree, mut records) = (self.tip().tree.clone(), Vec::new());
+        for car in cars.iter().filter_map(|id| process.find(id.number())) {
+            tree.insert(car.change);
+            records.push(Record { tree: tree.clone(), kept: true, ..not_kept(car) });
+        }
+        process.acts.push_back(Act::EnterRecording(id, records));
+    }
+
     /// The commit of a change that an agent has made on its base.
     fn proposed(&self, open: &Open) -> Tree {
         &self.base_tree(open.base) | &Tree::from([open.change])
@@ -145,6 +159,7 @@ impl World {
         }
         let best = line.cars().map(|car| car.number.value).fold(f64::MIN, f64::max);
         let tested = match number {
+            Some(number) if matches!(trial, Trial::Elsewhere { .. }) => Tested::Holds(number),
             Some(number) if number.value <= self.value(&self.tip().tree) => Tested::NotBetter(Some(number)),
             Some(number) if number.value < best => Tested::Better(number),
             Some(number) => Tested::Holds(number),

@@ -79,7 +79,7 @@ fn step(world: &mut World, place: usize) {
 /// Brings a session to its end, and checks what came of it.
 #[track_caller]
 fn finish(mut world: World, from: usize) {
-    for place in from..from + 600 {
+    for place in from..from + 900 {
         step(&mut world, place);
         if world.is_done() {
             return world.check();
@@ -149,8 +149,10 @@ proptest! {
         happenings in prop::collection::vec(happening(), 0..120),
         gains in prop::collection::vec(-3..5_i8, 1..9),
         count in 1..9_usize,
+        models in prop_oneof![Just(&[][..]), Just(&["A", "B"][..])],
     ) {
         let mut world = World::new(gains, count);
+        world.gpus = models.iter().map(|model| (*model).to_owned()).collect();
         for happening in happenings {
             match happening {
                 Happening::Steps(choices) => choices.into_iter().for_each(|choice| world.step(choice)),

@@ -122,6 +122,8 @@ pub(super) struct World {
     process: Option<Process>,
     /// What each change adds to the value of a tree; higher is better.
     gains: Vec<i8>,
+    /// The models of the slots' GPUs: that of slot 0, and that of all others.
+    pub(super) gpus: Vec<String>,
     count: usize,
     changes: u32,
     /// The changes that the journal had as commits.
@@ -142,6 +144,7 @@ impl World {
             seats: [Seat::default(), Seat::default()],
             process: None,
             gains,
+            gpus: Vec::new(),
             count,
             changes: 0,
             committed: BTreeSet::new(),
@@ -187,6 +190,7 @@ impl World {
             min_delta: 0.0,
             kept: &kept,
             slots: 3,
+            gpus: &self.gpus,
             may_ask: false,
         };
         act(line, &standing)
@@ -289,7 +293,13 @@ impl World {
                 step => unreachable!("{step:?} where nothing conflicts"),
             }
         };
-        let is_wanted = |open: &Open| open.trial.as_ref().is_none_or(|trial| trials.contains(trial));
+        let is_in_line = |id: &ExperimentId| process.journal.line.cars().any(|car| car.id == *id);
+        let may_hold = |open: &Open, trial: &Trial| match trial {
+            Trial::Train { on, cars } => on.number() == self.tip().id && cars.iter().all(is_in_line) && open.measured,
+            _ => false,
+        };
+        let is_wanted =
+            |open: &Open| open.trial.as_ref().is_none_or(|trial| trials.contains(trial) || may_hold(open, trial));
         if let Some(id) = process.journal.open.iter().find(|open| !is_wanted(open)).map(|open| open.id) {
             // Nobody waits for it any more.
             process.jobs.remove(&id);
@@ -381,14 +391,12 @@ impl World {
     }
 
     fn open_trial(&self, process: &mut Process, slot: usize, trial: &Trial) {
-        let cars = match trial {
-            Trial::Train { cars, .. } => cars.clone(),
-            Trial::Afresh(car) => vec![*car],
-        };
-        let riding: Vec<&Open> = cars.iter().filter_map(|id| process.find(id.number())).collect();
+        let riding: Vec<&Open> = trial.cars().iter().filter_map(|id| process.find(id.number())).collect();
         let tree = match trial {
-            Trial::Train { .. } => &self.tip().tree | &riding.iter().map(|car| car.change).collect(),
-            Trial::Afresh(_) => riding.iter().find_map(|car| car.tree.clone()).unwrap_or_default(),
+            Trial::Train { .. } | Trial::Elsewhere { own: false, .. } => {
+                &self.tip().tree | &riding.iter().map(|car| car.change).collect()
+            }
+            _ => riding.iter().find_map(|car| car.tree.clone()).unwrap_or_default(),
         };
         let open = Open { slot: Some(slot), tree: Some(tree), trial: Some(trial.clone()), ..self.new_open(process) };
         let id = open.id;
@@ -415,19 +423,6 @@ impl World {
             recording: Vec::new(),
             rows_from: 0,
         }
-    }
-
-    /// Records the cars of a train, or a single winner as it was measured on the incumbent.
-    fn keep(&self, process: &mut Process, cars: &[ExperimentId]) {
-        let trial = Trial::Train { on: self.tip().id.into(), cars: cars.to_vec() };
-        let measured = process.journal.open.iter().find(|open| open.trial.as_ref() == Some(&trial));
-        let id = measured.map_or(cars[0].number(), |open| open.id);
-        let (mut tree, mut records) = (self.tip().tree.clone(), Vec::new());
-        for car in cars.iter().filter_map(|id| process.find(id.number())) {
-            tree.insert(car.change);
-            records.push(Record { tree: tree.clone(), kept: true, ..not_kept(car) });
-        }
-        process.acts.push_back(Act::EnterRecording(id, records));
     }
 
     /// What must hold at each moment at which it may be killed.

@@ -116,6 +116,8 @@ pub struct Situation<'a> {
     pub running: &'a [Running],
     /// The runs that the winners want now, also those in progress; from `LineStep::Try`.
     pub trials: &'a [Trial],
+    /// The model of each slot's GPUs, the session's first one first; empty if there is one.
+    pub gpus: &'a [String],
     /// Expected durations.
     pub expected: Expected,
     /// What is left of the budgets.
@@ -178,9 +180,10 @@ impl Plan {
 /// Nothing starts that is not expected to end in time. With several slots, new runs leave time for one last train, which
 /// waits for them; with one slot no run becomes stale.
 pub fn schedule(situation: &Situation) -> Plan {
-    let Situation { layout, demand, attempts, running, trials, expected, budgets } = *situation;
+    let Situation { layout, demand, attempts, running, trials, gpus, expected, budgets } = *situation;
     let fits = |needed: Duration| budgets.time.is_none_or(|left| !left.is_zero() && needed <= left);
-    let train = expected.run;
+    // What holds on one model of GPUs is run on the others before it is kept.
+    let train = if gpus.is_empty() { expected.run } else { 2 * expected.run };
     let reserve = if layout.slots > 1 { train + train / SPARE } else { Duration::ZERO };
     let new_run = expected.run + reserve;
     // Two trains may not fit any more: then the last one waits for the runs that end before it has to start.
@@ -189,18 +192,27 @@ pub fn schedule(situation: &Situation) -> Plan {
     let waits_for_runs = !fits(train + train) && last_run.is_some_and(|left| fits(left + train));
 
     let busy: BTreeSet<u32> = running.iter().map(|busy| busy.slot).collect();
-    let mut free = (0..layout.slots).filter(|slot| !busy.contains(slot));
+    let mut free: Vec<u32> = (0..layout.slots).filter(|slot| !busy.contains(slot)).collect();
     let runs = |trial: &Trial| running.iter().any(|busy| matches!(&busy.work, Work::Trial(it) if it == trial));
     let mut starts = Vec::new();
-    if demand != Demand::Nothing && fits(train) && !waits_for_runs {
-        let waiting = trials.iter().filter(|trial| !runs(trial)).cloned().map(Work::Trial);
-        starts.extend(waiting.zip(&mut free).map(|(work, slot)| Start { slot, work }));
+    if demand != Demand::Nothing {
+        let is_in_time = |trial: &&Trial| match trial {
+            Trial::Elsewhere { .. } => fits(expected.run),
+            Trial::Train { .. } | Trial::Afresh(_) => fits(train) && !waits_for_runs,
+        };
+        for trial in trials.iter().filter(|trial| !runs(trial)).filter(is_in_time) {
+            if let Some(place) = free.iter().position(|slot| suits(gpus, *slot, trial)) {
+                starts.push(Start { slot: free.remove(place), work: Work::Trial(trial.clone()) });
+            }
+        }
     }
     let ready = || attempts.iter().filter(|attempt| attempt.place == Place::Ready);
     let mut ready_left = ready().count();
     if matches!(demand, Demand::New | Demand::Open) && fits(new_run) {
         let before = starts.len();
-        starts.extend(ready().zip(&mut free).map(|(attempt, slot)| Start { slot, work: Work::Run(attempt.id) }));
+        let taken = ready_left.min(free.len());
+        let runs = ready().zip(free.drain(..taken));
+        starts.extend(runs.map(|(attempt, slot)| Start { slot, work: Work::Run(attempt.id) }));
         ready_left -= starts.len() - before;
     }
 
@@ -220,7 +232,7 @@ pub fn schedule(situation: &Situation) -> Plan {
         // the next call waits for the result.
         let counts_soon = layout.ahead > 0 && agents_needed(layout, expected).is_some_and(|needed| needed > 1.0);
         let soon = running.iter().filter(|busy| counts_soon && busy.left <= expected.call).count();
-        let room = free.count() + soon + layout.ahead as usize;
+        let room = free.len() + soon + layout.ahead as usize;
         let wanted = room.saturating_sub(ready_left + used.len() + called().count());
         let allowed = budgets.experiments.map(|left| (left as usize).saturating_sub(attempts.len()));
         if wanted > 0 && allowed == Some(0) {
@@ -241,6 +253,15 @@ pub fn schedule(situation: &Situation) -> Plan {
         calls_are_short: calls_are_short(layout, expected),
         bar,
     }
+}
+
+/// Whether a slot has GPUs of the model that a trial needs.
+fn suits(gpus: &[String], slot: u32, trial: &Trial) -> bool {
+    let needed = match trial {
+        Trial::Elsewhere { gpu, .. } => Some(gpu),
+        Trial::Train { .. } | Trial::Afresh(_) => gpus.first(),
+    };
+    gpus.is_empty() || gpus.get(slot as usize) == needed
 }
 
 /// The most agents at a time that a layout can have, at least 1.

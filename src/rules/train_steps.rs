@@ -1,5 +1,7 @@
 //! What the line of winners is made of, and the steps that it asks for.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::decide::Verdict;
@@ -14,6 +16,9 @@ pub struct Car {
     pub base: ExperimentId,
     /// Its value on that base.
     pub number: Number,
+    /// The model of the GPUs that it ran on, where the session's differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
     /// Its gain over its base, in the metric's unit; negative for a simplification that costs something.
     pub gain: f64,
     /// The incumbent for which the agent last merged it.
@@ -27,7 +32,7 @@ pub struct Car {
 impl Car {
     /// A winner that has just ended.
     pub fn new(id: ExperimentId, base: ExperimentId, number: Number, gain: f64) -> Car {
-        Car { id, base, number, gain, asked: None, afresh: None }
+        Car { id, base, number, gpu: None, gain, asked: None, afresh: None }
     }
 }
 
@@ -37,7 +42,7 @@ impl Car {
 pub enum Afresh {
     /// Its value.
     Value(Number),
-    /// No value that counts: it failed, or exceeded a limit or a guard.
+    /// No value that counts: it failed, exceeded a limit or a guard, or did not hold on another model of GPUs.
     Nothing,
 }
 
@@ -77,13 +82,24 @@ pub enum Trial {
     },
     /// The winner's own tree, once more.
     Afresh(ExperimentId),
+    /// The tree that is about to be kept on the incumbent `on`, on GPUs of another model.
+    Elsewhere {
+        /// The incumbent.
+        on: ExperimentId,
+        /// The winners in it.
+        cars: Vec<ExperimentId>,
+        /// Whether it is the only winner's own tree, instead of one merged onto the incumbent.
+        own: bool,
+        /// The model. All other runs that the line asks for are on GPUs of the session's first one.
+        gpu: String,
+    },
 }
 
 impl Trial {
     /// The winners that it is for.
     pub fn cars(&self) -> &[ExperimentId] {
         match self {
-            Trial::Train { cars, .. } => cars,
+            Trial::Train { cars, .. } | Trial::Elsewhere { cars, .. } => cars,
             Trial::Afresh(id) => std::slice::from_ref(id),
         }
     }
@@ -100,6 +116,8 @@ pub enum Why {
     SessionEnds,
     /// This incumbent contains its change.
     Duplicate(ExperimentId),
+    /// It is no gain on GPUs of another model.
+    NotElsewhere,
 }
 
 impl Why {
@@ -110,6 +128,7 @@ impl Why {
             Why::NotReplayed => "not replayed: larger gains were waiting".to_owned(),
             Why::SessionEnds => "not replayed: the session ended".to_owned(),
             Why::Duplicate(incumbent) => format!("experiment {incumbent} contains this change"),
+            Why::NotElsewhere => "does not hold on another model of GPUs".to_owned(),
         };
         Verdict { outcome: Outcome::Discard, reason }
     }
@@ -131,6 +150,8 @@ pub enum LineStep {
         cars: Vec<ExperimentId>,
         /// The value of the last one; the others have none.
         number: Number,
+        /// Its values on other models of GPUs than that one.
+        elsewhere: BTreeMap<String, Number>,
     },
     /// Commit the winner's own tree on top of the incumbent and record it as kept, then tell `Line::kept`.
     Replace {
@@ -138,6 +159,8 @@ pub enum LineStep {
         car: ExperimentId,
         /// The value of its tree, run afresh.
         number: Number,
+        /// Its values on other models of GPUs than that one.
+        elsewhere: BTreeMap<String, Number>,
         /// The kept experiments that its tree removes.
         replaces: Vec<ExperimentId>,
     },
@@ -172,6 +195,8 @@ pub struct Standing<'a> {
     pub kept: &'a [ExperimentId],
     /// The number of slots.
     pub slots: u32,
+    /// The models of the slots' GPUs, of which `number` is on the first one; empty if there is one.
+    pub gpus: &'a [String],
     /// Whether the agent may merge winners that conflict with the incumbent; otherwise they run alone at once. Also true
     /// in an outage, which they wait out.
     pub may_ask: bool,

@@ -237,7 +237,7 @@ impl Attempt {
         };
         shared.look_around(self.open.id).await;
         let record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
-        let is_new = !matches!(self.open.trial, Some(Trial::Afresh(_)));
+        let is_new = !matches!(self.open.trial, Some(Trial::Afresh(_) | Trial::Elsewhere { .. }));
         let is_guarded = is_new && record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
         self.open.draft = Some(Box::new(record));
         if is_guarded { Ok(Stage::Guard) } else { self.conclude(workspace, shared) }
@@ -248,9 +248,13 @@ impl Attempt {
         &mut self,
         workspace: &Workspace,
         store: &Store,
-        measured: Measured,
+        mut measured: Measured,
         environment: Arc<Environment>,
     ) -> Result<Record, SessionError> {
+        let gpu = self.open.beside.gpu.clone();
+        let number = measured.value.clone().filter(|_| measured.failure.is_none());
+        self.open.beside.numbers = gpu.clone().zip(number).into_iter().collect();
+        measured.run = measured.run.map(|run| Run { gpu, ..run });
         let commit = &commit_of(&self.open)?;
         let Store { contract, history, .. } = store;
         let metric = &contract.metric;

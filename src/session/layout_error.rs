@@ -27,10 +27,12 @@ pub enum LayoutError {
     #[error("there are GPUs for {}, not {slots}", count_of(*there, "slot"))]
     TooManySlots { slots: u32, there: u32 },
     #[error(
-        "values of a {first} and of a {other} are not comparable, and slots of both in one session do not work yet"
+        "the session was measured on {}, and its slots have {}",
+        if measured.is_empty() { "one model of GPU".to_owned() } else { measured.join(" and ") },
+        given.join(" and ")
     )]
-    #[strum(props(hint = "choose one model with --gpus; a second session can use the other"))]
-    Mixed { first: String, other: String },
+    #[strum(props(hint = "choose GPUs of the same models with --gpus, or start a new session"))]
+    OtherModels { measured: Vec<String>, given: Vec<String> },
     #[error("`ar try` works in place only, and session {0} has slots")]
     Tried(Tag),
     #[error("--adopt works in place only, and session {0} has slots")]

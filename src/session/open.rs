@@ -19,6 +19,7 @@ use super::lanes::{SlotSetup, open_seat, open_slot, remove_trees};
 use super::layout_error::LayoutError;
 use super::opened::is_being_replaced;
 use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
+use super::placing::with_models_of;
 use super::plan::{Drive, Plan};
 use super::protected::{Protected, forget_copies};
 use super::reading::{expected_tip, read_history};
@@ -88,6 +89,7 @@ impl<'a> Session<'a> {
         let has_linked_environment =
             layout.as_ref().is_some_and(|layout| Surveyed::new(&repo, &contract, layout).has_linked_environment());
         let mut history = read_history(&repo, &contract.tag)?;
+        let gpus = with_models_of(&history, gpus)?;
         let state = folder.state();
         remove_left_over(&state)?;
         if !continued {

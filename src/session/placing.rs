@@ -1,5 +1,6 @@
 //! Where the experiments of a session are to be made and run: in place, or in slots and seats beside the user's working tree.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::error::SessionError;
@@ -9,7 +10,7 @@ use super::reading::{read_history, session_tags};
 use crate::domain::{Asked, Contract, ExperimentId, Layout, Tag, list};
 use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
-use crate::rules::{GpuSlot, GpuTerms, gpu_plan};
+use crate::rules::{GpuSlot, GpuTerms, History, gpu_plan};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 
 /// The slots of a session, and what is told of them.
@@ -59,9 +60,6 @@ impl Placing {
         let terms = GpuTerms { choice, per_run: layout.gpus_per_run as usize, mixed: layout.mixed_gpus };
         let plan = gpu_plan(&gpu_inventory(), |name| std::env::var(name).ok(), terms)?;
         let mut gpus = plan.slots;
-        if let Some(other) = gpus.iter().find(|slot| slot.model() != gpus[0].model()) {
-            return Err(LayoutError::Mixed { first: gpus[0].model().into(), other: other.model().into() });
-        }
         let there = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
         let is_divided_anew = before.is_none() || asked.gpus.is_some() || asked.gpus_per_run.is_some();
         if asked.slots.is_none() && is_divided_anew {
@@ -81,13 +79,31 @@ impl Placing {
     }
 }
 
+/// Brings slots with GPUs of the model on which the session's numbers were measured to the front. Each kept experiment has a
+/// number on each model, so others cannot be added, and none can be left out.
+pub(super) fn with_models_of(history: &History, mut gpus: Vec<GpuSlot>) -> Result<Vec<GpuSlot>, LayoutError> {
+    let measured = history.gpus();
+    let mut given: Vec<String> = gpus.iter().map(|slot| slot.model().to_owned()).collect();
+    given.dedup();
+    if history.baseline().is_none() || given.is_empty() || (measured.is_empty() && given.len() == 1) {
+        return Ok(gpus);
+    }
+    if given.iter().collect::<BTreeSet<_>>() != measured.iter().collect() {
+        return Err(LayoutError::OtherModels { measured, given });
+    }
+    gpus.sort_by_key(|slot| Some(slot.model()) != measured.first().map(String::as_str));
+    Ok(gpus)
+}
+
 /// A layout and the GPUs of its slots, as lines for a person.
 pub(super) fn layout_lines(layout: Option<&Layout>, gpus: &[GpuSlot]) -> Vec<String> {
     let of_slot = |(slot, gpus): (usize, &GpuSlot)| {
         let names: Vec<String> = gpus.gpus.iter().map(ToString::to_string).collect();
         format!("slot {slot:<5}{}, {}", gpus.model(), names.join(", "))
     };
-    layout.into_iter().flat_map(Layout::lines).chain(gpus.iter().enumerate().map(of_slot)).collect()
+    let first = gpus.first().filter(|first| gpus.iter().any(|slot| slot.model() != first.model()));
+    let numbers = first.map(|slot| format!("numbers   those on {}; a keep must hold on each model", slot.model()));
+    layout.into_iter().flat_map(Layout::lines).chain(gpus.iter().enumerate().map(of_slot)).chain(numbers).collect()
 }
 
 /// Refuses to go on beside the user's working tree from where an experiment is open in it, or while it has the session's

@@ -157,7 +157,7 @@ impl Attempt {
             description: self.open.description.clone(),
             log,
             timeout,
-            incumbent: store.history.best().map(|(_, number)| number),
+            incumbent: store.history.best_on(self.open.beside.gpu.as_deref()).map(|(_, number)| number),
         });
         // The run is active meanwhile, and does not need it.
         store.repo.sync_deferred()?;
@@ -351,6 +351,7 @@ pub(super) fn run_of(command: &str, exit: &Exit) -> Run {
         signal: exit.signal,
         value: None,
         commit: None,
+        gpu: None,
     }
 }
 

@@ -124,8 +124,16 @@ impl<'a> Night<'a> {
         let number = self.number(self.best);
         let (incumbent, direction) = (self.incumbent(), self.direction);
         let slots = self.layout.slots;
-        let standing =
-            Standing { incumbent, number: &number, direction, min_delta: 0.0, kept: &self.kept, slots, may_ask: true };
+        let standing = Standing {
+            incumbent,
+            number: &number,
+            direction,
+            min_delta: 0.0,
+            kept: &self.kept,
+            slots,
+            gpus: &[],
+            may_ask: true,
+        };
         act(&mut self.line, &standing)
     }
 
@@ -172,7 +180,7 @@ impl<'a> Night<'a> {
                 let tested = Tested::Holds(self.number(self.best + sum));
                 self.on(|line, standing| line.tested(standing, &Trial::Train { on, cars }, tested));
             }
-            Work::Trial(Trial::Afresh(id)) => panic!("experiment {id} adds to every other"),
+            Work::Trial(other) => panic!("{other:?}, where each adds to every other on GPUs of one model"),
         }
     }
 
@@ -195,6 +203,7 @@ impl<'a> Night<'a> {
             attempts: &self.attempts,
             running: &running,
             trials: &trials,
+            gpus: &[],
             expected: self.expected,
             budgets: Budgets { experiments, time: self.deadline.map(left) },
         });
@@ -239,7 +248,7 @@ impl<'a> Night<'a> {
             match self.on(|line, standing| line.next(standing)) {
                 LineStep::Try(trials) => return trials,
                 LineStep::Merge { onto, car } => self.line.merged(&onto, car, Merged::Clean),
-                LineStep::Keep { cars, number } => {
+                LineStep::Keep { cars, number, .. } => {
                     self.best = self.direction.gain(number.value, 0.0);
                     self.kept.extend(&cars);
                     self.line.kept(&cars);

@@ -127,6 +127,7 @@ impl LeftOfRun {
             signal: exit.signal,
             value,
             commit: None,
+            gpu: None,
         };
         self.exit.iter().map(run).collect()
     }

@@ -74,6 +74,7 @@ pub(in crate::session) async fn run_in_slot(
     while !follower.look()? {}
     let (_, verdict) = judge_run(follower, &contract.metric.source, workspace.root(), before.as_deref(), &exit);
     let value = verdict.value.filter(|_| verdict.failure.is_none()).map(|number| number.value);
-    let run = Run { value, commit: Some(commit.clone()), ..run_of(&contract.command, &exit) };
+    let (commit, gpu) = (Some(commit.clone()), shared.slots.model_of(slot));
+    let run = Run { value, commit, gpu, ..run_of(&contract.command, &exit) };
     Ok(Some(Baseline { slot, run, failure: verdict.failure, log }))
 }

@@ -53,8 +53,8 @@ impl Busy {
     /// The experiments whose changes are run.
     fn experiments(&self) -> Vec<ExperimentId> {
         match &self.work {
-            Work::Run(id) | Work::Trial(Trial::Afresh(id)) => vec![*id],
-            Work::Trial(Trial::Train { cars, .. }) => cars.clone(),
+            Work::Run(id) => vec![*id],
+            Work::Trial(trial) => trial.cars().to_vec(),
         }
     }
 }
@@ -219,6 +219,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             attempts: &attempts,
             running: &running,
             trials,
+            gpus: &self.shared.slots.models(),
             expected,
             budgets: Budgets {
                 experiments: limit.map(|limit| limit.saturating_sub(store.history.experiments())),
@@ -301,6 +302,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let store = &mut *shared.store();
             if attempt.open.refused.is_none() {
                 attempt.open.beside.slot = Some(slot);
+                attempt.open.beside.gpu = shared.slots.model_of(slot);
                 attempt.open.beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
                 workspace.check_out(store, &attempt.open)?;
                 attempt.prepare_run(&workspace, store)?;
