@@ -176,7 +176,7 @@ impl GitError {
         // Refs and objects have errors of many types for it.
         const NOT_FOUND: &str = "could not be found";
         let causes = std::iter::successors(std::error::Error::source(self), |error| error.source());
-        matches!(self, GitError::Damaged(_))
+        matches!(self, GitError::Damaged(_) | GitError::Open { .. })
             || is_missing(self)
             || causes.map(ToString::to_string).any(|text| text.contains(NOT_FOUND))
     }

@@ -87,9 +87,6 @@ impl<'a> Calling<'a> {
         let mut rows = 0;
         if ended.is_over() {
             rows = shared.put_right_after(self.attempt.open.id, AGENT).await?;
-            if workspace.is_linked {
-                workspace.outlast_deletion(&self.attempt.open.base).await?;
-            }
             let store = &mut *shared.store();
             store.run_folder(self.attempt.open.id)?;
             if workspace.is_linked && !workspace.stand(store, &self.attempt.open.base)? {

@@ -3,6 +3,7 @@
 use super::merging::{is_to_be_merged, merge};
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
+use crate::session::opened::commit_of;
 use crate::session::proposing::CallResult;
 use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
@@ -28,6 +29,13 @@ pub(super) async fn propose(
 ) -> Result<Called, SessionError> {
     match attempt.propose(workspace, shared).await? {
         Ending::Done(CallResult::Change(mut attempt)) => {
+            let commit = commit_of(&attempt.open)?;
+            if workspace.goes_with(&attempt.open.base, &commit).await? {
+                let store = &mut *shared.store();
+                store.journal.iteration = store.journal.iteration.saturating_sub(1);
+                store.close_open(attempt.open.id)?;
+                return Ok(Called::Lost);
+            }
             if attempt.open.refused.is_some() {
                 attempt.finish(workspace, shared, None).await?;
             }

@@ -182,6 +182,9 @@ impl Store {
         if !kept.is_empty() {
             self.journal.line.kept(&kept);
         }
+        // If somebody at work has deleted the rows meanwhile, those of open experiments are not among the restored ones.
+        self.heal()?;
+        records.iter().try_for_each(|record| self.settle_row(open, record))?;
         let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([open.id]).collect();
         for id in closed {
             self.drop_open_ref(id)?;

@@ -12,7 +12,7 @@ use crate::crash;
 use crate::domain::{CommitId, Notice, Record};
 use crate::exec::GpuLocks;
 use crate::fs::{make_folder, make_links};
-use crate::git::{TreeState, Untracked};
+use crate::git::{ChangeKind, TreeState, Untracked};
 use crate::rules::{FileTerms, GpuSlot, folders_of, slot_variables, variables_of_slot};
 use crate::session::error::SessionError;
 use crate::session::protected::Protected;
@@ -24,8 +24,8 @@ use crate::state::SessionFolder;
 /// Why git locks a working tree of `ar`'s.
 const REASON: &str = "made and removed by ar";
 
-/// How long an agent on a loaded machine may take to delete the rest of a tree.
-const DELETION: Duration = Duration::from_millis(200);
+/// How long an agent on a loaded machine may take to delete the rest of a tree, once it has begun.
+const DELETION: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether a tree is gone whose files are being deleted.
 const LOOK: Duration = Duration::from_millis(10);
@@ -137,15 +137,17 @@ impl Workspace {
         Ok(false)
     }
 
-    /// Waits for a moment where files of `commit` are missing: another agent may be deleting the whole tree.
-    pub(in crate::session) async fn outlast_deletion(&self, commit: &CommitId) -> Result<(), SessionError> {
-        let files = self.repo.objects.files_at(commit, |_| true)?;
-        let is_missing = |file: &PathBuf| self.root().join(file).symlink_metadata().is_err();
+    /// Whether the tree goes while a change is committed that deletes files: another agent was deleting them with the tree.
+    pub(in crate::session) async fn goes_with(&self, base: &CommitId, commit: &CommitId) -> Result<bool, SessionError> {
+        let changed = self.repo.objects.changed_between(base, commit)?;
+        if changed.iter().all(|path| path.kind != ChangeKind::Deleted) {
+            return Ok(false);
+        }
         let begun = Instant::now();
-        while self.is_standing() && begun.elapsed() < DELETION && files.iter().any(is_missing) {
+        while self.is_standing() && begun.elapsed() < DELETION {
             sleep(LOOK).await;
         }
-        Ok(())
+        Ok(!self.is_standing())
     }
 
     /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. What is in no commit of an open attempt is
