@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
@@ -33,6 +33,10 @@ pub(super) const TRIES: u32 = 5;
 
 /// How long a lock of refs that are made at once is waited for: 1 s, what git waits for its packed refs.
 pub(super) const LOCK_WAIT: Fail = Fail::AfterDurationWithBackoff(Duration::from_secs(1));
+
+/// How long refs are tried that another process has locked: a git that deletes refs keeps their locks while it waits for
+/// that of the packed refs, which this process may hold, for 1 s.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// How long is waited before it is tried again.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
@@ -278,8 +282,10 @@ impl Refs {
         let mut time = gix::date::parse::TimeBuf::default();
         let committer = committer.to_ref(&mut time);
         let edits: Vec<RefEdit> = edits.into_iter().collect();
+        let begun = Instant::now();
         for tries in 1.. {
-            let _guard = RefGuard::begin(self.gix.git_dir(), &self.locks_of(&edits)?)?;
+            let locks = self.locks_of(&edits)?;
+            let _guard = RefGuard::begin(self.gix.git_dir(), &locks)?;
             crash::point("git.locks_named");
             let objects = Box::new(&self.gix.objects);
             let edited = match at_once {
@@ -294,7 +300,11 @@ impl Refs {
             };
             match edited {
                 Ok(_) => break,
-                Err(err) if tries == TRIES => return Err(err).during("updating refs"),
+                Err(err)
+                    if tries >= TRIES && (begun.elapsed() > PATIENCE || locks.iter().all(|lock| !lock.exists())) =>
+                {
+                    return Err(err).during("updating refs");
+                }
                 Err(_) => {
                     sleep(PAUSE);
                     self.refresh_packed_refs()?;
