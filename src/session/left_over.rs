@@ -43,10 +43,12 @@ impl Shared<'_> {
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
     pub(super) async fn end_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
-        let (folder, jobs) = {
+        let (folder, mut jobs) = {
             let store = self.store();
             (store.folder.run(id), store.jobs())
         };
+        // They share a lock: as long as one is running, those before it cannot be told from it.
+        jobs.sort_by_cached_key(|name| exec::shims(&folder, name).is_empty());
         for name in jobs {
             self.executor.stop(&folder, &name).await?;
         }

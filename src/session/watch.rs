@@ -312,6 +312,10 @@ impl Store {
         if again && !was_changed {
             return Ok(None);
         }
+        if was_changed {
+            // Rows that came after those that were held went with the file if somebody deleted it.
+            self.put_rows_back()?;
+        }
         let what = RowChanges { lost, removed: false_rows, reordered, foreign };
         self.say(Notice::RowsPutRight { who: self.expected.actors(), what, kept });
         Ok(was_changed.then_some(count))
