@@ -5,6 +5,7 @@
 mod alert;
 mod beside;
 mod clock;
+mod composite;
 mod contract;
 mod core_settings;
 mod dialect;
@@ -51,6 +52,7 @@ pub mod values;
 pub use alert::{Alert, AlertKind};
 pub use beside::{Beside, Replay, Train};
 pub use clock::{Clock, ago_text, exact_time, moment_text};
+pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES};
 pub use contract::{Drift, LOCK_FILES};
 pub use core_settings::settings;
 pub use dialect::{DialectLayout, LedgerDialect};

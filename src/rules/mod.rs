@@ -4,6 +4,7 @@
 
 mod activity;
 mod alerts;
+mod axes;
 mod budget;
 mod chance;
 mod compare;
@@ -69,6 +70,7 @@ mod wording;
 
 pub use activity::{Activity, Seen, activity};
 pub use alerts::alerts;
+pub use axes::{AxisValues, bring, brought, composite, composite_number, in_form, product, v2, weighted, worst_axis};
 pub use budget::{End, expected_call, expected_run, nearest_end, stop_for_time};
 pub use chance::how_to_repeat;
 pub use compare::{Aspect, Compared, MEMORY, compare};

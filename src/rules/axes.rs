@@ -1,0 +1,187 @@
+//! Axes and what they are together.
+//!
+//! The forms, their weights and the thresholds that go with them are those of the Madani adapter. Against the ratings of
+//! experts it found a correlation of 0.81 for the product, 0.78 for v2 and 0.71 for the mean; its thresholds are those of
+//! the weighted mean.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Composite, Form, Number};
+
+/// The numbers of an experiment by the names of its axes, as printed; `None` for an axis without a number.
+pub type AxisValues = BTreeMap<String, Option<f64>>;
+
+/// Brings the number of an axis to 0..1: linearly from the first number of the range, which becomes 0, to the second,
+/// which becomes 1; what lies outside becomes the nearer end. Without a range the number counts as it is, within 0..1.
+pub fn bring(value: f64, range: Option<[f64; 2]>) -> f64 {
+    let [lo, hi] = range.unwrap_or([0.0, 1.0]);
+    // Adding 0 turns -0 into 0.
+    ((value - lo) / (hi - lo)).clamp(0.0, 1.0) + 0.0
+}
+
+/// The mean of numbers by their weights: the composite of the Madani adapter's first version. `None` without weight.
+pub fn weighted(axes: &[(f64, f64)]) -> Option<f64> {
+    let weights: f64 = axes.iter().map(|(_, weight)| weight).sum();
+    let sum: f64 = axes.iter().map(|(value, weight)| value * weight).sum();
+    (weights > 0.0).then(|| (sum / weights).clamp(0.0, 1.0))
+}
+
+/// The product of numbers, without weights; `None` without numbers. One axis near 0 takes the whole down with it.
+pub fn product(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().product())
+}
+
+/// The root of the smallest number times the harmonic mean of all: the second version of the Madani adapter's composite.
+/// 0 where one of them is 0, `None` without numbers.
+pub fn v2(values: &[f64]) -> Option<f64> {
+    let least = values.iter().copied().min_by(f64::total_cmp)?;
+    if least <= 0.0 {
+        return Some(0.0);
+    }
+    let reciprocals: f64 = values.iter().map(|value| 1.0 / value).sum();
+    Some(least.sqrt() * values.len() as f64 / reciprocals)
+}
+
+/// The axes of a composite, brought to 0..1, with their names and in order; `None` for an axis without a number.
+pub fn brought<'a>(
+    composite: &'a Composite,
+    values: &'a AxisValues,
+) -> impl Iterator<Item = (&'a str, Option<f64>)> + 'a {
+    composite.axes.iter().map(|(name, axis)| {
+        let value = values.get(name).copied().flatten().filter(|value| value.is_finite());
+        (name.as_str(), value.map(|value| bring(value, axis.range)))
+    })
+}
+
+/// What the axes are together, 0..1, in the composite's form; `None` if one of them has no number.
+pub fn composite(composite: &Composite, values: &AxisValues) -> Option<f64> {
+    in_form(composite, composite.form, values)
+}
+
+/// What the axes are together in another form than the one that decides; `None` if one of them has no number.
+pub fn in_form(composite: &Composite, form: Form, values: &AxisValues) -> Option<f64> {
+    let numbers: Vec<f64> = brought(composite, values).map(|(_, value)| value).collect::<Option<_>>()?;
+    match form {
+        Form::Weighted => {
+            let weights = composite.axes.values().map(|axis| axis.weight);
+            weighted(&numbers.into_iter().zip(weights).collect::<Vec<_>>())
+        }
+        Form::Multiplicative => product(&numbers),
+        Form::V2 => v2(&numbers),
+    }
+}
+
+/// A composite as a number of four decimals. These decide, so that a reader sees what was decided on. A program that
+/// prints the axes with four decimals, too, works it out of the axes as printed and prints the same number.
+pub fn composite_number(value: f64) -> Option<Number> {
+    format!("{:.4}", value + 0.0).parse().ok()
+}
+
+/// The axis with the smallest value, brought to 0..1; of equal ones the first by name. `None` if no axis has a number.
+pub fn worst_axis<'a>(composite: &'a Composite, values: &'a AxisValues) -> Option<(&'a str, f64)> {
+    let numbers = brought(composite, values).filter_map(|(name, value)| Some((name, value?)));
+    numbers.min_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::{Axis, RESEARCH_AXES};
+
+    /// The axes of research with these values, in the order of the presets.
+    fn values(values: [f64; 4]) -> AxisValues {
+        RESEARCH_AXES.into_iter().map(str::to_owned).zip(values.map(Some)).collect()
+    }
+
+    fn four(value: Option<f64>) -> String {
+        value.and_then(composite_number).map_or("none".into(), |number| number.raw)
+    }
+
+    #[test]
+    fn the_three_forms_of_the_same_axes_by_hand() {
+        let values = values([0.77, 0.91, 0.51, 0.77]);
+        let of = |form| four(in_form(&Composite::preset("equal").unwrap(), form, &values));
+        // (0.77 + 0.91 + 0.51 + 0.77) / 4 = 2.96 / 4
+        assert_eq!(of(Form::Weighted), "0.7400");
+        // √0.51 = 0.714143; 4 / (1/0.77 + 1/0.91 + 1/0.51 + 1/0.77) = 4 / 5.657087 = 0.707078; their product is 0.504955.
+        assert_eq!(of(Form::V2), "0.5050");
+        // 0.77 × 0.91 = 0.7007; × 0.51 = 0.357357; × 0.77 = 0.275165. The 0.62 that the Madani adapter gives for them is
+        // reached by none of the forms.
+        assert_eq!(of(Form::Multiplicative), "0.2752");
+        assert_eq!(worst_axis(&Composite::preset("equal").unwrap(), &values), Some(("topic_coverage", 0.51)));
+    }
+
+    #[test]
+    fn weights_count_in_the_weighted_form_alone() {
+        let values = values([0.8, 0.6, 0.4, 0.2]);
+        // technical: 0.40 × 0.8 + 0.10 × 0.6 + 0.20 × 0.4 + 0.30 × 0.2 = 0.32 + 0.06 + 0.08 + 0.06
+        assert_eq!(four(composite(&Composite::preset("technical").unwrap(), &values)), "0.5200");
+        // business: 0.35 × 0.8 + 0.30 × 0.6 + 0.20 × 0.4 + 0.15 × 0.2 = 0.28 + 0.18 + 0.08 + 0.03
+        assert_eq!(four(composite(&Composite::preset("business").unwrap(), &values)), "0.5700");
+        // 0.8 × 0.6 × 0.4 × 0.2
+        let product = |name| four(in_form(&Composite::preset(name).unwrap(), Form::Multiplicative, &values));
+        assert_eq!((product("technical"), product("business")), ("0.0384".into(), "0.0384".into()));
+    }
+
+    #[test]
+    fn a_range_brings_a_number_to_0_and_1_and_can_be_turned_round() {
+        // (30 − 20) / (60 − 20)
+        assert_eq!(bring(30.0, Some([20.0, 60.0])), 0.25);
+        // (50 − 60) / (20 − 60)
+        assert_eq!(bring(50.0, Some([60.0, 20.0])), 0.25);
+        assert_eq!([10.0, 70.0].map(|value| bring(value, Some([20.0, 60.0]))), [0.0, 1.0]);
+        assert_eq!([10.0, 70.0].map(|value| bring(value, Some([60.0, 20.0]))), [1.0, 0.0]);
+        assert_eq!([-0.5, 0.5, 1.5].map(|value| bring(value, None)), [0.0, 0.5, 1.0]);
+        assert!(bring(-0.0, None).is_sign_positive());
+    }
+
+    #[test]
+    fn an_axis_without_a_number_leaves_the_composite_without_one() {
+        let composite = Composite::preset("equal").unwrap();
+        for without in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+            let mut values = values([0.5; 4]);
+            values.insert("novelty".into(), without);
+            assert_eq!(super::composite(&composite, &values), None, "{without:?}");
+            assert_eq!(worst_axis(&composite, &values), Some(("claim_density", 0.5)));
+        }
+        assert_eq!(super::composite(&composite, &AxisValues::new()), None);
+        assert_eq!(worst_axis(&composite, &AxisValues::new()), None);
+        assert_eq!(super::composite(&Composite::default(), &AxisValues::new()), None);
+    }
+
+    #[test]
+    fn an_axis_at_0_takes_product_and_v2_down() {
+        let values = values([1.0, 1.0, 1.0, 0.0]);
+        let of = |form| four(in_form(&Composite::preset("equal").unwrap(), form, &values));
+        assert_eq!(
+            [Form::Weighted, Form::Multiplicative, Form::V2].map(of),
+            ["0.7500".to_owned(), "0.0000".into(), "0.0000".into()]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_form_stays_between_the_least_and_1_and_grows_with_each_axis(
+            numbers in prop::array::uniform4(0.0..=1.0f64),
+            weights in prop::array::uniform4(0.01..=1.0f64),
+            which in 0usize..4,
+            more in 0.0..=1.0f64,
+        ) {
+            let axes = RESEARCH_AXES.into_iter().zip(weights);
+            let axis = |weight| Axis { weight, floor: 0.5, range: None };
+            let axes = axes.map(|(name, weight)| (name.to_owned(), axis(weight))).collect();
+            let settled = Composite { form: Form::Weighted, axes }.settled().unwrap().0;
+            let mut better = numbers;
+            better[which] = better[which].max(more);
+            for form in [Form::Weighted, Form::Multiplicative, Form::V2] {
+                let of = |numbers| in_form(&settled, form, &values(numbers)).unwrap();
+                prop_assert!((0.0..=1.0).contains(&of(numbers)), "{form}");
+                prop_assert!(of(better) >= of(numbers) - 1e-12, "{form}");
+            }
+            let least = numbers.into_iter().fold(1.0, f64::min);
+            prop_assert!(composite(&settled, &values(numbers)).unwrap() >= least - 1e-12);
+        }
+    }
+}
