@@ -130,8 +130,8 @@ fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
         let _ = writeln!(text, "- incumbent: {} (experiment {}, commit {commit}): {what}", value(record), record.id);
     }
     if let Some(best) = history.best_kept().filter(|best| history.best().is_some_and(|(_, number)| number != *best)) {
-        let _ =
-            writeln!(text, "- best ever kept: {best}; no simplification may fall further behind it than the margin");
+        let margin = "; no simplification may fall further behind it than the margin";
+        let _ = writeln!(text, "- best ever kept: {best}{}", contract.simpler_wins.map_or("", |_| margin));
     }
     let _ = writeln!(
         text,
@@ -263,7 +263,16 @@ fn contract_spec(contract: &Contract) -> String {
     }
     let _ = writeln!(text, "- command: {}", contract.command);
     let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
-    if contract.min_delta > 0.0 {
+    if let Some(axes) = contract.deciding_composite() {
+        let _ = writeln!(
+            text,
+            "- {} is worked out by ar, from the axes that the command prints: {axes}",
+            contract.metric.name
+        );
+    }
+    if let Some(threshold) = contract.keep_above {
+        let _ = writeln!(text, "- a change is kept when it reaches {threshold}, whatever was kept before");
+    } else if contract.min_delta > 0.0 {
         let _ = writeln!(text, "- a change is kept when it is better by more than: {}", contract.min_delta);
     } else {
         text += "- a change is kept when it is strictly better\n";

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use autoresearch::domain::{Asked, Clock, Kind, Prices, Setting, Tag, nearest, settings, shell_word};
+use autoresearch::domain::{
+    Asked, COMPOSITE, Clock, Composite, CompositeError, Kind, Prices, Setting, Tag, nearest, settings, shell_word,
+};
 use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
 use autoresearch::session::{Drive, Plan, SessionError, Wanted};
@@ -133,6 +135,10 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
         None => None,
         Some(prices) => Some(prices_of(prices).map_err(|error| trouble(format!("`{PRICES}`: {error}")))?),
     };
+    let composite = match table.remove(COMPOSITE) {
+        None => None,
+        Some(composite) => Some(composite_of(composite, path)?),
+    };
     let all = settings();
     let mut layer = Vec::new();
     for (key, value) in table {
@@ -156,7 +162,7 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
         let values = values.into_iter().map(text).collect::<Result<_, _>>()?;
         layer.push(Given { setting, values, called: format!("{key} in {}", path.display()) });
     }
-    Ok(Asked { prices, ..asked_by(layer, hint)? })
+    Ok(Asked { prices, composite, ..asked_by(layer, hint)? })
 }
 
 /// The table of the settings file that has the prices of models.
@@ -169,6 +175,20 @@ fn prices_of(table: toml::Value) -> Result<Prices, String> {
         Some((model, _)) => Err(format!("the prices of {model} must be 0 or more")),
         None => Ok(prices),
     }
+}
+
+/// Reads the axes and their form.
+fn composite_of(table: toml::Value, path: &Path) -> Result<Composite, CliError> {
+    let hint =
+        "write a table for each axis, as in `[composite.axes.novelty]`, with weight, and floor and range if you like";
+    let wrong = |what: String, hint: &str| {
+        CliError::new(format!("{}: `{COMPOSITE}`: {what}", path.display()), Some(hint.to_owned()))
+    };
+    let composite: Composite =
+        table.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned(), hint))?;
+    let refused = |error: CompositeError| wrong(error.to_string(), error.hint());
+    composite.clone().settled().map_err(refused)?;
+    Ok(composite)
 }
 
 /// What one layer asks for.
@@ -307,6 +327,15 @@ mod tests {
             ["input = 1", "input = -1\noutput = 1", "input = 1\noutput = 1\nall = 2", "input = \"1\"\noutput = 2"]
         {
             assert!(prices(&format!("[prices.\"a/b\"]\n{wrong}\n")).is_err(), "{wrong}");
+        }
+        let composite = |text: &str| {
+            fs::write(&path, format!("[composite]\n{text}")).unwrap();
+            from_file(&path).map(|settings| settings.composite.unwrap())
+        };
+        let axes = composite("form = \"v2\"\n[composite.axes.novelty]\nweight = 2\n").unwrap();
+        assert_eq!(axes.to_string(), "v2 of novelty 2", "weights are brought to 1 where the session begins");
+        for wrong in ["form = \"mean\"", "", "[composite.axes.a]\nweight = -1\n", "[composite.axes.a]\nwight = 1\n"] {
+            assert!(composite(wrong).is_err(), "{wrong}");
         }
         fs::write(&path, "metrik = \"m\"\n").unwrap();
         assert!(from_file(&path).is_err());

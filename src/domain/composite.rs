@@ -1,6 +1,7 @@
 //! A composite: several numbers of a log, the axes, that are one number together.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -169,6 +170,24 @@ impl Composite {
     }
 }
 
+impl fmt::Display for Composite {
+    /// Writes `weighted of claim_density 0.25 (0..40), novelty 0.75 (floor 0.3)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of", self.form)?;
+        for (place, (name, Axis { weight, floor, range })) in self.axes.iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            write!(f, "{comma} {name} {weight}")?;
+            if let Some([lo, hi]) = range {
+                write!(f, " ({lo}..{hi})")?;
+            }
+            if *floor != DEFAULT_FLOOR {
+                write!(f, " (floor {floor})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +211,7 @@ mod tests {
         assert_eq!(composite.axes["accuracy"], Axis { weight: 3.0, floor: 0.8, range: None });
         let stored = serde_json::to_string(&composite).unwrap();
         assert_eq!(serde_json::from_str::<Composite>(&stored).unwrap(), composite);
+        assert_eq!(composite.to_string(), "v2 of accuracy 3 (floor 0.8), latency 1 (200..20)");
         for wrong in [
             "form = \"mean\"",
             "shape = \"v2\"",

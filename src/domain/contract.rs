@@ -1,7 +1,7 @@
 //! What the user approved before a session starts.
 
 use super::settings::PLAIN;
-use super::{Contract, MetricSource};
+use super::{COMPOSITE, Composite, Contract, MetricSource};
 
 /// Files that pin the versions of what a project depends on, in the order of their names.
 pub const LOCK_FILES: &[&str] = &[
@@ -25,6 +25,11 @@ pub const LOCK_FILES: &[&str] = &[
 ];
 
 impl Contract {
+    /// The axes that the metric is worked out from; absent where the log prints the metric itself.
+    pub fn deciding_composite(&self) -> Option<&Composite> {
+        self.composite.as_ref().filter(|_| self.metric.name == COMPOSITE)
+    }
+
     /// The commit that the session starts from, with its branch where HEAD was on one.
     pub fn start_text(&self) -> String {
         let commit = self.start.short(8);
@@ -57,6 +62,7 @@ impl Contract {
             term("direction", Some(direction.clone()), direction),
             term("metric source", Some(source.to_owned()), self.metric.source.to_string()),
             term("command", Some("cmd".to_owned()), self.command.clone()),
+            term("composite", None, self.composite.as_ref().map_or("none".to_owned(), Composite::to_string)),
         ];
         terms.extend(PLAIN.iter().filter_map(|setting| {
             let texts = (setting.stored)(self);

@@ -4,6 +4,7 @@
 
 mod alert;
 mod beside;
+mod cadence;
 mod clock;
 mod composite;
 mod contract;
@@ -40,8 +41,10 @@ mod record;
 mod seconds;
 mod setting;
 mod settings;
+mod settings_macro;
 mod space;
 mod stall;
+mod stop_rule;
 mod stop_when;
 mod tag;
 mod text;
@@ -51,6 +54,7 @@ pub mod values;
 
 pub use alert::{Alert, AlertKind};
 pub use beside::{Beside, Replay, Train};
+pub use cadence::Cadence;
 pub use clock::{Clock, ago_text, exact_time, moment_text};
 pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES};
 pub use contract::{Drift, LOCK_FILES};
@@ -92,6 +96,7 @@ pub use settings::{
 };
 pub use space::Space;
 pub use stall::{LastCall, Stall};
+pub use stop_rule::StopRule;
 pub use stop_when::StopWhen;
 pub use tag::{Tag, TagError};
 pub use text::{

@@ -9,7 +9,10 @@ use jiff::civil::Time;
 use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
-use super::{GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, Tag, duration_text, time_of_day_text};
+use super::{
+    Cadence, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, StopRule, Tag, duration_text,
+    time_of_day_text,
+};
 
 /// The heading that a flag has in the help, in the order of the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
@@ -174,6 +177,8 @@ values! {
     GpuChoice: Text, parsed, GpuChoice::to_string;
     Limit: Text, parsed, Limit::to_string;
     KeepLogs: Text, parsed, KeepLogs::to_string;
+    StopRule: Text, parsed, StopRule::to_string;
+    Cadence: Text, parsed, Cadence::to_string;
     u32: Whole, whole, u32::to_string;
     u64: Whole, whole, u64::to_string;
     f64: Float, finite, f64::to_string;

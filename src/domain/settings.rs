@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stored, texts};
+use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero};
 use super::{
-    CommitId, Direction, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Tag,
-    count_of, duration_text, money_text, time_of_day_text, tokens_text,
+    Cadence, CommitId, Composite, Direction, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource,
+    MetricSpec, Prices, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -53,114 +54,6 @@ macro_rules! asked {
 
 pub(super) use asked;
 
-/// Declares [`Contract`] and [`Asked`] with the fields of all settings, and [`PLAIN`]. First come the fields of
-/// [`Asked`] that `core_settings` and `layout_settings` describe. A setting is declared as
-/// `field: type of what is asked as type of what is stored = default { description }`.
-macro_rules! settings {
-    ($($own:ident: $type:ty),*; $(
-        $(#[$meta:meta])*
-        $field:ident: $asked:ty as $held:ty = $default:expr, { $($part:ident: $value:expr),* $(,)? }
-    )*) => {
-        /// A session's terms, stored with it as `state/contract.json`.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        pub struct Contract {
-            /// The format's version.
-            pub version: u32,
-            /// The session.
-            pub tag: Tag,
-            /// The metric, its direction and where it stands.
-            pub metric: MetricSpec,
-            /// The measuring command, for `sh -c` in the root of the working tree.
-            pub command: String,
-            /// The agent's command line; absent when an agent drives by itself with `ar try`.
-            pub agent: Option<String>,
-            /// The name of the preset that the command line is, where it is one.
-            #[serde(default)]
-            pub agent_preset: Option<String>,
-            /// The dialect of a new results.tsv.
-            pub ledger: LedgerDialect,
-            /// What models cost, for agents that report only tokens.
-            #[serde(default, skip_serializing_if = "Prices::is_empty")]
-            pub prices: Prices,
-            $($(#[$meta])* pub $field: $held,)*
-            /// The commit that the session started from.
-            pub start: CommitId,
-            /// The branch that the session started from, as a full ref name; absent for a detached HEAD.
-            pub started_from: Option<String>,
-            /// When the session was opened.
-            #[serde(with = "crate::domain::millis")]
-            pub created: Timestamp,
-            /// Whether it was made of another tool's ledger: there is no command, and nothing goes on from it.
-            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-            pub imported: bool,
-            /// Unknown fields, from a newer version.
-            #[serde(flatten)]
-            pub more: Map<String, Value>,
-        }
-
-        impl Contract {
-            /// The contract of a session for which nothing was asked but what it cannot be without.
-            pub fn new(tag: Tag, metric: MetricSpec, command: String, start: CommitId, created: Timestamp) -> Self {
-                Contract {
-                    version: CONTRACT_VERSION,
-                    tag,
-                    metric,
-                    command,
-                    agent: None,
-                    agent_preset: None,
-                    ledger: LedgerDialect::default(),
-                    prices: Prices::new(),
-                    $($field: $default,)*
-                    start,
-                    started_from: None,
-                    created,
-                    imported: false,
-                    more: Map::new(),
-                }
-            }
-        }
-
-        /// The terms that the user gave, wherever they came from; what is absent is stored or has a default.
-        #[derive(Debug, Clone, Default)]
-        #[expect(missing_docs, reason = "the fields are those of the contract")]
-        pub struct Asked {
-            $(pub $own: Option<$type>,)*
-            $(pub $field: Option<$asked>,)*
-        }
-
-        impl Asked {
-            /// What is asked for here, and where nothing is what `other` asks for.
-            pub fn or(self, other: Asked) -> Asked {
-                Asked {
-                    $($own: self.$own.or(other.$own),)*
-                    $($field: self.$field.or(other.$field),)*
-                }
-            }
-
-            /// The terms of `contract` with those that are asked for in their place. Tag and dialect stay.
-            pub fn over(&self, mut contract: Contract) -> Contract {
-                let asked = self.clone();
-                let metric = &mut contract.metric;
-                if let Some(name) = asked.metric { metric.name = name; }
-                if let Some(direction) = asked.direction { metric.direction = direction; }
-                if let Some(source) = asked.source { metric.source = source; }
-                if let Some(command) = asked.command { contract.command = command; }
-                if let Some(agent) = asked.agent { (contract.agent, contract.agent_preset) = (Some(agent), None); }
-                if let Some(prices) = asked.prices { contract.prices = prices; }
-                $(if let Some(value) = asked.$field { Held::take(&mut contract.$field, value); })*
-                contract
-            }
-        }
-
-        /// The settings that nothing but their own rule knows.
-        pub(super) static PLAIN: &[Setting] = &[$(Setting {
-            $($part: $value,)*
-            stored: |contract| stored::<$asked>(&contract.$field),
-            ..asked!($field: $asked)
-        },)*];
-    };
-}
-
 settings! {
     tag: Tag,
     metric: String,
@@ -170,6 +63,7 @@ settings! {
     agent: String,
     ledger: LedgerDialect,
     prices: Prices,
+    composite: Composite,
     slots: u32,
     gpus: GpuChoice,
     gpus_per_run: u32,
@@ -198,6 +92,16 @@ settings! {
         lines: |it| line(it.simpler_wins, |margin| {
             format!("simpler   is kept within {margin} of the best one, and longer is not")
         }),
+    }
+
+    /// The number from which an experiment is kept, whatever the best one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keep_above: f64 as Option<f64> = None, {
+        key: "keep-above", heading: Heading::Keeping, value: "VALUE",
+        help: "Keep what reaches this value, whatever the best one is; at or below it where lower is better",
+        comment: "Keep what reaches this value, whatever the best one is.", example: "0.45",
+        fixed: Some("threshold of keeps"), excludes: Some("simpler-wins"),
+        lines: |it| line(it.keep_above, |threshold| format!("kept      when it reaches {threshold}")),
     }
 
     /// The commands that a change must pass before it is kept, in order, each for `sh -c` as the measuring command.
@@ -349,6 +253,26 @@ settings! {
         }),
     }
 
+    /// How the loop paces itself; without it, the next call follows at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cadence: Cadence as Option<Cadence> = None, {
+        key: "cadence", heading: Heading::Agent, value: "CADENCE",
+        help: "Pause between experiments: adaptive, novelty, or a duration such as 2h [default: none]",
+        comment: "The pause between experiments: adaptive, novelty, or a duration.", example: "\"adaptive\"",
+        lines: |it| line(it.cadence, |cadence| {
+            let most = if it.unattended { ", 90m at most" } else { "" };
+            format!("cadence   {cadence}{most}")
+        }),
+    }
+
+    /// Whether nobody looks after the loop, so that no pause of its cadence is longer than 90 minutes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unattended: bool as bool = false, {
+        key: "unattended", heading: Heading::Agent,
+        help: "Limit the pauses of --cadence to 90 minutes; with novelty, stop at the third such pause in a row",
+        comment: "Limit the pauses of the cadence to 90 minutes.", example: "true",
+    }
+
     /// How many experiments the session may have, the baseline not counted.
     max_experiments: u32 as Option<u32> = None, {
         key: "max-experiments", heading: Heading::Stopping, value: "N",
@@ -407,6 +331,16 @@ settings! {
         comment: "Stop when the metric reaches this value.", example: "0.95",
         ends_loop: true,
         lines: |it| line(it.goal, |goal| format!("goal      {goal}")),
+    }
+
+    /// The rules on the course of the numbers by which the loop stops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stop_rules: Vec<StopRule> as Vec<StopRule> = Vec::new(), {
+        key: "stop-rule", heading: Heading::Stopping, value: "RULE",
+        help: "Stop when the numbers say so: kill, kill2, plateau:N or above:VALUE:N; repeatable",
+        comment: "Rules on the course of the numbers by which the loop stops.", example: "[\"plateau:30\"]",
+        ends_loop: true,
+        lines: |it| it.stop_rules.iter().map(|rule| format!("until     {}", rule.meaning())).collect(),
     }
 
     /// After how many crashes in a row the loop stops.

@@ -3,6 +3,7 @@
 //! A [`Scanner`] reads a log in one pass and bounded memory; [`judge`] says what its [`LogSummary`] and the way the
 //! run ended amount to. All of it is pure: nothing here opens a file or knows of a process.
 
+mod axes;
 mod clean;
 mod elsewhere;
 mod file;

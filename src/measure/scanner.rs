@@ -31,6 +31,9 @@ pub struct LogSummary {
     pub found: Option<Found>,
     /// Every named number in the last 64 KiB, in the log's order; each name once, with its last number; at most 256 names.
     pub metrics: Vec<(String, Number)>,
+    /// The names there whose last number is not finite.
+    #[serde(default)]
+    pub not_finite: Vec<String>,
     /// Memory in GiB: `memory_gb` of the last 64 KiB, else what the last of `memory_gb` and `peak_vram_mb` / 1024 says.
     pub memory_gb: Option<f64>,
     /// Whether the log contains nothing but blanks.
@@ -172,11 +175,11 @@ impl Scanner {
         self.end();
         let plain = without_escapes(&self.text);
         let lines = last_lines_of(&plain, self.forgotten);
-        let mut metrics = pairs(lines);
+        let (mut metrics, not_finite) = pairs(lines);
         let (found, memory) = self.mentions.finish(&mut metrics);
         let named = metrics.iter().find(|(name, _)| name == "memory_gb").map(|(_, number)| number.value);
         let memory_gb = named.or(memory).filter(|memory| *memory >= 0.0);
-        LogSummary { found, metrics, memory_gb, empty: self.blank, tail: shown(lines) }
+        LogSummary { found, metrics, not_finite, memory_gb, empty: self.blank, tail: shown(lines) }
     }
 }
 

@@ -77,22 +77,24 @@ pub(super) fn excerpt(lines: &[&str]) -> String {
     text.join("\n").trim_matches('\n').to_owned()
 }
 
-/// Every number in `log` that has a name; each name once, with its last number, in the log's order.
-pub(super) fn pairs(log: &[u8]) -> Vec<(String, Number)> {
+/// Every number in `log` that has a name; each name once, with its last number, in the log's order. Then the names whose
+/// last number is not finite, the last one first.
+pub(super) fn pairs(log: &[u8]) -> (Vec<(String, Number)>, Vec<String>) {
     let mut seen = HashSet::new();
-    let mut found = Vec::new();
+    let (mut found, mut not_finite) = (Vec::new(), Vec::new());
     for line in outside_traces(log).iter().rev() {
         for (name, value) in in_line(line).into_iter().rev() {
-            if seen.len() < MOST_NAMES
-                && seen.insert(name.clone())
-                && let Value::Finite(number) = value
-            {
-                found.push((name, number));
+            if seen.len() == MOST_NAMES || !seen.insert(name.clone()) {
+                continue;
+            }
+            match value {
+                Value::Finite(number) => found.push((name, number)),
+                Value::NotFinite(_) => not_finite.push(name),
             }
         }
     }
     found.reverse();
-    found
+    (found, not_finite)
 }
 
 /// The lines of a log that are no part of a Python traceback: neither a frame, nor the code below it, nor the exception.
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
 
     fn names(log: &str) -> Vec<String> {
-        pairs(log.as_bytes()).into_iter().map(|(name, number)| format!("{name}={number}")).collect()
+        pairs(log.as_bytes()).0.into_iter().map(|(name, number)| format!("{name}={number}")).collect()
     }
 
     #[test]

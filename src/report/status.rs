@@ -43,7 +43,7 @@ fn grid(sessions: &[SessionStatus]) -> Grid {
             ("session", Align::Left, &|session| session.tag.to_string()),
             ("doing", Align::Text, &|session| session.doing()),
             ("metric", Align::Left, &|session| text(metric(session))),
-            ("best", Align::Right, &|session| text(session.history.best().map(|(_, best)| best))),
+            ("best", Align::Right, &|session| text(session.history.best_kept())),
             ("experiments", Align::Right, &|session| session.history.experiments().to_string()),
             ("since keep", Align::Right, &|session| session.history.since_keep().to_string()),
             ("process", Align::Right, &|session| text(session.process)),
@@ -161,7 +161,7 @@ impl SessionStatus {
 
     /// Whether the goal is reached, where there is one.
     fn is_at_goal(&self) -> bool {
-        let (Some(contract), Some((_, best))) = (&self.contract, self.history.best()) else { return false };
+        let (Some(contract), Some(best)) = (&self.contract, self.history.best_kept()) else { return false };
         contract.goal.is_some_and(|goal| reached_goal(contract.metric.direction, best.value, goal))
     }
 
@@ -286,6 +286,7 @@ impl SessionStatus {
             "metric": contract.map(|contract| &contract.metric.name),
             "direction": contract.map(|contract| contract.metric.direction),
             "incumbent": incumbent(&report, &self.history).map(PointFields::of),
+            "best": report.best().map(PointFields::of),
             "baseline": report.baseline().map(PointFields::of),
             "counts": report.counts(),
             "since_keep": self.history.since_keep(),
@@ -338,7 +339,15 @@ impl SessionStatus {
             let (name, direction) = (one_line(&contract.metric.name), contract.metric.direction);
             add("metric", format!("{name}, {direction} is better{}", numbers_of(&report)));
         }
-        add("best", incumbent(&report, &self.history).map_or("none".into(), describe));
+        let (best, incumbent) = (report.best(), incumbent(&report, &self.history));
+        add("best", best.map_or("none".into(), describe));
+        // A threshold, and a simplification, keep what is less good.
+        if let (Some(best), Some(incumbent)) = (best, incumbent)
+            && best.id != incumbent.id
+            && incumbent.value.is_some()
+        {
+            add("incumbent", describe(incumbent));
+        }
         add("baseline", report.baseline().map_or("none".into(), describe));
         let since = match self.history.since_keep() {
             0 => String::new(),

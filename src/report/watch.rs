@@ -174,9 +174,10 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// The number to beat, what it gained, and the baseline.
+/// The best number, what it gained, and the baseline.
 fn best(history: &History) -> String {
-    let Some((id, best)) = history.best() else { return "none yet".into() };
+    let best = history.best_kept_record().and_then(|record| Some((record.id, record.metric.number()?)));
+    let Some((id, best)) = best else { return "none yet".into() };
     let Some(first) = history.baseline().and_then(|record| record.metric.number()).filter(|_| !id.is_baseline()) else {
         return format!("{best}, {}", experiment_name(id));
     };

@@ -12,7 +12,7 @@ const STREAK: u32 = 3;
 
 /// The alerts of an event, in order. The history contains its experiment.
 pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Alert> {
-    let best = history.best().map(|(_, best)| best);
+    let best = history.best_kept();
     let tag = &contract.tag;
     let alert = |event: AlertKind, id: Option<ExperimentId>, reason: &str, text: String| Alert {
         version: EVENT_VERSION,

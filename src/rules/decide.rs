@@ -43,6 +43,17 @@ pub fn decide(
     Verdict { outcome, reason }
 }
 
+/// Decides on a measured value by a threshold, whatever was kept before: what reaches it is kept.
+pub(super) fn decide_by_threshold(metric: &MetricSpec, measured: &Number, threshold: f64) -> Verdict {
+    let is_missed = metric.direction.better(threshold, measured.value);
+    let (outcome, how) = match (is_missed, metric.direction) {
+        (false, _) => (Outcome::Keep, "reaches"),
+        (true, Direction::Higher) => (Outcome::Discard, "is below"),
+        (true, Direction::Lower) => (Outcome::Discard, "is above"),
+    };
+    Verdict { outcome, reason: format!("{} {measured} {how} the threshold of {threshold}", metric.name) }
+}
+
 /// Whether `gain` exceeds `min_delta`. Decimal numbers that differ by exactly `min_delta` do not, whatever binary
 /// rounding adds: a difference is off by at most two roundings of the larger number.
 pub(super) fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool {
@@ -113,6 +124,19 @@ mod tests {
     fn judge(direction: Direction, new: &str, old: &str, min_delta: f64) -> (Outcome, String) {
         let verdict = decide(&spec(direction), &number(new), Some((3.into(), &number(old))), min_delta);
         (verdict.outcome, verdict.reason)
+    }
+
+    #[test]
+    fn a_threshold_is_reached_at_it_and_beyond_it() {
+        let judge = |direction, value| decide_by_threshold(&spec(direction), &number(value), 0.45);
+        for (direction, value, outcome, reason) in [
+            (Direction::Higher, "0.4500", Outcome::Keep, "val_bpb 0.4500 reaches the threshold of 0.45"),
+            (Direction::Higher, "0.4499", Outcome::Discard, "val_bpb 0.4499 is below the threshold of 0.45"),
+            (Direction::Lower, "0.4500", Outcome::Keep, "val_bpb 0.4500 reaches the threshold of 0.45"),
+            (Direction::Lower, "0.4501", Outcome::Discard, "val_bpb 0.4501 is above the threshold of 0.45"),
+        ] {
+            assert_eq!(judge(direction, value), Verdict { outcome, reason: reason.into() });
+        }
     }
 
     #[test]

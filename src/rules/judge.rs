@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::decide::{Verdict, decide, describe_failure};
+use super::decide::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::history::{History, best_kept_of, best_of};
 use super::limits::unmet;
 use super::simplicity::{Rivals, decide_by_simplicity};
@@ -52,10 +52,18 @@ impl Measured {
     }
 }
 
+/// Whether a baseline that ended like this only has nothing to measure yet, as a text without claims: its axes, or the number
+/// that is to reach a threshold, are printed and are not finite. It is recorded without a number then.
+pub fn is_empty_baseline(contract: &Contract, class: FailureClass, exit: Option<i32>) -> bool {
+    let may_be_empty = contract.deciding_composite().is_some() || contract.keep_above.is_some();
+    may_be_empty && class == FailureClass::Nan && exit == Some(0)
+}
+
 /// The verdict on experiment `id`, whose change has this size, and the limits that count against it.
 ///
-/// A failure is a crash. A number is compared with the incumbent's, where the contract says so by simplicity first; one that
-/// would be kept is discarded if the run exceeded a limit. The baseline may exceed limits.
+/// A failure is a crash. A number is compared with the contract's threshold, if there is one, else with the incumbent's, where
+/// the contract says so by simplicity first. One that would be kept is discarded if the run exceeded a limit. The baseline may
+/// exceed limits and miss the threshold, and may have no number; see [`is_empty_baseline`].
 pub fn judge(
     contract: &Contract,
     history: &History,
@@ -92,9 +100,26 @@ fn judge_against(
             let reason = describe_failure(failure, &contract.metric.name, &measured.ended);
             Verdict { outcome: Outcome::Crash, reason }
         }
-        (Some(value), None) => verdict_on(contract, records, gpu, diff, value),
-        (None, None) => unreachable!("a run has a number or a failure"),
+        (Some(value), None) => match contract.keep_above.filter(|_| !id.is_baseline()) {
+            Some(threshold) => decide_by_threshold(&contract.metric, value, threshold),
+            None => verdict_on(contract, records, gpu, diff, value),
+        },
+        // Only a baseline without anything to measure yet.
+        (None, None) => {
+            let reason =
+                format!("{} has no number yet, and the next one is compared with nothing", contract.metric.name);
+            Verdict { outcome: Outcome::Keep, reason }
+        }
     };
+    if let (Some(axes), Some(failure)) = (contract.deciding_composite(), &measured.failure)
+        && matches!(failure.class, FailureClass::Nan | FailureClass::NoMetric)
+    {
+        let without: Vec<&str> =
+            axes.axes.keys().map(String::as_str).filter(|name| measured.metrics.get(name).is_none()).collect();
+        if !without.is_empty() {
+            verdict.reason += &format!(": no number for {}", without.join(", "));
+        }
+    }
     let counts = !id.is_baseline() && measured.failure.is_none();
     let unmet = if counts { measured.unmet_limits(contract) } else { Vec::new() };
     if verdict.outcome == Outcome::Keep && !unmet.is_empty() {
@@ -128,7 +153,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{CommitId, Direction, MetricSource, MetricSpec};
+    use crate::domain::{CommitId, Composite, Direction, MetricSource, MetricSpec};
     use crate::rules::sample::{record, run};
 
     fn contract(limits: &[&str]) -> Contract {
@@ -159,6 +184,54 @@ mod tests {
         assert_eq!(outcome(&limited, 0, &measured("1.5")).0, Outcome::Keep);
         let (worse, reason, unmet) = outcome(&limited, 1, &measured("2.5"));
         assert_eq!((worse, unmet, reason.contains("but")), (Outcome::Discard, 1, false));
+    }
+
+    #[test]
+    fn what_reaches_the_threshold_is_kept_whatever_the_best_is() {
+        let contract = Contract { keep_above: Some(3.0), ..contract(&["memory_gb<=50"]) };
+        let outcomes = [(0, "4.0"), (1, "2.5"), (1, "3.0"), (1, "3.5")]
+            .map(|(id, loss)| outcome(&contract, id, &measured(loss)).0);
+        assert_eq!(outcomes, [Outcome::Keep, Outcome::Keep, Outcome::Keep, Outcome::Discard], "the best is 2.0");
+        let limited = Contract { limits: vec!["memory_gb<=40".parse().unwrap()], ..contract };
+        assert_eq!(outcome(&limited, 1, &measured("2.5")).0, Outcome::Discard, "limits count");
+    }
+
+    #[test]
+    fn a_baseline_with_nothing_to_measure_yet_is_kept_and_compared_with_nothing() {
+        let with_axes = |contract: Contract| {
+            let mut contract = Contract { composite: Composite::preset("equal"), ..contract };
+            contract.metric = MetricSpec { name: "composite".into(), direction: Direction::Higher, ..contract.metric };
+            contract
+        };
+        let (plain, axes) = (contract(&[]), with_axes(contract(&[])));
+        let threshold = Contract { keep_above: Some(3.0), ..contract(&[]) };
+        let is_empty = |contract: &Contract, class, exit| is_empty_baseline(contract, class, exit);
+        assert!(is_empty(&axes, FailureClass::Nan, Some(0)) && is_empty(&threshold, FailureClass::Nan, Some(0)));
+        assert!(!is_empty(&plain, FailureClass::Nan, Some(0)) && !is_empty(&axes, FailureClass::NoMetric, Some(0)));
+        assert!(!is_empty(&axes, FailureClass::Nan, Some(1)));
+        let (kept, reason, _) = outcome(&axes, 0, &Measured::default());
+        assert_eq!(
+            (kept, reason.as_str()),
+            (Outcome::Keep, "composite has no number yet, and the next one is compared with nothing")
+        );
+        let empty = History::new(vec![record(json!({}))]);
+        let first = |contract: &Contract, loss: &str| {
+            judge(contract, &empty, 1.into(), DiffStat::default(), &measured(loss)).0.outcome
+        };
+        assert_eq!(first(&axes, "0.01"), Outcome::Keep, "the first one with a number");
+        assert_eq!([first(&threshold, "2.5"), first(&threshold, "3.5")], [Outcome::Keep, Outcome::Discard]);
+    }
+
+    #[test]
+    fn an_axis_without_a_number_is_named() {
+        let mut contract = Contract { composite: Composite::preset("equal"), ..contract(&[]) };
+        contract.metric.name = "composite".into();
+        let failure = Some(Failure { class: FailureClass::Nan, excerpt: String::new() });
+        let metrics = ["claim_density", "source_diversity", "topic_coverage"].map(|name| (name.to_owned(), 0.5));
+        let failed = Measured { failure, metrics: metrics.into_iter().collect(), ..Measured::default() };
+        let (crashed, reason, _) = outcome(&contract, 1, &failed);
+        assert_eq!(crashed, Outcome::Crash);
+        assert!(reason.ends_with(": no number for novelty"), "{reason}");
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub use history::{History, lost_ids};
 pub use ideas::{draw, is_used, same_idea};
 pub use ignored::ignored_changes;
 pub use insights::{keep_lesson, pivot_lesson, summary_lesson, summed_up};
-pub use judge::{Measured, judge, judge_on_base};
+pub use judge::{Measured, is_empty_baseline, judge, judge_on_base};
 pub use ladder::{Turn, climb, climb_all, in_seat, turn_of};
 pub use lanes::{RunOf, Slots, distinct_runs, gain_alone, gpu_hours, is_concurrent, lanes, run_seconds, slots};
 pub use learned::{Learned, learned};

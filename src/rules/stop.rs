@@ -52,7 +52,7 @@ pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
 
 fn goal(facts: &StopFacts) -> Option<StopReason> {
     let goal = facts.contract.goal?;
-    let (_, best) = facts.history.best()?;
+    let best = facts.history.best_kept()?;
     let is_reached = reached_goal(facts.contract.metric.direction, best.value, goal);
     is_reached
         .then(|| StopReason::reached("goal", true, json!({"goal": goal}), format!("the goal of {goal} is reached")))

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use strum::{EnumProperty, EnumString};
 
+use super::axes_error::AxesError;
 use super::layout_error::LayoutError;
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
@@ -58,6 +59,8 @@ pub enum SessionError {
     Exec(#[from] ExecError),
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Axes(#[from] AxesError),
     #[error(transparent)]
     #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
@@ -308,6 +311,7 @@ impl SessionError {
             SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
             SessionError::Layout(error) => error.kind(),
+            SessionError::Axes(error) => error.kind(),
             SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
             _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
         }
@@ -333,6 +337,7 @@ impl SessionError {
             },
             SessionError::Exec(error) => return error.hint(),
             SessionError::Layout(error) => return error.hint(),
+            SessionError::Axes(error) => return error.hint(),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::ForeignBranch(branch) => {
                 format!(

@@ -5,6 +5,7 @@
 
 mod agent_commits;
 mod attempt;
+mod axes_error;
 mod begin;
 mod branches;
 mod calling;
@@ -68,6 +69,7 @@ mod watch;
 mod watchdog;
 mod workspace;
 
+pub use axes_error::AxesError;
 pub use branches::{Finalized, Restored};
 pub use choosing::{Choice, Chosen, choose_session, find_session};
 pub use conventions::{Conventions, PROGRAM, installed_agents};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::axes_error::AxesError;
 use super::choosing::find_session;
 use super::conventions::Conventions;
 use super::error::SessionError;
@@ -15,7 +16,7 @@ use super::placing::{
 use super::programs::check_command;
 use super::reading::{lost_records, record_id, refuse_changed, session_of_head, session_tags, stored_contract};
 use super::room::refuse_full;
-use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract};
+use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use super::watchdog::watch_programs;
 use crate::agent::reports;
 use crate::domain::{Clock, Contract, ExperimentId, Layout, Tag, list, with_causes};
@@ -121,6 +122,7 @@ impl Plan {
             }
             None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
         };
+        let (contract, weights) = with_axes(contract)?;
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
         watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
@@ -132,6 +134,9 @@ impl Plan {
         let open = open.or_else(|| {
             journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()))
         });
+        if layout.is_some() && contract.cadence.is_some() {
+            return Err(AxesError::PacedBeside.into());
+        }
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();
         if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {
@@ -175,6 +180,7 @@ impl Plan {
             check_command("agent", agent, repo.worktree())?;
         }
         let mut notices = unread;
+        notices.extend(weights);
         if let Some(layout) = &mut placing.layout
             && drive != Drive::Ending
         {

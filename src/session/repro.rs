@@ -184,7 +184,7 @@ impl SessionView {
         };
         follower.follow_name();
         while !follower.look()? {}
-        let (_, verdict) = judge_run(follower, &contract.metric.source, root, before.as_deref(), &exit);
+        let (_, verdict) = judge_run(follower, contract, root, before.as_deref(), &exit);
         let here = exec::environment(root);
         let mut changes = environment_differences(record, record.id, &here);
         changes.retain(EnvironmentChange::matters);

@@ -22,11 +22,11 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{Actor, Event, MetricSource, Notice, Phase, Run, ended_text};
+use crate::domain::{Actor, Contract, Event, MetricSource, Notice, Phase, Run, ended_text};
 use crate::exec::{ExecError, Executor, Exit, Job, Running, Started};
 use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::{LOST_RETRIES, Measured, RunFound, outside_cause};
+use crate::rules::{LOST_RETRIES, Measured, RunFound, is_empty_baseline, outside_cause};
 use crate::state::read_json;
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
@@ -279,8 +279,11 @@ impl Attempt {
         log: LogFollower,
         exit: &Exit,
     ) -> Result<Measured, SessionError> {
-        let (source, before) = (&store.contract.metric.source, self.open.metric_file.as_deref());
-        let (summary, mut verdict) = judge_run(log, source, workspace.root(), before, exit);
+        let before = self.open.metric_file.as_deref();
+        let (summary, mut verdict) = judge_run(log, &store.contract, workspace.root(), before, exit);
+        if self.open.id.is_baseline() {
+            verdict.failure.take_if(|failure| is_empty_baseline(&store.contract, failure.class, exit.exit));
+        }
         let touched = workspace.protected_touched(store);
         if let Some(failure) = workspace.protected_changed(store, self.open.id, &commit_of(&self.open)?, Actor::Run)? {
             verdict.failure = Some(failure);
@@ -320,14 +323,22 @@ impl Attempt {
 /// file with the same stamp as `before` the run.
 pub(super) fn judge_run(
     log: LogFollower,
-    source: &MetricSource,
+    contract: &Contract,
     root: &Path,
     before: Option<&str>,
     exit: &Exit,
 ) -> (LogSummary, Verdict) {
     let mut summary = log.scanner.finish();
-    if let MetricSource::File { path, pointer } = source {
-        summary.found = read_metric_file(&root.join(path), pointer, before);
+    let in_file = |path: &Path, pointer: &str| read_metric_file(&root.join(path), pointer, before);
+    match (contract.deciding_composite(), &contract.metric.source) {
+        (None, MetricSource::File { path, pointer }) => summary.found = in_file(path, pointer),
+        (Some(axes), MetricSource::File { path, pointer }) => summary.put_composite(axes, |_, name| {
+            // As a part of a JSON pointer (RFC 6901).
+            let name = name.replace('~', "~0").replace('/', "~1");
+            in_file(path, &format!("{pointer}/{name}"))
+        }),
+        (Some(axes), MetricSource::Log | MetricSource::Regex(_)) => summary.put_composite(axes, LogSummary::named),
+        (None, MetricSource::Log | MetricSource::Regex(_)) => {}
     }
     let ending = measure::Ending {
         exit: exit.exit,

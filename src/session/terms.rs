@@ -1,9 +1,12 @@
 //! From what the user asks for to a session's terms.
 
+use super::axes_error::AxesError;
 use super::error::SessionError;
 use super::reading::is_session;
 use crate::agent::agent_terms;
-use crate::domain::{Asked, Clock, Contract, Direction, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag};
+use crate::domain::{
+    Asked, COMPOSITE, Clock, Contract, Direction, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag,
+};
 use crate::git::{Head, Repo};
 
 /// What an invocation asks for, by where it asks.
@@ -53,6 +56,7 @@ pub(super) fn new_contract(
     let command = asked.command.clone().filter(|line| !line.trim().is_empty()).ok_or(SessionError::Missing("--cmd"))?;
     let direction = match asked.direction {
         Some(direction) => direction,
+        None if name == COMPOSITE && asked.composite.is_some() => Direction::Higher,
         None if Direction::is_unclear_for(&name) => return Err(SessionError::DirectionUnclear(name)),
         None => Direction::Lower,
     };
@@ -90,11 +94,30 @@ pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Con
     Ok(contract)
 }
 
+/// The terms with weights that sum to 1, and a warning where they did not. Refuses terms on axes that cannot work.
+pub(super) fn with_axes(mut contract: Contract) -> Result<(Contract, Option<String>), AxesError> {
+    let mut warning = None;
+    if let Some(axes) = contract.composite.take() {
+        let (axes, other_weights) = axes.settled()?;
+        (contract.composite, warning) = (Some(axes), other_weights);
+    }
+    let is_composite = contract.deciding_composite().is_some();
+    if is_composite && matches!(contract.metric.source, MetricSource::Regex(_)) {
+        return Err(AxesError::Pattern);
+    }
+    match contract.stop_rules.iter().find(|rule| rule.needs_composite()) {
+        Some(rule) if !is_composite => Err(AxesError::NeedsComposite(*rule)),
+        _ => Ok((contract, warning)),
+    }
+}
+
 /// The lines of the settings file that say something else than the terms of a session, by their keys.
 pub(super) fn lines_passed_over(contract: &Contract, layout: Option<&Layout>, file: &Asked) -> Vec<&'static str> {
     let differs = |line: &Asked| put(line, contract.clone()) != *contract || line.layout(layout).as_ref() != layout;
     let differing = file.each().into_iter().filter(|(_, line)| differs(line));
-    differing.map(|(key, _)| key).collect()
+    let axes = file.composite.clone().and_then(|axes| axes.settled().ok());
+    let has_other_axes = axes.is_some_and(|(axes, _)| contract.composite.as_ref() != Some(&axes));
+    differing.map(|(key, _)| key).chain(has_other_axes.then_some("composite")).collect()
 }
 
 /// The first tag of the day that nobody has.

@@ -6,7 +6,7 @@ use super::gpu_turn::await_gpus;
 use super::trees::open_slot;
 use crate::domain::{CommitId, ExperimentId, Run};
 use crate::exec::Job;
-use crate::rules::FileTerms;
+use crate::rules::{FileTerms, is_empty_baseline};
 use crate::session::begin::Baseline;
 use crate::session::error::SessionError;
 use crate::session::follow::LogFollower;
@@ -72,7 +72,8 @@ pub(in crate::session) async fn run_in_slot(
     let exit = exit?;
     follower.follow_name();
     while !follower.look()? {}
-    let (_, verdict) = judge_run(follower, &contract.metric.source, workspace.root(), before.as_deref(), &exit);
+    let (_, mut verdict) = judge_run(follower, &contract, workspace.root(), before.as_deref(), &exit);
+    verdict.failure.take_if(|failure| is_empty_baseline(&contract, failure.class, exit.exit));
     let value = verdict.value.filter(|_| verdict.failure.is_none()).map(|number| number.value);
     let (commit, gpu) = (Some(commit.clone()), shared.slots.model_of(slot));
     let run = Run { value, commit, gpu, ..run_of(&contract.command, &exit) };

@@ -1,0 +1,40 @@
+//! Why a session cannot have its axes.
+
+use strum::EnumProperty;
+
+use super::error::ErrorKind;
+use crate::domain::{CompositeError, StopRule};
+
+/// Why a session cannot have its axes, or what goes by them.
+#[derive(Debug, EnumProperty, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum AxesError {
+    #[error(transparent)]
+    Composite(#[from] CompositeError),
+    #[error("the composite is worked out from its axes, and a pattern finds one number")]
+    #[strum(props(hint = "omit --metric-regex"))]
+    Pattern,
+    #[error("the stop rule {0} looks at the axes of a composite, and this session decides by another metric")]
+    #[strum(props(
+        hint = "use plateau:N or above:VALUE:N, or describe the axes in [composite] and pass --metric composite"
+    ))]
+    NeedsComposite(StopRule),
+    #[error("--cadence works in place only, and this session has slots")]
+    #[strum(props(hint = "omit --cadence, or --slots, --gpus and --ahead"))]
+    PacedBeside,
+}
+
+impl AxesError {
+    /// What kind of trouble it is.
+    pub(super) fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
+
+    /// What to do about it.
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            AxesError::Composite(error) => Some(error.hint().to_owned()),
+            error => error.get_str("hint").map(str::to_owned),
+        }
+    }
+}
