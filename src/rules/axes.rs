@@ -6,10 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Composite, Form, Number};
+use crate::domain::{Composite, Form, Metrics, Number};
 
 /// The numbers of an experiment by the names of its axes, as printed; `None` for an axis without a number.
 pub type AxisValues = BTreeMap<String, Option<f64>>;
+
+/// The numbers of an experiment's axes among all of its numbers.
+pub fn axis_values(composite: &Composite, numbers: &Metrics) -> AxisValues {
+    composite.axes.keys().map(|name| (name.clone(), numbers.get(name))).collect()
+}
 
 /// Brings the number of an axis to 0..1: linearly from the first number of the range, which becomes 0, to the second,
 /// which becomes 1; what lies outside becomes the nearer end. Without a range the number counts as it is, within 0..1.
@@ -74,13 +79,26 @@ pub fn in_form(composite: &Composite, form: Form, values: &AxisValues) -> Option
 /// A composite as a number of four decimals. These decide, so that a reader sees what was decided on. A program that
 /// prints the axes with four decimals, too, works it out of the axes as printed and prints the same number.
 pub fn composite_number(value: f64) -> Option<Number> {
-    format!("{:.4}", value + 0.0).parse().ok()
+    four_decimals(value).parse().ok()
+}
+
+/// A number with four decimals; 0 without a sign.
+pub fn four_decimals(value: f64) -> String {
+    let text = format!("{value:.4}");
+    if text == "-0.0000" { "0.0000".to_owned() } else { text }
 }
 
 /// The axis with the smallest value, brought to 0..1; of equal ones the first by name. `None` if no axis has a number.
 pub fn worst_axis<'a>(composite: &'a Composite, values: &'a AxisValues) -> Option<(&'a str, f64)> {
     let numbers = brought(composite, values).filter_map(|(name, value)| Some((name, value?)));
     numbers.min_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+/// The first axis by name whose value, brought to 0..1, is below its floor.
+pub(super) fn weak_axis<'a>(composite: &'a Composite, values: &'a AxisValues) -> Option<&'a str> {
+    let floors = composite.axes.values().map(|axis| axis.floor);
+    let mut numbers = brought(composite, values).zip(floors);
+    numbers.find(|((_, value), floor)| value.is_some_and(|value| value < *floor)).map(|((name, _), _)| name)
 }
 
 #[cfg(test)]

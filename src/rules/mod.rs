@@ -6,6 +6,7 @@ mod activity;
 mod alerts;
 mod axes;
 mod budget;
+mod cadence;
 mod chance;
 mod compare;
 mod conventions;
@@ -58,6 +59,7 @@ mod spread;
 mod stall;
 mod status;
 mod stop;
+mod stop_rules;
 mod summary;
 mod time_split;
 mod tools;
@@ -70,8 +72,12 @@ mod wording;
 
 pub use activity::{Activity, Seen, activity};
 pub use alerts::alerts;
-pub use axes::{AxisValues, bring, brought, composite, composite_number, in_form, product, v2, weighted, worst_axis};
+pub use axes::{
+    AxisValues, axis_values, bring, brought, composite, composite_number, four_decimals, in_form, product, v2,
+    weighted, worst_axis,
+};
 pub use budget::{End, expected_call, expected_run, nearest_end, stop_for_time};
+pub use cadence::{LastIteration, Pace, pace};
 pub use chance::how_to_repeat;
 pub use compare::{Aspect, Compared, MEMORY, compare};
 pub use conventions::{Columns, Suggested, columns_of, own_loop, suggested};

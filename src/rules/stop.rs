@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::History;
 use super::spending::{cost_enough, tokens_enough};
+use super::stop_rules::course;
 use crate::domain::{Contract, Direction, Spent, StopReason, count_of};
 
 /// The calls in a row without changes after which an agent counts as stuck. Twice the five attempts after which the
@@ -31,11 +32,12 @@ pub struct StopFacts<'a> {
 }
 
 /// The rules, in the order in which they are asked.
-const RULES: [fn(&StopFacts) -> Option<StopReason>; 6] = [
+const RULES: [fn(&StopFacts) -> Option<StopReason>; 7] = [
     goal,
     max_experiments,
     |facts| cost_enough(facts.contract, facts.spent),
     |facts| tokens_enough(facts.contract, facts.spent),
+    |facts| course(facts.contract, facts.history),
     max_crashes,
     no_change,
 ];

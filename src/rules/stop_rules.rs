@@ -1,0 +1,274 @@
+//! Stop rules on the course of the numbers.
+//!
+//! `kill` and `kill2` are the Madani adapter's kill criterion and its revision, which has a second signal: that no axis is weak.
+
+use serde_json::json;
+
+use super::History;
+use super::axes::{axis_values, four_decimals, weak_axis, worst_axis};
+use crate::domain::{Contract, Record, StopReason, StopRule, count_of};
+
+/// The numbers that `kill` looks at, the largest slope per number that is no rise to it, and the level below which it acts.
+const KILL: (usize, f64, f64) = (50, 0.001, 0.55);
+
+/// The numbers whose slope `kill2` looks at, the largest slope that is no rise to it, and the fewest numbers before it acts.
+const KILL2: (usize, f64, usize) = (5, 0.01, 10);
+
+/// The first of the contract's rules that says that the loop is to stop.
+pub(super) fn course(contract: &Contract, history: &History) -> Option<StopReason> {
+    contract.stop_rules.iter().find_map(|rule| match *rule {
+        StopRule::Kill => kill(contract, history),
+        StopRule::Kill2 => kill2(contract, history),
+        StopRule::Plateau(times) => plateau(contract, history, times),
+        StopRule::Above { threshold, times } => above(contract, history, threshold, times as usize),
+    })
+}
+
+/// The experiments without the baseline, in the order of their records.
+fn experiments(history: &History) -> impl DoubleEndedIterator<Item = &Record> {
+    history.records().iter().filter(|record| !record.id.is_baseline())
+}
+
+/// Their numbers, without experiments that have none.
+fn numbers(history: &History) -> Vec<f64> {
+    experiments(history).filter_map(|record| record.metric.value).collect()
+}
+
+/// The slope of the last `count` numbers, per number; `None` with fewer. It is rounded, so that numbers that rise by exactly
+/// the threshold do not fall short of it by a rounding.
+fn last_slope(numbers: &[f64], count: usize) -> Option<f64> {
+    const DECIMALS: f64 = 1e9;
+    let slope = slope(&numbers[numbers.len().checked_sub(count)?..])?;
+    Some((slope * DECIMALS).round() / DECIMALS)
+}
+
+/// The slope of the least-squares line through numbers at the same distance, per number; `None` with fewer than two.
+fn slope(numbers: &[f64]) -> Option<f64> {
+    let middle = (numbers.len() as f64 - 1.0) / 2.0;
+    let places = || (0..numbers.len()).map(|place| place as f64 - middle);
+    let squares: f64 = places().map(|place| place * place).sum();
+    // The places sum to 0, so the mean of the numbers drops out.
+    let products: f64 = places().zip(numbers).map(|(place, number)| place * number).sum();
+    (squares > 0.0).then(|| products / squares)
+}
+
+fn kill(contract: &Contract, history: &History) -> Option<StopReason> {
+    let (count, rise, low) = KILL;
+    let numbers = numbers(history);
+    let (slope, level) = (last_slope(&numbers, count)?, *numbers.last()?);
+    if slope >= rise || level >= low {
+        return None;
+    }
+    let name = &contract.metric.name;
+    let text = format!(
+        "kill: over the last {count} numbers {name} changed by {} an experiment, less than {rise}, and it is \
+         {level:.4}, below {low}",
+        four_decimals(slope)
+    );
+    Some(StopReason::reached("kill", true, json!({"slope": slope, "over": count, "level": level}), text))
+}
+
+fn kill2(contract: &Contract, history: &History) -> Option<StopReason> {
+    let (count, rise, fewest) = KILL2;
+    let composite = contract.composite.as_ref()?;
+    let numbers = numbers(history);
+    let slope = last_slope(&numbers, count).filter(|_| numbers.len() >= fewest)?;
+    let last = experiments(history).rfind(|record| record.metric.value.is_some())?;
+    let axes = axis_values(composite, &last.metrics);
+    if slope >= rise || weak_axis(composite, &axes).is_some() {
+        return None;
+    }
+    let (axis, value) = worst_axis(composite, &axes)?;
+    let name = &contract.metric.name;
+    let text = format!(
+        "kill2: over the last {count} numbers {name} changed by {} an experiment, less than {rise}, and no axis is \
+         below its floor: the worst is {axis} with {value:.4}",
+        four_decimals(slope)
+    );
+    let worst = json!({"axis": axis, "value": value});
+    Some(StopReason::reached("kill2", true, json!({"slope": slope, "over": count, "worst": worst}), text))
+}
+
+fn plateau(contract: &Contract, history: &History, times: u32) -> Option<StopReason> {
+    let best = history.best_kept_record();
+    let since = best.map_or(0, |best| best.sequence());
+    let without = experiments(history).rev().take_while(|record| best.is_none() || record.sequence() > since).count();
+    if without < times as usize {
+        return None;
+    }
+    let number = best.and_then(|best| Some((best.id, best.metric.number()?)));
+    let still = match number {
+        Some((id, number)) => format!("the best {} is {number} of experiment {id}", contract.metric.name),
+        None => format!("there is no {} yet", contract.metric.name),
+    };
+    let text = format!("plateau: no new best in {}; {still}", count_of(without as u32, "experiment"));
+    Some(StopReason::reached("plateau", true, json!({"experiments": without, "limit": times}), text))
+}
+
+fn above(contract: &Contract, history: &History, threshold: f64, times: usize) -> Option<StopReason> {
+    let direction = contract.metric.direction;
+    let better = |record: &&Record| record.metric.value.is_some_and(|value| direction.better(value, threshold));
+    let mut row: Vec<&Record> = experiments(history).rev().take(times).take_while(better).collect();
+    if row.len() < times {
+        return None;
+    }
+    row.reverse();
+    let newest = row.iter().rev().take(3).rev().filter_map(|record| Some(record.metric.number()?.raw));
+    let newest = newest.collect::<Vec<_>>().join(", ");
+    let row = count_of(times as u32, "experiment");
+    let text =
+        format!("above: {row} in a row better than {threshold}, the last with {} {newest}", contract.metric.name);
+    Some(StopReason::reached("above", true, json!({"threshold": threshold, "experiments": times}), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::domain::{Axis, CommitId, Composite, Direction, Form, MetricSource, MetricSpec};
+    use crate::rules::sample::record;
+
+    fn contract(rule: &str) -> Contract {
+        let metric =
+            MetricSpec { name: "composite".into(), direction: Direction::Higher, source: MetricSource::default() };
+        let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
+        let mut contract = Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH);
+        let axis = |floor| Axis { weight: 0.5, floor, range: None };
+        let axes = [("a".to_owned(), axis(0.5)), ("b".to_owned(), axis(0.4))].into();
+        contract.composite = Some(Composite { form: Form::Weighted, axes });
+        contract.stop_rules = vec![rule.parse().unwrap()];
+        contract
+    }
+
+    /// A baseline, and an experiment for each number, with both axes at it; a crash for each `None`.
+    fn history(numbers: &[Option<f64>]) -> History {
+        let fields = |(id, number): (usize, &Option<f64>)| match number {
+            Some(number) => json!({"id": id + 1, "sequence": id + 1, "metrics": {"a": number, "b": number},
+                "metric": {"name": "composite", "direction": "higher", "value": number, "raw": format!("{number:.4}")}}),
+            None => json!({"id": id + 1, "sequence": id + 1, "outcome": "crash",
+                "metric": {"name": "composite", "direction": "higher", "value": null, "raw": null}}),
+        };
+        let baseline =
+            record(json!({"metric": {"name": "composite", "direction": "higher", "value": 0.9, "raw": "0.9"}}));
+        let mut records: Vec<Record> = numbers.iter().enumerate().map(fields).map(record).collect();
+        // What is less good than the best of before is discarded.
+        let mut best = f64::MIN;
+        for record in &mut records {
+            let value = record.metric.value.unwrap_or(f64::MIN);
+            if value <= best {
+                record.outcome = crate::domain::Outcome::Discard;
+            }
+            best = best.max(value);
+        }
+        records.push(baseline);
+        History::new(records)
+    }
+
+    fn rising(count: usize, from: f64, by: f64) -> Vec<Option<f64>> {
+        (0..count).map(|place| Some(from + by * place as f64)).collect()
+    }
+
+    fn fired(rule: &str, numbers: &[Option<f64>]) -> Option<String> {
+        course(&contract(rule), &history(numbers)).map(|reason| reason.to_string())
+    }
+
+    #[test]
+    fn the_slope_is_that_of_least_squares_by_hand() {
+        // Places −2, −1, 0, 1, 2 have the squares 10; −2×1 − 1×3 + 0×2 + 1×5 + 2×4 = 8.
+        assert_eq!(slope(&[1.0, 3.0, 2.0, 5.0, 4.0]), Some(0.8));
+        assert_eq!((slope(&[0.5; 7]), slope(&[1.0]), slope(&[])), (Some(0.0), None, None));
+    }
+
+    #[test]
+    fn kill_needs_fifty_numbers_that_do_not_rise_and_a_low_one_at_the_end() {
+        assert_eq!(fired("kill", &rising(49, 0.4, 0.0009)), None);
+        // 0.5 + 0.0009 × 49 = 0.5441
+        let reason = fired("kill", &rising(50, 0.5, 0.0009)).unwrap();
+        assert_eq!(
+            reason,
+            "kill: over the last 50 numbers composite changed by 0.0009 an experiment, less than 0.001, and it is 0.5441, \
+             below 0.55"
+        );
+        assert_eq!(fired("kill", &rising(50, 0.4, 0.0011)), None, "it rises");
+        assert_eq!(fired("kill", &rising(50, 0.51, 0.0009)), None, "0.5541 is not low");
+        let mut crashed = rising(25, 0.5, 0.0);
+        crashed.push(None);
+        crashed.extend(rising(24, 0.5, 0.0));
+        assert_eq!(fired("kill", &crashed), None, "a crash has no number");
+        crashed.push(Some(0.5));
+        assert!(fired("kill", &crashed).is_some());
+    }
+
+    #[test]
+    fn kill2_needs_ten_numbers_a_flat_end_and_no_weak_axis() {
+        assert_eq!(fired("kill2", &rising(9, 0.6, 0.0)), None, "not before ten numbers");
+        let reason = fired("kill2", &rising(10, 0.6, 0.0)).unwrap();
+        assert_eq!(
+            reason,
+            "kill2: over the last 5 numbers composite changed by 0.0000 an experiment, less than 0.01, and no axis is below \
+             its floor: the worst is a with 0.6000"
+        );
+        assert_eq!(fired("kill2", &rising(10, 0.6, 0.011)), None, "it rises");
+        assert_eq!(fired("kill2", &rising(10, 0.6, 0.01)), None, "0.01 is not below 0.01");
+        assert!(fired("kill2", &rising(10, 0.6, 0.0099)).is_some());
+        assert!(fired("kill2", &rising(10, 0.6, -0.000001)).unwrap().contains("changed by 0.0000"));
+        assert_eq!(fired("kill2", &rising(10, 0.49, 0.0)), None, "axis a is below 0.5");
+        let mut crashed = rising(10, 0.6, 0.0);
+        crashed.push(None);
+        assert!(fired("kill2", &crashed).is_some(), "the last one with a number has its axes");
+    }
+
+    #[test]
+    fn plateau_counts_experiments_since_the_best_one_that_was_kept() {
+        let lower = |rule: &str, values: &[(&str, &str)]| {
+            let mut contract = contract(rule);
+            contract.metric.direction = Direction::Lower;
+            let records = values
+                .iter()
+                .enumerate()
+                .map(|(id, (value, outcome))| record(json!({"id": id, "value": value, "outcome": outcome})));
+            course(&contract, &History::new(records.collect())).map(|reason| reason.to_string())
+        };
+        let course = [("2.0", "keep"), ("1.5", "keep"), ("1.9", "discard"), ("1.6", "keep"), ("1.2", "discard")];
+        assert_eq!(
+            lower("plateau:3", &course),
+            Some("plateau: no new best in 3 experiments; the best composite is 1.5 of experiment 1".into())
+        );
+        assert_eq!(lower("plateau:4", &course), None);
+        assert_eq!(lower("plateau:1", &course[..1]), None, "the baseline is no experiment");
+        assert_eq!(fired("plateau:2", &[None]), None);
+        let none = History::new(vec![record(json!({})), record(json!({"id": 1, "outcome": "crash"}))]);
+        let reason = super::course(&contract("plateau:1"), &none).unwrap().to_string();
+        assert_eq!(reason, "plateau: no new best in 1 experiment; there is no composite yet");
+    }
+
+    #[test]
+    fn above_needs_a_row_beyond_the_threshold_that_no_crash_breaks() {
+        let row = |numbers: &[Option<f64>]| fired("above:0.6:3", numbers);
+        assert_eq!(
+            row(&[Some(0.5), Some(0.61), Some(0.7), Some(0.62)]),
+            Some(
+                "above: 3 experiments in a row better than 0.6, the last with composite 0.6100, 0.7000, 0.6200".into()
+            )
+        );
+        assert_eq!(row(&[Some(0.61), Some(0.6), Some(0.7), Some(0.62)]), None, "0.6 is not greater than 0.6");
+        assert_eq!(row(&[Some(0.61), Some(0.7), None, Some(0.62)]), None, "a crash breaks it");
+        assert_eq!(row(&[Some(0.7), Some(0.7)]), None, "the baseline does not count");
+        let mut lower = contract("above:0.6:1");
+        lower.metric.direction = Direction::Lower;
+        let value: Value = json!({"name": "composite", "direction": "lower", "value": 0.5, "raw": "0.5"});
+        let history = History::new(vec![record(json!({})), record(json!({"id": 1, "metric": value}))]);
+        assert!(course(&lower, &history).is_some(), "where lower is better, below it");
+    }
+
+    #[test]
+    fn the_first_rule_that_fires_is_the_reason_and_the_session_is_done() {
+        let mut contract = contract("plateau:2");
+        contract.stop_rules.push("above:0.1:1".parse().unwrap());
+        let history = history(&[Some(0.5), Some(0.5), Some(0.5)]);
+        let reason = course(&contract, &history).unwrap();
+        assert!(reason.is_rule("plateau"));
+        assert!(matches!(reason, StopReason::Reached(reached) if reached.is_done));
+    }
+}
