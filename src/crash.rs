@@ -17,7 +17,7 @@ pub(crate) use armed::{in_shim, pace, point};
 #[cfg(not(debug_assertions))]
 pub(crate) const fn point(_name: &str) {}
 
-/// How long to wait where the program would wait for so long between calls that change nothing.
+/// How long to wait where the program would wait for so long between calls.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn pace(pause: Duration) -> Duration {
     pause
@@ -154,6 +154,8 @@ mod armed {
         "shim.launched",
         "shim.state.file_prepared",
         "shim.state.file_replaced",
+        "sleep.noted",
+        "sleep.over",
         "state.file_prepared",
         "state.file_replaced",
         "state.line_appended",
@@ -168,7 +170,7 @@ mod armed {
         IS_SHIM.store(true, Ordering::Relaxed);
     }
 
-    /// Where `AR_NO_PAUSES` is set, the program does not wait between calls that change nothing.
+    /// Where `AR_NO_PAUSES` is set, the program does not wait between calls, except for an outage.
     pub(crate) fn pace(pause: Duration) -> Duration {
         if env::var_os("AR_NO_PAUSES").is_some() { Duration::ZERO } else { pause }
     }

@@ -146,6 +146,11 @@ impl Progress {
                 self.outage = None;
                 self.print(&format!("      the agent is available again after {}", clock_time(*seconds)));
             }
+            Event::Sleep { id, until, why, .. } => {
+                self.end_idle(None);
+                self.print(&format!("      sleeping until {}: {why}", moment_text(*until)));
+                self.begin(*id, format!("sleeping until {}", moment_text(*until)));
+            }
             Event::RunStarted { id, description, timeout, incumbent, commit, log } => {
                 self.print_detail(|| {
                     let commit = commit.short(8);

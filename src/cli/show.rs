@@ -25,7 +25,8 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let _pager = output::paged();
     let screen = (format == Format::Table).then(clock).transpose()?;
     let replaced_by = view.history.replaced().get(&record.id).copied();
-    let grid = record_grid(&record, replaced_by, &notes, screen);
+    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
+    let grid = record_grid(&record, composite, replaced_by, &notes, screen);
     match format {
         Format::Table => {
             output::text(&grid.to_fields(output::width()));

@@ -275,6 +275,18 @@ pub enum Event {
         /// The duration of the outage, in seconds.
         seconds: f64,
     },
+    /// The loop pauses before the next call of the agent.
+    Sleep {
+        /// The experiment that the agent should propose next.
+        id: ExperimentId,
+        /// When the pause ends.
+        #[serde(serialize_with = "crate::domain::millis::serialize")]
+        until: Timestamp,
+        /// Its length, in seconds.
+        seconds: f64,
+        /// Why, as a clause.
+        why: String,
+    },
     /// `ar` started an experiment's run.
     RunStarted {
         /// The experiment.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::axes::{axes_sentence, forms_sentence};
 use super::beside::beside;
 use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
-use crate::domain::{Clock, ExperimentId, GuardRun, Note, Record, Run, money_text, one_line};
-use crate::rules::{Ended, History};
+use crate::domain::{Clock, Composite, ExperimentId, GuardRun, Note, Record, Run, money_text, one_line};
+use crate::rules::{Ended, History, axis_values};
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
 /// people, who have that clock, the notes come with those where there are some.
@@ -42,8 +43,14 @@ pub fn experiments_grid(
 
 /// The fields of one record and the notes on it, a row each. Of an experiment that was reworked each version stands above
 /// its run and its guards. The keep `replaced_by` has removed its change. Times are said as on the `screen` of who has that
-/// clock, else in UTC.
-pub fn record_grid(record: &Record, replaced_by: Option<ExperimentId>, notes: &[Note], screen: Option<Clock>) -> Grid {
+/// clock, else in UTC. The axes of `composite` stand below the metric.
+pub fn record_grid(
+    record: &Record,
+    composite: Option<&Composite>,
+    replaced_by: Option<ExperimentId>,
+    notes: &[Note],
+    screen: Option<Clock>,
+) -> Grid {
     let mut grid = Grid::new([("field", Align::Left), ("value", Align::Left)]);
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
@@ -57,6 +64,11 @@ pub fn record_grid(record: &Record, replaced_by: Option<ExperimentId>, notes: &[
     add("reason", record.reason.clone());
     add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
     add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
+    if let Some(composite) = composite {
+        let values = axis_values(composite, &record.metrics);
+        add("axes", axes_sentence(composite, &values).unwrap_or_default());
+        add("forms", forms_sentence(composite, &values).unwrap_or_default());
+    }
     for (name, sentence) in beside(record, replaced_by) {
         add(name, sentence);
     }
@@ -103,7 +115,8 @@ pub fn record_grid(record: &Record, replaced_by: Option<ExperimentId>, notes: &[
         add("finished", time(record.finished, screen));
     }
     for (name, value) in record.metrics.iter() {
-        if name != record.metric.name {
+        let is_axis = composite.is_some_and(|composite| composite.axes.contains_key(name));
+        if name != record.metric.name && !is_axis {
             add(name, value.to_string());
         }
     }

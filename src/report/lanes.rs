@@ -244,6 +244,7 @@ mod tests {
             is_fetched: false,
             ended: None,
             outage: None,
+            sleep: None,
             lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, Some(now)),
             attempts,
             owner: Some("process 123".into()),

@@ -2,6 +2,7 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod axes;
 mod beside;
 mod chart;
 mod columns;

@@ -34,6 +34,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         is_fetched: false,
         ended: None,
         outage: None,
+        sleep: None,
         attempts: vec![OpenStatus {
             id: (records.len() as u32).into(),
             phase: Phase::Running,

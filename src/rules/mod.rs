@@ -127,7 +127,7 @@ pub use space::{spoilt_by_full_disk, too_little_room};
 pub use spending::{Reports, cost_enough, idle_limits, priced, tokens_enough};
 pub use spread::{Elsewhere, Repeated, Spread, spread};
 pub use stall::{question, stall};
-pub use status::{LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, lanes_status};
+pub use status::{LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, SleepStatus, lanes_status};
 pub use stop::{NO_CHANGE, NO_CHANGE_LIMIT, StopFacts, reached_goal, stop_before_next};
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits, time_split};

@@ -28,6 +28,8 @@ pub struct SessionStatus {
     pub ended: Option<String>,
     /// The outage for whose end the loop waits.
     pub outage: Option<OutageStatus>,
+    /// The pause between two experiments that the loop makes.
+    pub sleep: Option<SleepStatus>,
     /// The open attempts, in the order in which they were opened; *in place* at most one.
     pub attempts: Vec<OpenStatus>,
     /// The slots and the seats.
@@ -65,6 +67,15 @@ pub struct OutageStatus {
     pub since: Timestamp,
     /// When the loop calls the agent again.
     pub again: Timestamp,
+}
+
+/// A pause between two experiments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SleepStatus {
+    /// When it ends.
+    pub until: Timestamp,
+    /// Why the loop makes it, as a clause.
+    pub why: String,
 }
 
 /// An open attempt of a session.

@@ -140,6 +140,7 @@ impl<'a> Calling<'a> {
         }
         store.journal.spent.calls = store.journal.spent.calls.saturating_add(1);
         if let Some(over) = store.journal.outage.take() {
+            store.journal.was_out = store.contract.cadence.is_some();
             store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
         }
         let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;

@@ -46,6 +46,7 @@ impl<'a> Events<'a> {
             | Event::Directed { .. }
             | Event::Flagged { .. }
             | Event::OutageOver { .. }
+            | Event::Sleep { .. }
             | Event::SessionStopped { .. } => (Level::Info, true),
             _ => (Level::Info, false),
         };

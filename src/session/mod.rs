@@ -56,6 +56,7 @@ mod run_log;
 mod run_loop;
 mod running;
 mod shared;
+mod sleeping;
 mod status;
 mod stop;
 mod store;

@@ -1,4 +1,4 @@
-//! Waiting for the agent: until an outage may be over, and between calls that changed nothing.
+//! Waiting for the agent: until an outage may be over, and between its calls.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Shared<'_> {
         crash::point("outage.noted");
         self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
 
-        self.pause(pause, again).await?;
+        self.pause(pause, again, || false).await?;
         let store = &mut *self.store();
         store.journal.wait_no_more();
         store.write_journal()?;
@@ -61,22 +61,34 @@ impl Shared<'_> {
     pub(super) async fn pause_after_idle(&self, seconds: f64) -> Result<(), SessionError> {
         let pause = crash::pace(pause_after_idle(self.store().journal.idle_calls, seconds));
         let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
-        if pause.is_zero() { Ok(()) } else { self.pause(pause, again.unwrap_or(Timestamp::MAX)).await }
+        if !pause.is_zero() {
+            self.pause(pause, again.unwrap_or(Timestamp::MAX), || false).await?;
+        }
+        Ok(())
     }
 
-    /// Waits for so long, or until that moment, at most until the end of this invocation. Any request ends it at once.
-    async fn pause(&self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
+    /// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`
+    /// says, end it at once. Returns whether it is over, instead of cut short by a request or by the end of this invocation.
+    pub(super) async fn pause(
+        &self,
+        pause: Duration,
+        again: Timestamp,
+        is_woken: impl Fn() -> bool,
+    ) -> Result<bool, SessionError> {
         let id = self.store().history.next_id();
         let began = Instant::now();
         let left = self.times.end(&self.store()).map_or(pause, |end| end.left.min(pause));
         let due = began.checked_add(left).unwrap_or(began);
+        let whole = began.checked_add(pause).unwrap_or(began);
         let (mut heartbeat, mut noted) = (Heartbeat::new(), began);
+        let mut is_over = false;
         let mut listener = self.interrupts.listen();
         while self.asked()? == Interrupt::None {
             self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
             noted = Instant::now();
             // A machine that slept meanwhile does not wait on.
-            if Instant::now() >= due || Timestamp::now() >= again {
+            is_over = Instant::now() >= whole || Timestamp::now() >= again || is_woken();
+            if is_over || Instant::now() >= due {
                 break;
             }
             self.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
@@ -86,7 +98,7 @@ impl Shared<'_> {
             }
         }
         self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
-        Ok(())
+        Ok(is_over)
     }
 }
 

@@ -1,5 +1,7 @@
 //! `ar run`: the loop.
 
+use std::mem;
+
 use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
@@ -9,6 +11,7 @@ use super::open::Session;
 use super::plan::Drive;
 use super::proposing::CallResult;
 use super::shared::Shared;
+use super::sleeping::Paced;
 use super::supervise::Ending;
 use super::times::Times;
 use super::watchdog::end_programs_in;
@@ -110,6 +113,7 @@ impl Session<'_> {
         let mut lost = 0;
         let first = self.shared.store().history.next_sequence();
         let mut idle_seconds = None;
+        let mut is_begun = true;
         loop {
             match self.shared.asked()? {
                 Interrupt::None => {}
@@ -131,6 +135,14 @@ impl Session<'_> {
                     Some(reason) => return Ok(reason),
                     None => continue,
                 }
+            }
+            match self.shared.keep_pace(mem::take(&mut is_begun)).await? {
+                Paced::Ready => {}
+                Paced::Waited => {
+                    self.workspace.untracked.is_current = false;
+                    continue;
+                }
+                Paced::Ends(reason) => return Ok(reason),
             }
             self.shared.check_room()?;
             let keeper = self.shared.log_keeper.get_mut().start(self.shared.store.get_mut());

@@ -17,7 +17,9 @@ use crate::exec::{self, Executor, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
-use crate::rules::{Activity, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, activity, lanes_status};
+use crate::rules::{
+    Activity, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
+};
 use crate::state::{Journal, OpenExperiment, SessionFolder, read_json};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
@@ -128,6 +130,7 @@ impl<'a> Lookout<'a> {
             ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
             activity,
             outage: outage.filter(|_| activity == Activity::Waiting || owner.is_some() && lanes.is_concurrent),
+            sleep: journal.as_ref().filter(|_| activity == Activity::Between).and_then(sleep_of),
             attempts,
             lanes,
             owner: owner.as_ref().map(|owner| owner.said.clone()),
@@ -225,6 +228,13 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
         (Phase::Waiting | Phase::Idle, _) => 6,
     };
     open.iter().min_by_key(rank)
+}
+
+/// The pause that a loop makes now.
+fn sleep_of(journal: &Journal) -> Option<SleepStatus> {
+    let sleep = journal.sleep.as_ref().filter(|sleep| sleep.after == journal.iteration)?;
+    let (_, until) = sleep.left(Timestamp::now())?;
+    Some(SleepStatus { until, why: sleep.why.clone() })
 }
 
 /// When a file was last written to.

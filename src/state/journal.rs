@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::StateError;
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after};
+use super::{Sleep, StateError};
 use crate::domain::{
     AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase, Record, Rung,
     Spent, ToldStep, Version,
@@ -247,6 +247,12 @@ pub struct Journal {
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     pub outage: Option<OpenOutage>,
+    /// Whether an outage ended since the last pause between experiments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_out: bool,
+    /// The last pause between experiments; absent without a cadence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<Sleep>,
     /// What all calls of the agent used.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent: Spent,
@@ -310,6 +316,8 @@ impl Journal {
             rework: None,
             last_call: LastCall::default(),
             outage: None,
+            was_out: false,
+            sleep: None,
             spent: Spent::default(),
             summed_up: 0,
             ended: None,

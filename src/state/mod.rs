@@ -16,6 +16,7 @@ mod logs;
 mod memory;
 mod outage;
 mod run_logs;
+mod sleep;
 mod stop_request;
 
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
@@ -32,3 +33,4 @@ pub use lessons::{LESSONS, LessonFile, LessonsError};
 pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{is_compressed, plain_log, read_log_tail};
+pub use sleep::Sleep;

@@ -22,7 +22,8 @@ pub(crate) enum Scenario {
     Deletes(&'static str),
     /// The same, stopped at once in its second run and then resumed.
     Stop(&'static str),
-    /// The same with an agent whose first call is cut short by a limit, and a command that is told of everything.
+    /// The same with an agent whose first call is cut short by a limit, and a command that is told of everything,
+    /// and with a pause after each experiment.
     Outage(&'static str),
     /// The loop on the structural ladder, with a direction that is named again when a new one is asked for.
     Pivot,
@@ -277,7 +278,7 @@ impl Session {
             Scenario::Try => args = vec!["try", "-m", "change-1"],
             Scenario::Adopt | Scenario::AdoptInVain => args.push("--adopt"),
             Scenario::Pivot => args.extend(["--ladder", "structural"]),
-            Scenario::Outage(_) => args.extend(["--on-event", &tell]),
+            Scenario::Outage(_) => args.extend(["--on-event", &tell, "--cadence", "2h"]),
             Scenario::Guards => {
                 args.extend(["--guard", "cd docs; echo more >> e.txt", "--guard", refusing]);
             }

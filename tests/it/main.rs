@@ -6,6 +6,7 @@ mod agent_calls;
 mod answers;
 mod archiver;
 mod attacks;
+mod axes;
 mod bad_input;
 mod beside;
 mod budgets;

@@ -81,6 +81,11 @@ pub struct Diff {
 }
 
 impl Diff {
+    /// Whether it has a file that was not there before, under any name.
+    pub fn adds_files(&self) -> bool {
+        self.files.iter().any(|file| file.old.is_none())
+    }
+
     /// Reads the two versions of each file in which two trees differ.
     pub(super) fn of(gix: &gix::Repository, trees: (ObjectId, ObjectId), changes: Vec<TreeChange>) -> Result<Diff> {
         let is_any = |side: fn(&TreeChange) -> bool| changes.iter().any(side);

@@ -119,7 +119,7 @@ pub struct Detail {
 impl Detail {
     /// What is known of an experiment, with its change, the end of its log, and what people noted on it.
     pub fn new(record: &Record, diff: Excerpt, log: Excerpt, notes: &[Note]) -> Detail {
-        let grid = record_grid(record, None, notes, None);
+        let grid = record_grid(record, None, None, notes, None);
         let facts = grid.rows().iter().filter_map(|row| match row.as_slice() {
             [name, value] => Some((name.clone(), value.clone())),
             _ => None,

@@ -1,0 +1,110 @@
+//! The pause between two experiments, as the cadence says.
+
+use std::fs;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::shared::Shared;
+use super::store::Store;
+use crate::crash;
+use crate::domain::{Cadence, Event, Record, StopReason};
+use crate::rules::{LastIteration, Pace, pace};
+use crate::state::{IdeaFile, Sleep};
+
+/// What comes before the next call of the agent.
+pub(super) enum Paced {
+    /// Nothing more.
+    Ready,
+    /// Another look at what was asked for meanwhile, and at the time.
+    Waited,
+    /// The end of the loop.
+    Ends(StopReason),
+}
+
+impl Shared<'_> {
+    /// Pauses after the last iteration as the cadence says, at most until the end of this invocation. Any request and a new
+    /// idea end the pause at once. `is_begun` says that the iteration was made by an earlier process.
+    pub(super) async fn keep_pace(&self, is_begun: bool) -> Result<Paced, SessionError> {
+        let Some(cadence) = self.store().contract.cadence else { return Ok(Paced::Ready) };
+        if self.store().journal.iteration == 0 {
+            return Ok(Paced::Ready);
+        }
+        let known = self.store().journal.sleep_by(cadence).cloned();
+        let sleep = known.map_or_else(|| decided(&self.store(), cadence, is_begun), |sleep| Ok(Ok(sleep)))?;
+        let sleep = match sleep {
+            Ok(sleep) => sleep,
+            Err(reason) => return Ok(Paced::Ends(reason)),
+        };
+        let Some((pause, until)) = sleep.left(Timestamp::now()) else {
+            if sleep.until.is_some() {
+                self.wake(sleep)?;
+            }
+            return Ok(Paced::Ready);
+        };
+        self.store().journal.sleep = Some(sleep.clone());
+        self.store().write_journal()?;
+        crash::point("sleep.noted");
+        let id = self.store().history.next_id();
+        self.emit(Event::Sleep { id, until, seconds: pause.as_secs_f64(), why: sleep.why.clone() })?;
+        let pause = crash::pace(pause);
+        let has_ideas = || ideas(&self.store()) != sleep.ideas;
+        let is_over = self.pause(pause, until, has_ideas).await?;
+        if is_over && self.asked()? == Interrupt::None {
+            self.wake(sleep)?;
+        }
+        Ok(Paced::Waited)
+    }
+
+    /// Notes that a pause is over.
+    fn wake(&self, sleep: Sleep) -> Result<(), SessionError> {
+        let store = &mut *self.store();
+        store.journal.sleep = Some(Sleep { until: None, ..sleep });
+        store.journal.was_out = false;
+        store.write_journal()?;
+        crash::point("sleep.over");
+        Ok(())
+    }
+}
+
+/// The pause that follows the last iteration, one that is over for none; or why the loop ends.
+fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<Sleep, StopReason>, SessionError> {
+    let last = store.history.records().last().filter(|record| !record.id.is_baseline());
+    let added_files = match (cadence, last) {
+        (Cadence::Adaptive, Some(record)) => adds_files(store, record)?,
+        _ => false,
+    };
+    let iteration = LastIteration { added_files, was_out: store.journal.was_out };
+    let (pause, why) = match pace(&store.contract, &store.history, iteration) {
+        Pace::Go => (Duration::ZERO, String::new()),
+        Pace::Pause { pause, why } => (pause, why),
+        Pace::End(reason) => return Ok(Err(reason)),
+    };
+    let now = Timestamp::now();
+    // A process that was killed before it noted the pause leaves the record, from which on it is.
+    let from = last.filter(|_| is_begun).map_or(now, |record| record.finished.min(now));
+    let until = SignedDuration::try_from(pause).ok().and_then(|pause| from.checked_add(pause).ok());
+    Ok(Ok(Sleep {
+        after: store.journal.iteration,
+        cadence,
+        until: Some(until.unwrap_or(Timestamp::MAX)),
+        seconds: pause.as_secs_f64(),
+        why,
+        ideas: ideas(store),
+    }))
+}
+
+/// Whether the change of an experiment added a file.
+fn adds_files(store: &Store, record: &Record) -> Result<bool, SessionError> {
+    if !record.base.is_known() || !record.commit.is_known() {
+        return Ok(false);
+    }
+    Ok(store.repo.objects.diff(&record.base, &record.commit)?.adds_files())
+}
+
+/// The length of the file of ideas, in bytes.
+fn ideas(store: &Store) -> u64 {
+    fs::metadata(IdeaFile::new(&store.repo.main_worktree()).path()).map_or(0, |meta| meta.len())
+}

@@ -1,0 +1,138 @@
+//! What is kept where several numbers decide together.
+
+use super::harness::{course, records, repo, run, status};
+use crate::support::ar;
+
+#[test]
+fn ar_works_out_the_composite_and_a_threshold_keeps_whatever_the_best_is() {
+    let repo = repo();
+    let script = ["0.50", "0.40", "0.45", "0.50 - 0.50 0.50", "0.50 0.50 0.50 nan", "0.77 0.91 0.51 0.77", "0.4499"];
+    run(&repo, &script, &["--keep-above", "0.45"]).ok();
+    assert_eq!(
+        course(&repo),
+        [
+            "none keep",
+            "0.5000 keep",
+            "0.4000 discard",
+            "0.4500 keep",
+            "none crash",
+            "none crash",
+            "0.7400 keep",
+            "0.4499 discard"
+        ]
+    );
+    let rows = repo.read("results.tsv");
+    let first = rows.lines().nth(1).unwrap();
+    assert!(first.contains("\tnan\t") && first.contains("\timproved\t"), "{rows}");
+    let records = records(&repo);
+    let reason = |id: usize| records[id]["reason"].as_str().unwrap();
+    assert_eq!(reason(2), "composite 0.4000 is below the threshold of 0.45");
+    assert!(reason(4).ends_with(": no number for source_diversity"), "{}", reason(4));
+    assert!(reason(5).ends_with(": no number for novelty"), "{}", reason(5));
+    assert_eq!(
+        (&records[4]["failure"]["class"], &records[5]["failure"]["class"]),
+        (&"no_metric".into(), &"nan".into())
+    );
+    assert_eq!(records[6]["metrics"]["source_diversity"], 0.91);
+    assert_eq!(records[6]["metrics"]["composite"], 0.74, "what the scorer prints itself does not count");
+    assert_eq!(status(&repo)["direction"], "higher", "without being said");
+
+    let shown = ar(&repo, ["show", "6"]).ok().stdout;
+    for words in [
+        "topic_coverage 0.51, claim_density 0.77, novelty 0.77, source_diversity 0.91",
+        "weighted 0.7400, multiplicative 0.2752, v2 0.5050",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
+fn the_best_is_the_best_number_and_not_the_last_keep() {
+    let repo = repo();
+    run(&repo, &["0.70", "0.50"], &["--keep-above", "0.45"]).ok();
+    let status = status(&repo);
+    assert_eq!((&status["best"]["id"], &status["incumbent"]["id"]), (&1.into(), &2.into()), "{status:#}");
+    let text = ar(&repo, ["status"]).ok().stdout;
+    assert!(text.contains("\nbest         0.7000") && text.contains("\nincumbent    0.5000"), "{text}");
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    assert_eq!(report["best"]["id"], 1);
+}
+
+#[test]
+fn without_a_threshold_the_first_number_after_an_empty_baseline_is_kept_and_then_the_better_one() {
+    let repo = repo();
+    run(&repo, &["0.20", "0.20", "0.21", "0.10"], &[]).ok();
+    assert_eq!(course(&repo), ["none keep", "0.2000 keep", "0.2000 discard", "0.2100 keep", "0.1000 discard"]);
+}
+
+#[test]
+fn a_baseline_that_prints_no_axis_is_no_empty_one() {
+    let repo = repo();
+    repo.write("axes", "0.5 - 0.5 0.5\n");
+    repo.commit_all("a scorer that forgets an axis");
+    let called = run(&repo, &["0.5"], &[]).exits(3);
+    assert!(called.stderr.contains("no number for source_diversity"), "{called:#?}");
+    repo.write("score.sh", "echo 'novelty: nan'; exit 1\n");
+    repo.commit_all("a scorer that fails");
+    run(&repo, &["0.5"], &[]).exits(3);
+}
+
+#[test]
+fn axes_can_stand_in_a_file() {
+    let repo = repo();
+    repo.write(
+        "score.sh",
+        "read -r claims sources topics novelty < axes; echo 'novelty: 0.1'
+         echo \"{\\\"axes\\\": {\\\"claim_density\\\": $claims, \\\"source_diversity\\\": $sources, \
+          \\\"topic_coverage\\\": $topics, \\\"novelty\\\": $novelty}}\" | sed s/nan/NaN/g > scores.json\n",
+    );
+    repo.write(".gitignore", "scores.json\n");
+    repo.commit_all("a scorer that writes a file");
+    run(&repo, &["0.77 0.91 0.51 0.77"], &["--metric-file", "scores.json:/axes"]).ok();
+    assert_eq!(course(&repo), ["none keep", "0.7400 keep"]);
+    assert_eq!(records(&repo)[1]["metrics"]["novelty"], 0.77, "that of the log does not count");
+}
+
+#[test]
+fn a_threshold_works_for_any_metric() {
+    let repo = repo();
+    repo.write("score.sh", "read -r loss rest < axes; echo \"loss: $loss\"\n");
+    repo.write("axes", "2.0\n");
+    repo.write("ar.toml", "metric = \"loss\"\ncmd = \"sh score.sh\"\n");
+    repo.commit_all("a loss");
+    run(&repo, &["1.2", "1.0", "1.1", "0.9"], &["--keep-above", "1.1"]).ok();
+    assert_eq!(course(&repo), ["2.0 keep", "1.2 discard", "1.0 keep", "1.1 keep", "0.9 keep"]);
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_what_to_write() {
+    let repo = repo();
+    let settings = repo.read("ar.toml");
+    let refused = |text: &str, more: &[&str], code: i32, words: &[&str]| {
+        repo.write("ar.toml", text);
+        repo.commit_all("other settings");
+        let called = run(&repo, &["0.5"], more).exits(code);
+        for words in words {
+            assert!(called.stderr.contains(words), "{words}: {called:#?}");
+        }
+    };
+    let with_weight = |weight: &str| settings.replacen("0.25", weight, 1);
+    refused(&with_weight("-0.5"), &[], 1, &["the weight of `claim_density` is -0.5", "hint: "]);
+    refused(&with_weight("nan"), &[], 1, &["the weight of `claim_density` is NaN", "hint: "]);
+    refused(&settings.replace("0.25", "0"), &[], 1, &["all weights are 0", "hint: "]);
+    refused(&settings.replacen("weight", "wieght", 1), &[], 1, &["ar.toml", "wieght", "hint: "]);
+    let plain = "metric = \"novelty\"\ncmd = \"sh score.sh\"\n";
+    refused(plain, &["--stop-rule", "kill2"], 2, &["kill2 looks at the axes", "hint: use plateau:N"]);
+    refused(plain, &["--stop-rule", "plateau"], 2, &["plateau:30"]);
+    refused(&settings, &["--metric-regex", "x: (.*)"], 2, &["a pattern finds one number", "hint: omit --metric-regex"]);
+    refused(&settings, &["--cadence", "2h", "--slots", "2"], 2, &["--cadence works in place only"]);
+    refused(&settings, &["--cadence", "daily"], 2, &["adaptive, novelty or a duration"]);
+    repo.write("ar.toml", with_weight("1.25"));
+    repo.commit_all("other weights");
+    let called = run(&repo, &["0.5"], &[]).ok();
+    assert!(
+        called.stderr.contains("the weights of the composite sum to 2; they count as claim_density 0.6250"),
+        "{called:#?}"
+    );
+}
