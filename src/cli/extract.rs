@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Direction, FORMAT_VERSION, MetricSource, MetricSpec};
+use autoresearch::domain::{COMPOSITE, Composite, Direction, FORMAT_VERSION, MetricSource, MetricSpec};
 use autoresearch::git::Repo;
-use autoresearch::measure::{Ending, judge};
+use autoresearch::measure::{Ending, LogSummary, judge};
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::session::read_log;
 use serde_json::{Map, Value, json};
@@ -17,9 +17,12 @@ use super::{chosen, output, settings};
 
 /// Prints what a session would read out of a log.
 pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
-    let spec = spec(args.metric, args.metric_regex)?;
+    let (spec, composite) = spec(args.metric, args.metric_regex)?;
     let metric = &spec.name;
-    let summary = read_log(&args.file, &spec)?;
+    let mut summary = read_log(&args.file, &spec)?;
+    if let Some(composite) = composite {
+        summary.put_composite(&composite, LogSummary::named);
+    }
     let verdict = judge(&summary, &Ending::from_status(args.exit_status));
     let format = Format::from(args.format);
     if format == Format::Json {
@@ -50,20 +53,24 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to look for: as it is asked for, else as the variables and `ar.toml` say, else as the session does.
-fn spec(metric: Option<String>, regex: Option<String>) -> Result<MetricSpec, CliError> {
+/// What to look for, and the axes that it is worked out from: as it is asked for, else as the variables and `ar.toml` say,
+/// else as the session does.
+fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Option<Composite>), CliError> {
     // A number is read the same way in both directions.
     let spec = |name, source| MetricSpec { name, direction: Direction::Lower, source };
     let source = regex.map(MetricSource::Regex);
     if let Some(name) = metric {
-        return Ok(spec(name, source.unwrap_or(MetricSource::Log)));
+        return Ok((spec(name, source.unwrap_or(MetricSource::Log)), None));
     }
     let dir = current_dir()?;
     let repo = Repo::discover(&dir).ok();
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
     let asked = settings::resolve(SettingsArgs::default(), root)?;
-    let (name, stored) = match (asked.metric, asked.source) {
-        (Some(name), stored) => (name, stored),
+    let (name, stored, composite) = match (asked.metric, asked.source) {
+        (Some(name), stored) => {
+            let axes = asked.composite.filter(|_| name == COMPOSITE).and_then(|axes| axes.settled().ok());
+            (name, stored, axes.map(|(axes, _)| axes))
+        }
         (None, _) => {
             let contract = repo.and_then(|_| chosen::open(None).ok()?.contract);
             let stored = contract.ok_or_else(|| {
@@ -72,10 +79,12 @@ fn spec(metric: Option<String>, regex: Option<String>) -> Result<MetricSpec, Cli
                     "pass --metric NAME, or write metric = \"NAME\" to ar.toml",
                 )
             })?;
-            (stored.metric.name, Some(stored.metric.source))
+            let composite = stored.deciding_composite().cloned();
+            (stored.metric.name, Some(stored.metric.source), composite)
         }
     };
     // What stands in a file of its own is not looked for in a log.
     let stored = stored.filter(|stored| matches!(stored, MetricSource::Regex(_)));
-    Ok(spec(name, source.or(stored).unwrap_or(MetricSource::Log)))
+    let composite = composite.filter(|_| source.is_none());
+    Ok((spec(name, source.or(stored).unwrap_or(MetricSource::Log)), composite))
 }

@@ -53,7 +53,8 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
         }
         format => {
             let screen = (format != Format::Csv).then(clock).transpose()?;
-            let grid = experiments_grid(&view.history, &selected, &notes, &columns, screen);
+            let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
+            let grid = experiments_grid(&view.history, &selected, composite, &notes, &columns, screen);
             output::text(&grid.render(format, output::width()));
         }
     }

@@ -61,6 +61,8 @@ fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
         (None, None) => return Err(no_session(&view.repo, &view.tag).into()),
     };
     let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
+    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
+    let report = report.with_axes(composite, &view.history);
     Ok(report.with_course(&view.history, view.course()).with_notes(notes))
 }
 

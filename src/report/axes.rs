@@ -1,7 +1,92 @@
-//! The axes of an experiment, in words.
+//! The axes of experiments: in words, as a part of a report, and as its data.
 
-use crate::domain::{Composite, Form};
-use crate::rules::{AxisValues, brought, four_decimals, in_form};
+use serde::Serialize;
+
+use super::found::Report;
+use super::grid::{Align, Grid, text};
+use super::sections::Section;
+use crate::domain::{Axis, Composite, Form};
+use crate::rules::{AxisValues, History, axis_values, bring, brought, four_decimals, in_form};
+
+/// What a session made of an axis, its numbers brought to 0..1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct AxisCourse<'a> {
+    name: &'a str,
+    /// Its share in the weighted form.
+    weight: f64,
+    /// The value below which it is weak.
+    floor: f64,
+    /// The mean, the least and the largest of its numbers.
+    mean: f64,
+    least: f64,
+    largest: f64,
+    /// The number of the last experiment that has one.
+    last: f64,
+    /// That of the best experiment.
+    of_best: Option<f64>,
+    /// How many experiments were below the floor, and how many have a number.
+    below_floor: usize,
+    count: usize,
+}
+
+impl Report {
+    /// The same with the axes of each experiment, which `history` has, as the session's terms name them.
+    #[must_use]
+    pub fn with_axes(mut self, composite: Option<&Composite>, history: &History) -> Report {
+        if let Some(composite) = composite {
+            for (record, details) in history.records().iter().zip(&mut self.details) {
+                details.axes = Some(axis_values(composite, &record.metrics));
+            }
+        }
+        self.composite = composite.cloned();
+        self
+    }
+
+    /// The course of each axis that has numbers, the worst first: by the mean.
+    pub(super) fn axes(&self) -> Vec<AxisCourse<'_>> {
+        let axes = self.composite.iter().flat_map(|composite| &composite.axes);
+        let mut courses: Vec<AxisCourse<'_>> = axes.filter_map(|(name, axis)| self.course_of(name, axis)).collect();
+        courses.sort_by(|one, other| one.mean.total_cmp(&other.mean));
+        courses
+    }
+
+    fn course_of<'a>(&'a self, name: &'a str, axis: &Axis) -> Option<AxisCourse<'a>> {
+        let at = |place: usize| Some(bring(self.details.get(place)?.axes.as_ref()?.get(name).copied()??, axis.range));
+        let numbers: Vec<f64> = (0..self.details.len()).filter_map(at).collect();
+        let count = numbers.len();
+        Some(AxisCourse {
+            name,
+            weight: axis.weight,
+            floor: axis.floor,
+            mean: numbers.iter().sum::<f64>() / count as f64,
+            least: numbers.iter().copied().reduce(f64::min)?,
+            largest: numbers.iter().copied().reduce(f64::max)?,
+            last: *numbers.last()?,
+            of_best: self.summary.best.and_then(at),
+            below_floor: numbers.iter().filter(|number| **number < axis.floor).count(),
+            count,
+        })
+    }
+}
+
+/// The axes as a part of a report, where there are some.
+pub(super) fn axes_section(report: &Report) -> Option<Section> {
+    let axes = report.axes();
+    let grid = Grid::of(
+        &axes,
+        &[
+            ("axis", Align::Left, &|axis: &&AxisCourse| axis.name.to_owned()),
+            ("mean", Align::Right, &|axis| four_decimals(axis.mean)),
+            ("least", Align::Right, &|axis| four_decimals(axis.least)),
+            ("largest", Align::Right, &|axis| four_decimals(axis.largest)),
+            ("last", Align::Right, &|axis| four_decimals(axis.last)),
+            ("of the best", Align::Right, &|axis| text(axis.of_best.map(four_decimals))),
+            ("below the floor", Align::Right, &|axis| format!("{} of {}", axis.below_floor, axis.count)),
+        ],
+    )
+    .sparing(["least", "largest", "last"]);
+    (!axes.is_empty()).then(|| Section::table("axes from 0 to 1, the worst first", grid))
+}
 
 /// The axes from the worst to the best, each with its number; what a range makes of it stands behind. Those without a number
 /// come first. `None` where no axis has one.
@@ -32,7 +117,6 @@ pub(super) fn forms_sentence(composite: &Composite, values: &AxisValues) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Axis;
 
     #[test]
     fn the_worst_axis_comes_first_and_one_without_a_number_before_it() {

@@ -103,13 +103,15 @@ impl Column {
         COLUMNS.iter().map(|column| column.name)
     }
 
-    /// The columns that are shown by default.
-    pub(super) fn defaults(with_notes: bool) -> impl Iterator<Item = Column> {
+    /// The columns that are shown by default, with the `axes` behind the value.
+    pub(super) fn defaults(with_notes: bool, axes: &[String]) -> Vec<Column> {
         let names = &DEFAULT[..DEFAULT.len() - usize::from(!with_notes)];
-        names
-            .iter()
-            .filter_map(|name| COLUMNS.iter().find(|column| column.name == *name))
-            .map(|named| Column(Kind::Named(named)))
+        let named = names.iter().filter_map(|name| COLUMNS.iter().find(|column| column.name == *name));
+        let of = |named: &'static Named| {
+            let axes = if named.name == VALUE { axes } else { &[] };
+            [Column(Kind::Named(named))].into_iter().chain(axes.iter().map(|axis| Column(Kind::Metric(axis.clone()))))
+        };
+        named.flat_map(of).collect()
     }
 
     /// The column of that name: one of the table's own, the metric, or another number that any of the logs has.

@@ -1,5 +1,6 @@
 //! Experiments of a session as tables.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::axes::{axes_sentence, forms_sentence};
@@ -10,21 +11,24 @@ use super::grid::{Align, Grid};
 use crate::domain::{Clock, Composite, ExperimentId, GuardRun, Note, Record, Run, money_text, one_line};
 use crate::rules::{Ended, History, axis_values};
 
-/// Experiments of a session as a table with these columns; without any, with those that matter most. On the `screen` of
-/// people, who have that clock, the notes come with those where there are some.
+/// Experiments of a session as a table with these columns; without any, with those that matter most, among them the axes of
+/// `composite`. On the `screen` of people, who have that clock, the notes come with those where there are some.
 pub fn experiments_grid(
     history: &History,
     selected: &[&Record],
+    composite: Option<&Composite>,
     notes: &BTreeMap<ExperimentId, Vec<Note>>,
     columns: &[Column],
     screen: Option<Clock>,
 ) -> Grid {
     let mut columns = columns.to_vec();
     // What was asked for stays.
-    let spare = if columns.is_empty() { SPARE.to_vec() } else { Vec::new() };
+    let mut spare: Vec<Cow<'static, str>> = Vec::new();
     if columns.is_empty() {
         let with_notes = screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id));
-        columns.extend(Column::defaults(with_notes));
+        let axes: Vec<String> = composite.map(|it| it.axes.keys().cloned().collect()).unwrap_or_default();
+        columns = Column::defaults(with_notes, &axes);
+        spare = axes.into_iter().map(Cow::Owned).chain(SPARE.map(Cow::Borrowed)).collect();
     }
     let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
     let replaced = history.replaced();

@@ -11,14 +11,14 @@ use super::chart::Series;
 use super::cost::Cost;
 use super::point::value;
 use crate::domain::{
-    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome,
-    Record, Spent, Tokens,
+    AgentCall, CHANGED_WHILE_RUNNING, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note,
+    Outcome, Record, Spent, Tokens,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    Counts, Course, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots, Spread, Summary, TimeSplit,
-    Warning, distinct_runs, environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, lanes, margin,
-    misses, run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Counts, Course, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots, Spread, Summary,
+    TimeSplit, Warning, distinct_runs, environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent,
+    lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// How long a session took.
@@ -73,6 +73,9 @@ pub(super) struct Details {
     /// What people noted on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<Note>>,
+    /// The numbers of its axes, in a session that has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) axes: Option<AxisValues>,
 }
 
 impl Details {
@@ -91,6 +94,7 @@ impl Details {
             finished: record.finished,
             agent: record.agent.clone(),
             notes: None,
+            axes: None,
         }
     }
 }
@@ -171,6 +175,8 @@ pub struct Report {
     pub(super) details: Vec<Details>,
     /// What the agent's calls used.
     pub(super) spent: Spent,
+    /// The axes of its experiments, where it has some.
+    pub(super) composite: Option<Composite>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
     /// The lines of a ledger that cannot be read, or whose number cannot, and why.

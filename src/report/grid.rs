@@ -1,5 +1,7 @@
 //! A table of text, in any of the formats.
 
+use std::borrow::Cow;
+
 use maud::{Markup, html};
 
 use super::safe::safe_line;
@@ -47,7 +49,7 @@ pub struct Grid {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
     /// The columns to omit on a narrow terminal, the least important first.
-    spare: Vec<&'static str>,
+    spare: Vec<Cow<'static, str>>,
 }
 
 /// A column of a table of items: its name, its alignment and what it shows of an item.
@@ -85,8 +87,8 @@ impl Grid {
 
     /// Omits these columns where there is no room for them, the least important first.
     #[must_use]
-    pub fn sparing(mut self, columns: impl Into<Vec<&'static str>>) -> Self {
-        self.spare = columns.into();
+    pub fn sparing(mut self, columns: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
+        self.spare = columns.into_iter().map(Into::into).collect();
         self
     }
 
@@ -186,7 +188,7 @@ impl Grid {
         let is_said = |column: usize| self.rows.iter().any(|row| !row[column].is_empty());
         let mut shown = self.without(|column| {
             let (name, align) = &self.columns[column];
-            *align == Align::Below || self.spare.contains(&name.as_str()) && !is_said(column)
+            *align == Align::Below || self.spare.iter().any(|spare| spare == name) && !is_said(column)
         });
         let wanted = shown.taken(|align| align == Align::Text).min(width * 3 / 10);
         for spare in &self.spare {

@@ -420,7 +420,7 @@ slot  runs    busy  share  last
 "#);
     let all: Vec<&Record> = history.records().iter().collect();
     let columns = ["id", "value", "gain"].map(|name| Column::named(name, &history).unwrap());
-    let log = |screen| experiments_grid(&history, &all, &BTreeMap::new(), &columns, screen).to_csv();
+    let log = |screen| experiments_grid(&history, &all, None, &BTreeMap::new(), &columns, screen).to_csv();
     assert_eq!(log(None), "#,loss,gain\n0,2.0,\n3,1.8,+0.2\n1,2.1,-0.3\n2,,\n5,,\n4,1.5,+0.3\n");
     assert!(log(Some(clock())).contains("\n2,with 4,\n"));
     let document = serde_json::to_value(&report).unwrap();

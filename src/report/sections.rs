@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::json;
 
+use super::axes::axes_section;
 use super::each::Each;
 use super::found::{Lane, Report};
 use super::grid::{Align, Grid, escape_markdown, text};
@@ -54,7 +55,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    fn table(title: impl Into<String>, grid: Grid) -> Self {
+    pub(super) fn table(title: impl Into<String>, grid: Grid) -> Self {
         Section { title: title.into(), grid: Some(grid), lines: Vec::new() }
     }
 
@@ -90,15 +91,27 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
     let assumed = report.assumed.iter().map(|sentence| (one_line(sentence), None));
     let notes =
         (!report.assumed.is_empty() && !report.is_without_numbers()).then(|| Section::lines("assumed", assumed));
-    [kept(report), near_misses(report), failed(report), repeated(report), slots(report), warned(report), notes]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        kept(report),
+        axes_section(report),
+        near_misses(report),
+        failed(report),
+        repeated(report),
+        slots(report),
+        warned(report),
+        notes,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Serialises the data of the parts, a field or more for each.
 pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result<(), M::Error> {
     fields.serialize_entry("kept", &Each(|| kept_data(report)))?;
+    if report.composite.is_some() {
+        fields.serialize_entry("axes", &report.axes())?;
+    }
     let misses: Vec<_> = misses_data(report).collect();
     fields.serialize_entry("near_misses", &json!({"margin": report.margin, "experiments": misses}))?;
     fields.serialize_entry("spread", &report.spread)?;

@@ -17,6 +17,10 @@ use crate::domain::{
 };
 use crate::rules::{Activity, History, Point, SessionStatus, cost_enough, reached_goal, tokens_enough};
 
+/// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
+/// them the threshold is too low, and with fewer it is too high or there is nothing left to find.
+const KEPT_BAND: [f64; 2] = [0.20, 0.35];
+
 /// How many of the last experiments are shown.
 const LAST: usize = 10;
 
@@ -247,6 +251,13 @@ impl SessionStatus {
         next
     }
 
+    /// The share of keeps among the experiments with a verdict, and the band that it is in at convergence; for sessions that
+    /// keep by a threshold, since a rising bar keeps ever less.
+    fn kept_ratio(&self, report: &Report) -> Option<(f64, [f64; 2])> {
+        self.contract.as_ref()?.keep_above?;
+        Some((report.summary.keep_rate?, KEPT_BAND))
+    }
+
     pub(super) fn report(&self) -> Report {
         let metric = self.contract.as_ref().map(|contract| &contract.metric);
         let direction = metric.map_or(Direction::Lower, |metric| metric.direction);
@@ -294,6 +305,7 @@ impl SessionStatus {
             "baseline": report.baseline().map(PointFields::of),
             "counts": report.counts(),
             "since_keep": self.history.since_keep(),
+            "kept_ratio": self.kept_ratio(&report).map(|(ratio, band)| json!({"value": ratio, "band": band})),
             "last": last(&report).iter().map(PointFields::of).collect::<Vec<_>>(),
             "experiments": self.history.experiments(),
             "max_experiments": contract.and_then(|contract| contract.max_experiments),
@@ -358,6 +370,9 @@ impl SessionStatus {
             count => format!("; {count} since the last keep"),
         };
         add("experiments", counts_sentence(&report) + &since);
+        if let Some((ratio, [low, high])) = self.kept_ratio(&report) {
+            add("kept ratio", format!("{ratio:.2}; at convergence {low:.2} to {high:.2}"));
+        }
         if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
             add("cost", cost);
         }

@@ -48,6 +48,41 @@ fn ar_works_out_the_composite_and_a_threshold_keeps_whatever_the_best_is() {
 }
 
 #[test]
+fn log_report_status_and_extract_know_the_axes() {
+    let repo = repo();
+    run(&repo, &["0.50", "0.77 0.91 0.47 0.77", "0.20", "0.30"], &["--keep-above", "0.45"]).ok();
+    let log = ar(&repo, ["log", "--format", "csv"]).ok().stdout;
+    let (head, rows) = log.split_once('\n').unwrap();
+    assert!(head.contains("composite,claim_density,novelty,source_diversity,topic_coverage,"), "{log}");
+    assert!(rows.contains(",0.7300,0.77,0.77,0.91,0.47,"), "{log}");
+    let narrow = ar(&repo, ["log"]).ok().stdout;
+    assert!(narrow.lines().next().unwrap().contains("topic_coverage"), "nobody says how wide it is: {narrow}");
+
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let axes = report["axes"].as_array().unwrap();
+    let names: Vec<_> = axes.iter().map(|axis| axis["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["topic_coverage", "claim_density", "novelty", "source_diversity"], "{axes:#?}");
+    // (0.50 + 0.47 + 0.20 + 0.30) / 4, and three of the four are below 0.5.
+    let worst = &axes[0];
+    assert!((worst["mean"].as_f64().unwrap() - 0.3675).abs() < 1e-12, "{worst}");
+    assert_eq!((&worst["below_floor"], &worst["count"], &worst["of_best"]), (&3.into(), &4.into(), &0.47.into()));
+    assert_eq!(report["experiments"][2]["axes"]["source_diversity"], 0.91);
+    assert!(report["experiments"][0]["axes"]["novelty"].is_null(), "the empty baseline has none");
+    let text = ar(&repo, ["report", "t"]).ok().stdout;
+    assert!(text.contains("axes from 0 to 1, the worst first\n"), "{text}");
+
+    let status = status(&repo);
+    assert_eq!(status["kept_ratio"]["value"], 0.5);
+    assert_eq!(status["kept_ratio"]["band"], serde_json::json!([0.2, 0.35]));
+    let text = ar(&repo, ["status"]).ok().stdout;
+    assert!(text.contains("\nkept ratio   0.50; at convergence 0.20 to 0.35\n"), "{text}");
+
+    let log = repo.file(".autoresearch/t/runs/00002/run.log");
+    let read = ar(&repo, ["extract", log.to_str().unwrap(), "--format", "json"]).ok().json();
+    assert_eq!((&read["metric"], &read["raw"]), (&"composite".into(), &"0.7300".into()));
+}
+
+#[test]
 fn the_best_is_the_best_number_and_not_the_last_keep() {
     let repo = repo();
     run(&repo, &["0.70", "0.50"], &["--keep-above", "0.45"]).ok();
@@ -128,11 +163,16 @@ fn what_cannot_work_is_refused_with_what_to_write() {
     refused(&settings, &["--metric-regex", "x: (.*)"], 2, &["a pattern finds one number", "hint: omit --metric-regex"]);
     refused(&settings, &["--cadence", "2h", "--slots", "2"], 2, &["--cadence works in place only"]);
     refused(&settings, &["--cadence", "daily"], 2, &["adaptive, novelty or a duration"]);
+    repo.git(["rm", "--cached", "--quiet", "ar.toml"]);
+    repo.write(".gitignore", "ar.toml\n");
+    repo.commit_all("settings of one's own");
     repo.write("ar.toml", with_weight("1.25"));
-    repo.commit_all("other weights");
     let called = run(&repo, &["0.5"], &[]).ok();
     assert!(
         called.stderr.contains("the weights of the composite sum to 2; they count as claim_density 0.6250"),
         "{called:#?}"
     );
+    repo.write("ar.toml", with_weight("1.35"));
+    let called = ar(&repo, ["resume"]).ok();
+    assert!(called.stderr.contains("differ from the session's stored settings: composite"), "{called:#?}");
 }
