@@ -16,7 +16,11 @@ pub(super) static CORE: &[Setting] = &[
         comment: "The number to improve, by the name that the log prints it under.",
         example: "\"val_bpb\"",
         is_required: true,
-        lines: |it| vec![format!("metric    {}, {} is better", it.metric.name, it.metric.direction)],
+        lines: |it| {
+            let metric = format!("metric    {}, {} is better", it.metric.name, it.metric.direction);
+            let axes = it.composite.as_ref().map(|composite| format!("axes      {composite}"));
+            [Some(metric), axes].into_iter().flatten().collect()
+        },
         ..asked!(metric: String)
     },
     Setting {

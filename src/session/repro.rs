@@ -195,7 +195,12 @@ impl SessionView {
                 Some((measured, recorded)) => {
                     Some(came_back(record.metric.direction, &recorded, measured, spread.as_ref()))
                 }
-                None => failed_again(record.failure.as_ref(), verdict.failure.as_ref()),
+                None => {
+                    // A baseline that had nothing to measure yet.
+                    let empty = Failure { class: FailureClass::Nan, excerpt: String::new() };
+                    let recorded = record.failure.as_ref().or(record.metric.value.is_none().then_some(&empty));
+                    failed_again(recorded, verdict.failure.as_ref())
+                }
             },
             changes,
             host: here.host,

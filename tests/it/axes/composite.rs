@@ -102,6 +102,15 @@ fn without_a_threshold_the_first_number_after_an_empty_baseline_is_kept_and_then
 }
 
 #[test]
+fn an_empty_baseline_comes_back_as_it_was() {
+    let repo = repo();
+    run(&repo, &["0.20"], &[]).ok();
+    let again = ar(&repo, ["repro", "0"]).ok().stdout;
+    assert!(again.contains("nan"), "{again}");
+    ar(&repo, ["repro", "1"]).ok();
+}
+
+#[test]
 fn a_baseline_that_prints_no_axis_is_no_empty_one() {
     let repo = repo();
     repo.write("axes", "0.5 - 0.5 0.5\n");
