@@ -114,6 +114,13 @@ impl History {
         first.chain(others).filter(|gpu| self.best_on(Some(gpu)).is_some()).cloned().collect()
     }
 
+    /// The last keep that is no part of a train without the number of that: what experiments are merged onto, with its number.
+    /// A baseline that had nothing to measure yet has none.
+    pub fn standing(&self) -> Option<(ExperimentId, Option<Number>)> {
+        let record = self.records.iter().rev().find(|record| is_numbered_keep(record))?;
+        Some((record.id, record.metric.number()))
+    }
+
     /// The best value ever kept. It is the incumbent's unless a kept simplification cost something.
     pub fn best_kept(&self) -> Option<Number> {
         self.best_kept_record()?.metric.number()

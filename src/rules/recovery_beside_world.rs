@@ -185,7 +185,7 @@ impl World {
         let kept: Vec<ExperimentId> = kept.map(|record| record.id.into()).collect();
         let standing = Standing {
             incumbent: self.tip().id.into(),
-            number: &number(self.value(&self.tip().tree)),
+            number: Some(&number(self.value(&self.tip().tree))),
             direction: Direction::Higher,
             min_delta: 0.0,
             kept: &kept,

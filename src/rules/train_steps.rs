@@ -185,8 +185,8 @@ pub enum LineStep {
 pub struct Standing<'a> {
     /// The incumbent.
     pub incumbent: ExperimentId,
-    /// Its value.
-    pub number: &'a Number,
+    /// Its value; absent for a baseline that had nothing to measure yet.
+    pub number: Option<&'a Number>,
     /// The direction of the metric.
     pub direction: Direction,
     /// The gain that an experiment must exceed, in the metric's unit.

@@ -387,7 +387,7 @@ fn replace(car: &Car, afresh: &Afresh, merged: Option<&Number>, on: &Standing) -
     let replaces = on.kept.iter().rev().take_while(|id| **id != car.base).copied();
     let mut replaces: Vec<ExperimentId> = replaces.collect();
     replaces.reverse();
-    (beats(on.number) && merged.is_none_or(beats)).then(|| LineStep::Replace {
+    (on.number.is_none_or(beats) && merged.is_none_or(beats)).then(|| LineStep::Replace {
         car: car.id,
         number: number.clone(),
         elsewhere: BTreeMap::new(),

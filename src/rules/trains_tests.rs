@@ -381,7 +381,7 @@ proptest! {
             let now: Vec<ExperimentId> = kept.clone();
             let on = Standing {
                 incumbent: now[now.len() - 1],
-                number: &best.clone(),
+                number: Some(&best),
                 direction: Direction::Higher,
                 min_delta: 0.0,
                 kept: &now,

@@ -99,7 +99,7 @@ impl World {
         let direction = Direction::Higher;
         let standing = Standing {
             incumbent,
-            number: &number,
+            number: Some(&number),
             direction,
             min_delta: self.min_delta,
             kept: &self.kept,

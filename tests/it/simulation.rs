@@ -126,7 +126,7 @@ impl<'a> Night<'a> {
         let slots = self.layout.slots;
         let standing = Standing {
             incumbent,
-            number: &number,
+            number: Some(&number),
             direction,
             min_delta: 0.0,
             kept: &self.kept,

@@ -96,15 +96,15 @@ pub(super) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperi
     found.cloned().ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
 }
 
-/// Lends the line of winners with what they are compared with. `None` without an incumbent that has a number.
+/// Lends the line of winners with what they are compared with. `None` without an incumbent.
 pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Standing) -> T) -> Option<T> {
-    let (incumbent, number) = store.history.best()?;
+    let (incumbent, number) = store.history.standing()?;
     let kept = store.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
     let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
     let gpus = store.history.gpus();
     let standing = Standing {
         incumbent,
-        number: &number,
+        number: number.as_ref(),
         direction: store.contract.metric.direction,
         min_delta: store.contract.min_delta,
         kept: &kept,
@@ -141,7 +141,7 @@ pub(super) fn settle_line(store: &mut Store, chains: &mut Chains, may_ask: bool)
 
 /// The attempt that measured these winners, merged onto the incumbent.
 pub(super) fn train_of<'s>(store: &'s Store, cars: &[ExperimentId]) -> Option<&'s OpenExperiment> {
-    let (on, _) = store.history.best()?;
+    let (on, _) = store.history.standing()?;
     let trial = Trial::Train { on, cars: cars.to_vec() };
     store.journal.open_attempts().find(|open| open.trial.as_ref() == Some(&trial))
 }
@@ -274,7 +274,7 @@ pub(super) fn close_trials(store: &mut Store, wanted: &[Trial]) -> Result<(), Se
     let is_of_use = |trial: &Trial| match trial {
         Trial::Train { on, cars } => {
             let is_there = |id: &ExperimentId| store.journal.line.cars().any(|car| car.id == *id);
-            Some(*on) == store.history.best().map(|(id, _)| id) && cars.iter().all(is_there)
+            Some(*on) == store.history.standing().map(|(id, _)| id) && cars.iter().all(is_there)
         }
         Trial::Afresh(id) => store.journal.line.cars().any(|car| car.id == *id),
         // The line has its value.

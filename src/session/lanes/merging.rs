@@ -114,7 +114,7 @@ fn merging(attempt: &Attempt, store: &Store) -> Result<Merging, SessionError> {
     let patch = store.repo.objects.diff_text(&attempt.open.base, &commit)?;
     let number = attempt.open.draft.as_ref().and_then(|draft| draft.metric.number());
     Ok(Merging {
-        incumbent: store.history.best().map_or(ExperimentId::BASELINE, |(id, _)| id),
+        incumbent: store.history.standing().map_or(ExperimentId::BASELINE, |(id, _)| id),
         description: attempt.open.description.clone(),
         commit: commit.to_string(),
         patch: String::from_utf8_lossy(&patch).into_owned(),

@@ -25,14 +25,15 @@ pub(in crate::session) fn record_beside(
     }
     let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
     let gpu = attempt.open.beside.gpu.clone();
-    let against = base.and_then(|base| Some((base.id, base.number_on(gpu.as_deref())?)));
+    let against = base.map(|base| (base.id, base.number_on(gpu.as_deref()).map(|number| number.value)));
     let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
     let (Some((base, against)), Some(number)) = (against, number) else {
         let record = Record { beside: attempt.open.beside.clone(), ..record };
         store.record_all(attempt.open.clone(), vec![record])?;
         return Ok(Attempted::Recorded);
     };
-    let gain = store.contract.metric.direction.gain(number.value, against.value);
+    // Over a baseline that had nothing to measure yet nobody knows it.
+    let gain = against.map_or(0.0, |against| store.contract.metric.direction.gain(number.value, against));
     attempt.open.beside.replays.push(own_measurement(&record));
     store.say(run_finished(&attempt.open, &record.reason, Some(number.clone())));
     store.journal.line.won(Car { gpu, ..Car::new(attempt.open.id, base, number, gain) });

@@ -104,5 +104,33 @@ fn stop_rules_end_a_session_on_slots() {
     let args = first_call(&repo, &script, &["--keep-above", "0.45", "--stop-rule", "plateau:5", "--slots", "2"]);
     let called = ar_in_time(&repo, args).ok();
     assert!(called.stdout.contains("stopped: plateau: no new best in "), "{called:#?}");
-    assert!(records(&repo).len() < script.len(), "{:?}", course(&repo));
+    let course = course(&repo);
+    assert!(course.len() < script.len() && course.contains(&"0.6000 keep".to_owned()), "{course:?}");
+    assert!(course.iter().filter(|it| *it == "0.5000 keep").count() > 1, "all that reaches the threshold: {course:?}");
+}
+
+#[test]
+fn winners_over_an_empty_baseline_are_merged_one_after_the_other() {
+    let repo = repo();
+    let script = ["0.50", "0.55", "0.60", "0.65", "0.70", "0.75"];
+    let mut args = first_call(&repo, &script, &["--keep-above", "0.45", "--slots", "3"]);
+    let agent = args.iter().position(|arg| arg == "--agent").unwrap() + 1;
+    // Files of their own, so that the changes can be merged; the scorer takes the largest of all.
+    args[agent] =
+        args[agent].replace("> axes", "> \"axes.$AR_EXPERIMENT\"").replace("echo \"$AR_EXPERIMENT\" >> notes;", "");
+    repo.write(
+        "score.sh",
+        repo.read("score.sh").replace(
+            "< axes",
+            "<< END\n$(cat axes axes.* 2>/dev/null | sort | grep -v nan | tail -n 1 | grep . || cat axes)\nEND",
+        ),
+    );
+    repo.commit_all("a scorer of many files");
+    ar_in_time(&repo, args).ok();
+    let course = course(&repo);
+    assert_eq!((course.len(), course[0].as_str()), (7, "none keep"), "{course:?}");
+    let kept = records(&repo).iter().filter(|record| record["outcome"] == "keep").count();
+    let files = repo.git(["ls-tree", "--name-only", "autoresearch/t"]);
+    assert_eq!(files.lines().filter(|name| name.starts_with("axes.")).count(), kept - 1, "{course:?}: {files}");
+    ar(&repo, ["doctor", "t"]).ok();
 }
