@@ -4,3 +4,4 @@ mod cadence;
 mod composite;
 mod ends;
 mod harness;
+mod night;
