@@ -264,14 +264,10 @@ fn contract_spec(contract: &Contract) -> String {
     let _ = writeln!(text, "- command: {}", contract.command);
     let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
     if let Some(axes) = contract.deciding_composite() {
-        let _ = writeln!(
-            text,
-            "- {} is worked out by ar, from the axes that the command prints: {axes}",
-            contract.metric.name
-        );
+        let _ = writeln!(text, "- ar computes {} from the axes that the command prints: {axes}", contract.metric.name);
     }
     if let Some(threshold) = contract.keep_above {
-        let _ = writeln!(text, "- a change is kept when it reaches {threshold}, whatever was kept before");
+        let _ = writeln!(text, "- a change is kept when it reaches {threshold}, regardless of earlier keeps");
     } else if contract.min_delta > 0.0 {
         let _ = writeln!(text, "- a change is kept when it is better by more than: {}", contract.min_delta);
     } else {

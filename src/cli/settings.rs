@@ -179,8 +179,7 @@ fn prices_of(table: toml::Value) -> Result<Prices, String> {
 
 /// Reads the axes and their form.
 fn composite_of(table: toml::Value, path: &Path) -> Result<Composite, CliError> {
-    let hint =
-        "write a table for each axis, as in `[composite.axes.novelty]`, with weight, and floor and range if you like";
+    let hint = "write a table for each axis, as in `[composite.axes.novelty]`, with `weight` and optionally `floor` and `range`";
     let wrong = |what: String, hint: &str| {
         CliError::new(format!("{}: `{COMPOSITE}`: {what}", path.display()), Some(hint.to_owned()))
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
-use autoresearch::domain::{Directive, FORMAT_VERSION, Outcome, Record, StopReason, one_line};
+use autoresearch::domain::{Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, one_line};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
 use autoresearch::rules::History;
@@ -42,8 +42,8 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
         if let Ok(tried) = tried {
             let (history, directive) = (session.history(), session.directive());
             status = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
-            let limit = session.contract().max_experiments;
-            printer.answer(move || answer(&history, tried, directive, limit, args.format));
+            let contract = session.contract();
+            printer.answer(move || answer(&history, tried, directive, &contract, args.format));
             if let Tried::Recorded(_) = tried {
                 // The answer is given; what cannot be done now is done the next time.
                 let _ = session.keep_newest_logs();
@@ -98,13 +98,13 @@ fn code(tried: Tried, history: &History) -> Option<u8> {
     }
 }
 
-/// Says what came of a try. `limit` is how many experiments the session may have.
-fn answer(history: &History, tried: Tried, directive: Directive, limit: Option<u32>, format: AnswerFormat) {
+/// Says what came of a try.
+fn answer(history: &History, tried: Tried, directive: Directive, contract: &Contract, format: AnswerFormat) {
     match tried {
         Tried::Recorded(id) => {
             let Some(record) = history.get(id) else { return };
             match format {
-                AnswerFormat::Table => print_outcome(history, record, directive, limit),
+                AnswerFormat::Table => print_outcome(history, record, directive, contract),
                 AnswerFormat::Json => output::json_line(&with_next(record, history, directive)),
             }
         }
@@ -159,22 +159,25 @@ fn print_reworking(record: &Record) {
     output::line("      next: edit it so that the guard passes, then run `ar try`");
 }
 
-fn print_outcome(history: &History, record: &Record, directive: Directive, limit: Option<u32>) {
+fn print_outcome(history: &History, record: &Record, directive: Directive, contract: &Contract) {
     output::line(&fit(&experiment_line(record), output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
             output::line(&format!("      | {line}"));
         }
     }
-    if let Some((id, best)) = history.best() {
-        output::line(&format!("      to beat: {} {best} of experiment {id}", record.metric.name));
+    let name = &record.metric.name;
+    match (contract.keep_above, history.best()) {
+        (Some(threshold), _) => output::line(&format!("      to reach: {name} {threshold}")),
+        (None, Some((id, best))) => output::line(&format!("      to beat: {name} {best} of experiment {id}")),
+        (None, None) => {}
     }
     let next = match record.outcome {
         Outcome::Keep => "the working tree is the new starting point",
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
     let experiments = history.experiments();
-    if let Some(limit) = limit.filter(|limit| experiments >= *limit) {
+    if let Some(limit) = contract.max_experiments.filter(|limit| experiments >= *limit) {
         let reason = StopReason::MaxExperiments { limit, experiments };
         output::line(&format!("      {next}; {reason}: stop here, `ar show {}` shows this one", record.id));
         return;

@@ -76,7 +76,7 @@ pub enum CompositeError {
     #[error("the composite has no axes")]
     NoAxes,
     /// A weight is negative or no number.
-    #[error("the weight of `{axis}` is {weight}")]
+    #[error("invalid weight of `{axis}`: {weight}")]
     Weight {
         /// The axis.
         axis: String,
@@ -87,7 +87,7 @@ pub enum CompositeError {
     #[error("all weights are 0")]
     NoWeight,
     /// The ends of a range are the same, or one of them is no finite number.
-    #[error("the range of `{axis}` goes from {lo} to {hi}")]
+    #[error("invalid range of `{axis}`: {lo} to {hi}")]
     Range {
         /// The axis.
         axis: String,
@@ -97,7 +97,7 @@ pub enum CompositeError {
         hi: f64,
     },
     /// A floor is not within 0..1.
-    #[error("the floor of `{axis}` is {floor}")]
+    #[error("invalid floor of `{axis}`: {floor}")]
     Floor {
         /// The axis.
         axis: String,
@@ -165,7 +165,7 @@ impl Composite {
             axis.weight = axis.weight / largest / of_largest;
         }
         let weights: Vec<String> = self.axes.iter().map(|(name, axis)| format!("{name} {:.4}", axis.weight)).collect();
-        let warning = format!("the weights of the composite sum to {sum}; they count as {}", weights.join(", "));
+        let warning = format!("scaled the composite's weights, which sum to {sum}, to 1: {}", weights.join(", "));
         Ok((self, Some(warning)))
     }
 }
@@ -241,7 +241,10 @@ mod tests {
         let composite = read("[axes.a]\nweight = 1\n[axes.b]\nweight = 3\n").unwrap();
         let (composite, warning) = composite.settled().unwrap();
         assert_eq!(weights(&composite), [0.25, 0.75]);
-        assert_eq!(warning.as_deref(), Some("the weights of the composite sum to 4; they count as a 0.2500, b 0.7500"));
+        assert_eq!(
+            warning.as_deref(),
+            Some("scaled the composite's weights, which sum to 4, to 1: a 0.2500, b 0.7500")
+        );
         // Three thirds, written with digits enough, are 1.
         let thirds = read("[axes.a]\nweight = 0.3333333\n[axes.b]\nweight = 0.3333333\n[axes.c]\nweight = 0.3333333\n");
         assert_eq!(thirds.unwrap().settled().unwrap().1, None);
@@ -253,13 +256,13 @@ mod tests {
     fn what_cannot_be_worked_out_is_refused_with_what_to_write() {
         for (text, what) in [
             ("", "the composite has no axes"),
-            ("[axes.a]\nweight = -0.5\n", "the weight of `a` is -0.5"),
-            ("[axes.a]\nweight = nan\n", "the weight of `a` is NaN"),
-            ("[axes.a]\nweight = inf\n", "the weight of `a` is inf"),
+            ("[axes.a]\nweight = -0.5\n", "invalid weight of `a`: -0.5"),
+            ("[axes.a]\nweight = nan\n", "invalid weight of `a`: NaN"),
+            ("[axes.a]\nweight = inf\n", "invalid weight of `a`: inf"),
             ("[axes.a]\nweight = 0\n[axes.b]\nweight = 0\n", "all weights are 0"),
-            ("[axes.a]\nweight = 1\nrange = [2, 2]\n", "the range of `a` goes from 2 to 2"),
-            ("[axes.a]\nweight = 1\nrange = [0, inf]\n", "the range of `a` goes from 0 to inf"),
-            ("[axes.a]\nweight = 1\nfloor = 1.5\n", "the floor of `a` is 1.5"),
+            ("[axes.a]\nweight = 1\nrange = [2, 2]\n", "invalid range of `a`: 2 to 2"),
+            ("[axes.a]\nweight = 1\nrange = [0, inf]\n", "invalid range of `a`: 0 to inf"),
+            ("[axes.a]\nweight = 1\nfloor = 1.5\n", "invalid floor of `a`: 1.5"),
         ] {
             let error = read(text).unwrap().settled().unwrap_err();
             assert_eq!(error.to_string(), what);

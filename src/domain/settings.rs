@@ -98,8 +98,8 @@ settings! {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep_above: f64 as Option<f64> = None, {
         key: "keep-above", heading: Heading::Keeping, value: "VALUE",
-        help: "Keep what reaches this value, whatever the best one is; at or below it where lower is better",
-        comment: "Keep what reaches this value, whatever the best one is.", example: "0.45",
+        help: "Value at which an experiment is kept, regardless of the best one; at or below it if lower is better",
+        comment: "Keep what reaches this value, regardless of the best one.", example: "0.45",
         fixed: Some("threshold of keeps"), excludes: Some("simpler-wins"),
         lines: |it| line(it.keep_above, |threshold| format!("kept      when it reaches {threshold}")),
     }
@@ -337,8 +337,8 @@ settings! {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     stop_rules: Vec<StopRule> as Vec<StopRule> = Vec::new(), {
         key: "stop-rule", heading: Heading::Stopping, value: "RULE",
-        help: "Stop when the numbers say so: kill, kill2, plateau:N or above:VALUE:N; repeatable",
-        comment: "Rules on the course of the numbers by which the loop stops.", example: "[\"plateau:30\"]",
+        help: "Rule on the course of values that stops the loop: kill, kill2, plateau:N or above:VALUE:N; repeatable",
+        comment: "Rules on the course of values that stop the loop.", example: "[\"plateau:30\"]",
         ends_loop: true,
         lines: |it| it.stop_rules.iter().map(|rule| format!("until     {}", rule.meaning())).collect(),
     }

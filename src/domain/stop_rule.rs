@@ -36,9 +36,9 @@ impl StopRule {
     /// What it waits for, after `until`.
     pub fn meaning(self) -> String {
         match self {
-            StopRule::Kill => "the composite has risen no more over 50 experiments, and is below 0.55".into(),
-            StopRule::Kill2 => "the composite has risen no more over 5 experiments, and no axis is weak".into(),
-            StopRule::Plateau(times) => format!("there is no new best one in {}", count_of(times, "experiment")),
+            StopRule::Kill => "the composite has stopped rising over 50 experiments and is below 0.55".into(),
+            StopRule::Kill2 => "the composite has stopped rising over 5 experiments and no axis is weak".into(),
+            StopRule::Plateau(times) => format!("{} bring no new best", count_of(times, "experiment")),
             StopRule::Above { threshold, times } => {
                 format!("{} in a row are better than {threshold}", count_of(times, "experiment"))
             }

@@ -371,7 +371,7 @@ impl SessionStatus {
         };
         add("experiments", counts_sentence(&report) + &since);
         if let Some((ratio, [low, high])) = self.kept_ratio(&report) {
-            add("kept ratio", format!("{ratio:.2}; at convergence {low:.2} to {high:.2}"));
+            add("kept ratio", format!("{ratio:.2}; {low:.2} to {high:.2} at convergence"));
         }
         if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
             add("cost", cost);

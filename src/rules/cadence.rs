@@ -88,7 +88,7 @@ pub fn pace(contract: &Contract, history: &History, iteration: LastIteration) ->
         },
     };
     if contract.unattended && pause > UNATTENDED {
-        let why = format!("{why}; {} is cut to {}", duration_text(pause), duration_text(UNATTENDED));
+        let why = format!("{why}; limited to {} instead of {}", duration_text(UNATTENDED), duration_text(pause));
         return Pace::Pause { pause: UNATTENDED, why };
     }
     Pace::Pause { pause, why }
@@ -99,7 +99,7 @@ fn adaptive(contract: &Contract, history: &History, iteration: LastIteration) ->
     let name = &contract.metric.name;
     let crashed = experiments(history).next().is_some_and(|record| Ended::of_record(record) == Ended::Crash);
     if iteration.was_out || crashed {
-        let what = if iteration.was_out { "the agent was out" } else { "the last experiment crashed" };
+        let what = if iteration.was_out { "the agent was unavailable" } else { "the last experiment crashed" };
         return (RECOVERY_COLD, format!("recovery-cold: {what}"));
     }
     let newest: Vec<f64> = experiments(history).filter_map(|it| it.metric.value).take(RISING).collect();
@@ -235,7 +235,7 @@ mod tests {
     fn a_fixed_pause_is_cut_for_a_loop_that_nobody_looks_after() {
         let fixed = |cadence, unattended| pace(&contract(cadence, unattended), &history(&[]), LastIteration::default());
         assert_eq!([seconds(&fixed("2h", false)), seconds(&fixed("20m", true))], [7200, 1200]);
-        let why = "the cadence; 2h is cut to 1h30m".to_owned();
+        let why = "the cadence; limited to 1h30m instead of 2h".to_owned();
         assert_eq!(fixed("2h", true), Pace::Pause { pause: Duration::from_secs(5400), why });
         let none = Contract { cadence: None, ..contract("2h", true) };
         assert_eq!(pace(&none, &history(&[("crash", None)]), LastIteration::default()), Pace::Go);

@@ -106,8 +106,7 @@ fn judge_against(
         },
         // Only a baseline without anything to measure yet.
         (None, None) => {
-            let reason =
-                format!("{} has no number yet, and the next one is compared with nothing", contract.metric.name);
+            let reason = format!("{} has no number yet; the next one has nothing to beat", contract.metric.name);
             Verdict { outcome: Outcome::Keep, reason }
         }
     };
@@ -212,7 +211,7 @@ mod tests {
         let (kept, reason, _) = outcome(&axes, 0, &Measured::default());
         assert_eq!(
             (kept, reason.as_str()),
-            (Outcome::Keep, "composite has no number yet, and the next one is compared with nothing")
+            (Outcome::Keep, "composite has no number yet; the next one has nothing to beat")
         );
         let empty = History::new(vec![record(json!({}))]);
         let first = |contract: &Contract, loss: &str| {

@@ -11,10 +11,10 @@ use crate::domain::{CompositeError, StopRule};
 pub enum AxesError {
     #[error(transparent)]
     Composite(#[from] CompositeError),
-    #[error("the composite is worked out from its axes, and a pattern finds one number")]
+    #[error("--metric-regex finds one number, and a composite is computed from several")]
     #[strum(props(hint = "omit --metric-regex"))]
     Pattern,
-    #[error("the stop rule {0} looks at the axes of a composite, and this session decides by another metric")]
+    #[error("the stop rule {0} needs the axes of a composite, and this session has another metric")]
     #[strum(props(
         hint = "use plateau:N or above:VALUE:N, or describe the axes in [composite] and pass --metric composite"
     ))]

@@ -60,7 +60,7 @@ fn the_cadence_by_novelty_slows_down_and_ends_a_night() {
     assert_eq!(seconds(&attended), [1800, 21600, 21600, 21600], "{attended:?}");
     let (night, called) = pauses(&script, &[&cadence[..], &["--unattended"]].concat());
     assert_eq!(seconds(&night), [1800, 5400, 5400], "{night:?}");
-    assert_eq!(night[1].1, "novelty 0.2000 is below 0.3; 6h is cut to 1h30m");
+    assert_eq!(night[1].1, "novelty 0.2000 is below 0.3; limited to 1h30m instead of 6h");
     let stopped = called.json_lines().into_iter().rfind(|event| event["event"] == "session_stopped").unwrap();
     assert_eq!((&stopped["reason"]["kind"], &stopped["experiments"]), (&"cadence".into(), &5.into()));
 }

@@ -75,7 +75,7 @@ fn log_report_status_and_extract_know_the_axes() {
     assert_eq!(status["kept_ratio"]["value"], 0.5);
     assert_eq!(status["kept_ratio"]["band"], serde_json::json!([0.2, 0.35]));
     let text = ar(&repo, ["status"]).ok().stdout;
-    assert!(text.contains("\nkept ratio   0.50; at convergence 0.20 to 0.35\n"), "{text}");
+    assert!(text.contains("\nkept ratio   0.50; 0.20 to 0.35 at convergence\n"), "{text}");
 
     let log = repo.file(".autoresearch/t/runs/00002/run.log");
     let read = ar(&repo, ["extract", log.to_str().unwrap(), "--format", "json"]).ok().json();
@@ -162,14 +162,19 @@ fn what_cannot_work_is_refused_with_what_to_write() {
         }
     };
     let with_weight = |weight: &str| settings.replacen("0.25", weight, 1);
-    refused(&with_weight("-0.5"), &[], 1, &["the weight of `claim_density` is -0.5", "hint: "]);
-    refused(&with_weight("nan"), &[], 1, &["the weight of `claim_density` is NaN", "hint: "]);
+    refused(&with_weight("-0.5"), &[], 1, &["invalid weight of `claim_density`: -0.5", "hint: "]);
+    refused(&with_weight("nan"), &[], 1, &["invalid weight of `claim_density`: NaN", "hint: "]);
     refused(&settings.replace("0.25", "0"), &[], 1, &["all weights are 0", "hint: "]);
     refused(&settings.replacen("weight", "wieght", 1), &[], 1, &["ar.toml", "wieght", "hint: "]);
     let plain = "metric = \"novelty\"\ncmd = \"sh score.sh\"\n";
-    refused(plain, &["--stop-rule", "kill2"], 2, &["kill2 looks at the axes", "hint: use plateau:N"]);
+    refused(plain, &["--stop-rule", "kill2"], 2, &["kill2 needs the axes", "hint: use plateau:N"]);
     refused(plain, &["--stop-rule", "plateau"], 2, &["plateau:30"]);
-    refused(&settings, &["--metric-regex", "x: (.*)"], 2, &["a pattern finds one number", "hint: omit --metric-regex"]);
+    refused(
+        &settings,
+        &["--metric-regex", "x: (.*)"],
+        2,
+        &["--metric-regex finds one number", "hint: omit --metric-regex"],
+    );
     refused(&settings, &["--cadence", "2h", "--slots", "2"], 2, &["--cadence works in place only"]);
     refused(&settings, &["--cadence", "daily"], 2, &["adaptive, novelty or a duration"]);
     repo.git(["rm", "--cached", "--quiet", "ar.toml"]);
@@ -178,7 +183,7 @@ fn what_cannot_work_is_refused_with_what_to_write() {
     repo.write("ar.toml", with_weight("1.25"));
     let called = run(&repo, &["0.5"], &[]).ok();
     assert!(
-        called.stderr.contains("the weights of the composite sum to 2; they count as claim_density 0.6250"),
+        called.stderr.contains("scaled the composite's weights, which sum to 2, to 1: claim_density 0.6250"),
         "{called:#?}"
     );
     repo.write("ar.toml", with_weight("1.35"));
