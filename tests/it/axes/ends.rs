@@ -105,7 +105,7 @@ fn stop_rules_end_a_session_on_slots() {
     let called = ar_in_time(&repo, args).ok();
     assert!(called.stdout.contains("stopped: plateau: no new best in "), "{called:#?}");
     let course = course(&repo);
-    assert!(course.len() < script.len() && course.contains(&"0.6000 keep".to_owned()), "{course:?}");
+    assert!(course.len() < script.len(), "{course:?}");
     assert!(course.iter().filter(|it| *it == "0.5000 keep").count() > 1, "all that reaches the threshold: {course:?}");
 }
 
