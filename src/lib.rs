@@ -27,5 +27,6 @@ pub mod ledger;
 pub mod measure;
 pub mod report;
 pub mod rules;
+pub mod score;
 pub mod session;
 pub mod state;

@@ -17,7 +17,8 @@ pub(super) use formats::{AnswerFormat, ExportFormat, OutputFormat, ReportFormat,
 pub(crate) use guide::{commands, program};
 pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
-    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ShowArgs, StatusArgs,
+    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ScoreArgs, ShowArgs,
+    StatusArgs,
 };
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
 pub(super) use taking::{FinalizeArgs, NoteArgs, ReproArgs, RestoreArgs};
@@ -72,6 +73,8 @@ pub(super) enum Command {
     Idea(IdeaArgs),
     /// Print the values found in a log
     Extract(ExtractArgs),
+    /// Score a research artifact: axes, composite, what would raise them
+    Score(ScoreArgs),
     /// Check for problems and suggest fixes
     Doctor(DoctorArgs),
     /// Write ar.toml and program.md to start from
@@ -110,6 +113,7 @@ impl Command {
             | Command::Brief(_)
             | Command::Idea(_)
             | Command::Extract(_)
+            | Command::Score(_)
             | Command::Demo(_)
             | Command::Completions(_)
             | Command::Man(_)

@@ -35,6 +35,7 @@ mod report;
 mod repro;
 mod restore;
 mod run;
+mod score;
 mod settings;
 mod show;
 mod signals;
@@ -136,6 +137,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Brief(args) => brief::run(args),
         Command::Idea(args) => idea::run(args),
         Command::Extract(args) => extract::run(args),
+        Command::Score(args) => score::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args).map_err(CliError::of_start),
         Command::Demo(args) => demo::run(args),

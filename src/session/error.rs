@@ -6,6 +6,7 @@ use strum::{EnumProperty, EnumString};
 
 use super::axes_error::AxesError;
 use super::layout_error::LayoutError;
+use super::scoring::ScoreError;
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
     Drift, ExperimentId, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text,
@@ -61,6 +62,8 @@ pub enum SessionError {
     Layout(#[from] LayoutError),
     #[error(transparent)]
     Axes(#[from] AxesError),
+    #[error(transparent)]
+    Score(#[from] ScoreError),
     #[error(transparent)]
     #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
@@ -338,6 +341,7 @@ impl SessionError {
             SessionError::Exec(error) => return error.hint(),
             SessionError::Layout(error) => return error.hint(),
             SessionError::Axes(error) => return error.hint(),
+            SessionError::Score(error) => error.hint(),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::ForeignBranch(branch) => {
                 format!(

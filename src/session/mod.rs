@@ -4,6 +4,7 @@
 //! [`Event`](crate::domain::Event)s to an [`Observer`].
 
 mod agent_commits;
+mod asking;
 mod attempt;
 mod axes_error;
 mod begin;
@@ -55,6 +56,7 @@ mod room;
 mod run_log;
 mod run_loop;
 mod running;
+mod scoring;
 mod shared;
 mod sleeping;
 mod status;
@@ -88,6 +90,7 @@ pub use own_files::exclude_pattern;
 pub use plan::{Drive, Plan};
 pub use reading::{no_session, session_tags};
 pub use repro::{Reproduced, Rerun, Rerunning};
+pub use scoring::{Compared, ScoreError, Scored, score};
 pub use status::{Lookout, look_at_sessions};
 pub use stop::{Stopped, ask_to_stop, end_run_only};
 pub use terms::Wanted;

@@ -8,7 +8,7 @@ use super::Cli;
 /// The commands, each in one group, as the help lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run experiments", &["init", "run", "try", "resume", "stop", "idea"]),
-    ("Read results", &["status", "report", "log", "show", "diff", "brief", "extract", "doctor"]),
+    ("Read results", &["status", "report", "log", "show", "diff", "brief", "extract", "score", "doctor"]),
     ("Check results", &["repro", "note"]),
     ("Move results", &["restore", "finalize", "import", "export"]),
     ("Setup and help", &["demo", "completions", "man", "help", "version"]),
@@ -95,6 +95,10 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ("List the ideas, drop one", "ar idea list; ar idea drop 5"),
         ],
         "extract" => &[("Check that the metric is found in a log", "ar extract run.log --metric val_bpb")],
+        "score" => &[
+            ("See what a research artifact scores, and what would raise it", "ar score"),
+            ("Read the axes in a program", "ar score --format json"),
+        ],
         "doctor" => &[("Repair what needs no guess", "ar doctor --repair")],
         "init" => &[(
             "Write settings for a command and an agent",

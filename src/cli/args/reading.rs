@@ -150,6 +150,19 @@ pub(in crate::cli) struct ExtractArgs {
 }
 
 #[derive(Debug, Args)]
+pub(in crate::cli) struct ScoreArgs {
+    /// Session to compare with [default: $AR_TAG, else that of HEAD's branch, else none: then HEAD's files]
+    #[arg(value_name = "TAG", conflicts_with = "tag")]
+    pub(in crate::cli) session: Option<Tag>,
+    /// Session, as an option
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct DoctorArgs {
     #[command(flatten)]
     pub(in crate::cli) session: SessionArgs,

@@ -20,3 +20,4 @@ pub(in crate::git) use identity::identity;
 pub use merge::{Merged, MergedTree};
 pub use store::Objects;
 pub use tags::TagObject;
+pub use trees::Stored;

@@ -22,7 +22,48 @@ use crate::git::path::{to_git, to_path};
 
 const WHAT: &str = "reading a tree";
 
+/// What a commit has at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stored {
+    /// Nothing.
+    Missing,
+    /// A folder, a link or a submodule.
+    NoFile,
+    /// A file of so many bytes, which are more than were asked for.
+    TooLarge(u64),
+    /// A file.
+    File(Vec<u8>),
+}
+
 impl Objects {
+    /// What a commit has at a path; of a file at most `limit` bytes are read.
+    pub fn read_at(&self, commit: &CommitId, path: &Path, limit: u64) -> Result<Stored> {
+        const WHAT: &str = "reading a file from the repository";
+        let Some((mode, id)) = self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())? else {
+            return Ok(Stored::Missing);
+        };
+        if !matches!(mode, Mode::FILE | Mode::FILE_EXECUTABLE) {
+            return Ok(Stored::NoFile);
+        }
+        let size = self.gix.find_header(id).during(WHAT)?.size();
+        Ok(if size > limit { Stored::TooLarge(size) } else { Stored::File(self.blob(id)?) })
+    }
+
+    /// The hexadecimal name of the file or folder that a commit has at a path: what has the same name has the same content.
+    pub fn name_at(&self, commit: &CommitId, path: &Path) -> Result<Option<String>> {
+        Ok(self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())?.map(|(_, id)| id.to_string()))
+    }
+
+    /// The files below a folder of a commit, relative to the repository's root and sorted; links and submodules are none.
+    pub fn files_below(&self, commit: &CommitId, folder: &Path) -> Result<Vec<PathBuf>> {
+        let Some((Mode::DIR, tree)) = self.entry_in(self.tree_id(commit)?, to_git(folder)?.as_ref())? else {
+            return Ok(Vec::new());
+        };
+        let mut paths = self.paths_in(tree, |mode| mode.is_blob())?;
+        paths.iter_mut().for_each(|path| *path = folder.join(&path));
+        Ok(paths)
+    }
+
     /// Whether a commit has a file or folder at a path.
     pub fn is_in(&self, commit: &CommitId, path: &Path) -> Result<bool> {
         Ok(self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())?.is_some())
@@ -41,7 +82,11 @@ impl Objects {
     }
 
     fn paths_at(&self, commit: &CommitId, is_meant: impl Fn(&EntryMode) -> bool) -> Result<Vec<PathBuf>> {
-        let tree = self.gix.find_tree(self.tree_id(commit)?).during(WHAT)?;
+        self.paths_in(self.tree_id(commit)?, is_meant)
+    }
+
+    fn paths_in(&self, tree: ObjectId, is_meant: impl Fn(&EntryMode) -> bool) -> Result<Vec<PathBuf>> {
+        let tree = self.gix.find_tree(tree).during(WHAT)?;
         let mut found = Files::default();
         tree.traverse().breadthfirst(&mut found).during(WHAT)?;
         let meant = found.records.into_iter().filter(|entry| is_meant(&entry.mode));

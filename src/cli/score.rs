@@ -1,0 +1,118 @@
+//! `ar score`.
+
+use std::env;
+use std::process::ExitCode;
+
+use autoresearch::domain::{ExperimentId, FORMAT_VERSION, Tag, one_line};
+use autoresearch::git::Repo;
+use autoresearch::report::{Align, Format, Grid};
+use autoresearch::score::{Score, explain};
+use autoresearch::session::{Compared, Scored, score};
+use serde_json::{Map, Value, json};
+
+use super::args::ScoreArgs;
+use super::error::CliError;
+use super::process::{current_dir, runtime};
+use super::{chosen, output};
+
+/// The name of the composite among the lines of the axes.
+const COMPOSITE: &str = "composite";
+
+/// Prints what the research artifact of the working tree scores. Only an artifact or terms that cannot be read are an error.
+pub(super) fn run(args: ScoreArgs) -> Result<ExitCode, CliError> {
+    let dir = current_dir()?;
+    let named = args.session.or(args.tag);
+    let of_call = variable("AR_TAG").and_then(|tag| tag.parse::<Tag>().ok());
+    // The experiment whose run or agent this is a part of.
+    let own = variable("AR_EXPERIMENT").and_then(|id| id.parse::<ExperimentId>().ok());
+    let own = own.filter(|_| of_call.is_some() && named.as_ref().is_none_or(|tag| Some(tag) == of_call.as_ref()));
+    let tag = match named {
+        Some(tag) => Some(chosen::find(&Repo::find(&dir)?, Some(tag))?),
+        None => of_call,
+    };
+    let scored = runtime()?.block_on(score(&dir, tag, own))?;
+    match Format::from(args.format) {
+        Format::Json => output::json(&document(&scored)),
+        Format::Table => output::text(&text(&scored)),
+        format => {
+            let mut grid = Grid::new([("axis", Align::Left), ("value", Align::Right)]);
+            for (name, value) in lines(&scored.score) {
+                grid.push([name.to_owned(), value]);
+            }
+            output::text(&grid.render(format, output::width()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What explains the numbers, and after that the numbers, since a log's last number of a name counts.
+fn text(scored: &Scored) -> String {
+    let mut text = format!("question: {}\n{}\n", one_line(&scored.terms.question), compared(&scored.compared));
+    for line in explain(&scored.score, &scored.terms) {
+        text += &line;
+        text.push('\n');
+    }
+    for (name, value) in lines(&scored.score) {
+        text += &format!("{name}: {value}\n");
+    }
+    text
+}
+
+/// The axes and the composite as they are printed.
+fn lines(score: &Score) -> Vec<(&'static str, String)> {
+    let number = |value: Option<f64>| value.map_or("nan".to_owned(), |value| format!("{:.4}", value + 0.0));
+    let mut lines: Vec<_> = score.axes.iter().map(|(name, value)| (*name, number(*value))).collect();
+    lines.push((COMPOSITE, score.composite.as_ref().map_or("nan".to_owned(), |value| value.raw.clone())));
+    lines
+}
+
+fn compared(compared: &Compared) -> String {
+    let kept = match (&compared.kept, compared.experiment) {
+        (Some(_), Some(id)) if id.is_baseline() => "the baseline".to_owned(),
+        (Some(_), Some(id)) => format!("experiment {id}"),
+        (Some(commit), None) => format!("commit {}", commit.short(8)),
+        (None, _) => "nothing".to_owned(),
+    };
+    match &compared.session {
+        Some(tag) => format!("compared with {kept}; earlier iterations of session {tag}: {}", compared.earlier),
+        None => format!("compared with {kept}; this is no session"),
+    }
+}
+
+fn document(scored: &Scored) -> Value {
+    let Scored { terms, compared, score } = scored;
+    let axes: Map<String, Value> = score.axes.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    let by: Map<String, Value> = score.diversity.iter().map(|(by, value)| ((*by).to_owned(), json!(value))).collect();
+    let forms: Map<String, Value> =
+        score.forms.iter().map(|(form, value)| (form.to_string(), json!(value.as_ref().map(|it| it.value)))).collect();
+    let topics =
+        |places: &mut dyn Iterator<Item = usize>| places.map(|place| terms.topics[place].clone()).collect::<Vec<_>>();
+    json!({
+        "version": FORMAT_VERSION,
+        "axes": axes,
+        "composite": score.composite.as_ref().map(|value| value.value),
+        "form": terms.composite.form.to_string(),
+        "forms": forms,
+        "worst": score.worst.as_ref().map(|(name, _)| name),
+        "claims": {"new": score.claims.0, "verified": score.claims.1},
+        "topics": {
+            "addressed": topics(&mut score.addressed.iter().copied()),
+            "new": topics(&mut score.newly.iter().copied()),
+            "open": topics(&mut (0..terms.topics.len()).filter(|place| !score.addressed.contains(place))),
+        },
+        "sources": {"cited": score.sources.0, "diversity": by},
+        "compared": {
+            "session": compared.session,
+            "experiment": compared.experiment,
+            "commit": compared.kept,
+            "earlier": compared.earlier,
+        },
+        "reverified": score.batch.map(|(citations, failed)| json!({"citations": citations, "failed": failed})),
+        "warnings": score.warnings,
+        "problems": score.problems,
+    })
+}

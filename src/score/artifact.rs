@@ -1,0 +1,259 @@
+//! The artifact: Markdown with a section for each sub-topic, and a claim in each list item.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
+
+use super::citation::{Citation, Cited, citations};
+use super::problem::Problem;
+use super::text::{key, line_at};
+use crate::domain::{cut, one_line};
+
+/// A claim of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The place of its sub-topic in the list of all.
+    pub topic: usize,
+    /// Its text without citations.
+    pub text: String,
+    /// Its words: claims with equal keys are the same.
+    pub key: String,
+    /// Its citations, in order.
+    pub citations: Vec<Citation>,
+    /// Whether none of its citations is malformed.
+    pub is_sound: bool,
+    /// The line that it begins on, from 1.
+    pub line: usize,
+}
+
+/// The claims of an artifact.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its claims in order; equal ones are one, with the citations of all.
+    pub claims: Vec<Claim>,
+    /// What is malformed.
+    pub problems: Vec<Problem>,
+}
+
+/// A list item while it is read.
+struct Item {
+    range: Range<usize>,
+    text: String,
+    topic: Option<usize>,
+}
+
+impl Artifact {
+    /// Reads an artifact. A claim is a list item below a heading that names one of `topics`, in whatever case and spacing;
+    /// headings of a lower level leave the sub-topic as it is.
+    pub fn read(file: &str, markdown: &str, topics: &[String]) -> Artifact {
+        let known: BTreeMap<String, usize> =
+            topics.iter().enumerate().map(|(n, topic)| (topic_key(topic), n)).collect();
+        let mut read = Reading { file, markdown, claims: Vec::new(), problems: Vec::new() };
+        // The headings above the current place, each with the sub-topic that it names.
+        let mut headings: Vec<(HeadingLevel, Option<usize>)> = Vec::new();
+        let mut heading: Option<String> = None;
+        let mut items: Vec<Item> = Vec::new();
+        let mut is_code = false;
+        for (event, range) in Parser::new(markdown).into_offset_iter() {
+            match event {
+                Event::Start(Tag::Heading { .. }) if items.is_empty() => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(level)) => {
+                    if let Some(text) = heading.take() {
+                        headings.retain(|(above, _)| *above < level);
+                        headings.push((level, known.get(&folded(&text)).copied()));
+                    }
+                }
+                Event::Start(Tag::Item) => {
+                    let topic = headings.iter().rev().find_map(|(_, topic)| *topic);
+                    items.push(Item { range, text: String::new(), topic });
+                }
+                Event::End(TagEnd::Item) => {
+                    if let Some(item) = items.pop() {
+                        read.take(item);
+                    }
+                }
+                Event::Start(Tag::CodeBlock(_)) => is_code = true,
+                Event::End(TagEnd::CodeBlock) => is_code = false,
+                Event::Text(text) | Event::Code(text) if !is_code => {
+                    if let Some(into) = heading.as_mut().or(items.last_mut().map(|item| &mut item.text)) {
+                        into.push_str(&text);
+                    }
+                }
+                Event::SoftBreak | Event::HardBreak | Event::End(TagEnd::Paragraph) => {
+                    if let Some(into) = heading.as_mut().or(items.last_mut().map(|item| &mut item.text)) {
+                        into.push(' ');
+                    }
+                }
+                _ => {}
+            }
+        }
+        read.finish()
+    }
+}
+
+/// What is read so far.
+struct Reading<'a> {
+    file: &'a str,
+    markdown: &'a str,
+    claims: Vec<Claim>,
+    problems: Vec<Problem>,
+}
+
+impl Reading<'_> {
+    /// Takes a list item to its end.
+    fn take(&mut self, Item { range, text, topic }: Item) {
+        let (text, cited) = citations(&text);
+        let (text, line) = (one_line(&text), line_at(self.markdown, range.start));
+        let Some(topic) = topic else {
+            if !cited.is_empty() {
+                self.say(line, "this item cites sources, but stands below no heading that names a sub-topic");
+            }
+            return;
+        };
+        // The item's own citations come before those of the items in it.
+        let raw = &self.markdown[range.clone()];
+        let lines: Vec<usize> =
+            raw.match_indices("[@").map(|(at, _)| line_at(self.markdown, range.start + at)).collect();
+        let mut claim = Claim { topic, key: key(&text), text, citations: Vec::new(), is_sound: true, line };
+        for (n, cited) in cited.into_iter().enumerate() {
+            let line = lines.get(n).copied().unwrap_or(line);
+            match cited {
+                Cited::Source(id, quotation) => claim.citations.push(Citation { id, quotation, line }),
+                Cited::Malformed(what) => {
+                    claim.is_sound = false;
+                    self.say(line, cut(&what, 200));
+                }
+            }
+        }
+        if claim.key.is_empty() {
+            if !claim.citations.is_empty() || !claim.is_sound {
+                self.say(line, "this item cites sources, but claims nothing");
+            }
+            return;
+        }
+        self.claims.push(claim);
+    }
+
+    fn say(&mut self, line: usize, what: impl Into<String>) {
+        self.problems.push(Problem::at(self.file, line, what));
+    }
+
+    fn finish(mut self) -> Artifact {
+        // An item ends after those in it.
+        self.claims.sort_by_key(|claim| claim.line);
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        let mut claims: Vec<Claim> = Vec::new();
+        for claim in self.claims {
+            match places.get(&claim.key) {
+                Some(place) => {
+                    let first = &mut claims[*place];
+                    first.is_sound &= claim.is_sound;
+                    first.citations.extend(claim.citations);
+                }
+                None => {
+                    places.insert(claim.key.clone(), claims.len());
+                    claims.push(claim);
+                }
+            }
+        }
+        self.problems.sort();
+        Artifact { claims, problems: self.problems }
+    }
+}
+
+/// A sub-topic as headings are compared with it.
+pub(super) fn topic_key(topic: &str) -> String {
+    let markdown = format!("## {}", one_line(topic));
+    let texts = Parser::new(&markdown).filter_map(|event| match event {
+        Event::Text(text) | Event::Code(text) => Some(text.into_string()),
+        _ => None,
+    });
+    folded(&texts.collect::<String>())
+}
+
+/// A text without case and spacing.
+fn folded(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+}
+
+/// An artifact without claims.
+pub fn artifact_template(question: &str, topics: &[String]) -> String {
+    let sections: String = topics.iter().map(|topic| format!("\n## {}\n", one_line(topic))).collect();
+    format!("# {}\n{sections}", one_line(question))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topics(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn read(markdown: &str) -> Artifact {
+        Artifact::read("a.md", markdown, &topics(&["Memory use", "C++"]))
+    }
+
+    #[test]
+    fn claims_are_list_items_below_the_headings_of_sub_topics() {
+        let artifact = read(
+            "# Question\n- before all\n\n## memory  USE\nText with [@a].\n- **One** claim. [@a \"x y\"]\n  [@b]\n\n### Detail\n\
+             1. `Two` <!-- hidden --> claims\n\n   in paragraphs [@c]\n   - nested [@d]\n\n```\n- code\n```\n## Other\n- elsewhere\n\
+             ## c++\n* three\n",
+        );
+        let told: Vec<_> = artifact
+            .claims
+            .iter()
+            .map(|claim| {
+                let ids: Vec<_> = claim.citations.iter().map(|it| format!("{}@{}", it.id, it.line)).collect();
+                (claim.topic, claim.line, claim.text.as_str(), ids.join(" "))
+            })
+            .collect();
+        let expected = [
+            (0, 6, "One claim.", "a@6 b@7"),
+            (0, 10, "Two  claims in paragraphs", "c@12"),
+            (0, 13, "nested", "d@13"),
+            (1, 21, "three", ""),
+        ];
+        assert_eq!(told, expected.map(|(topic, line, text, ids)| (topic, line, text, ids.to_owned())));
+        assert_eq!(artifact.claims[0].citations[0].quotation.as_deref(), Some("x y"));
+        assert_eq!(artifact.problems, []);
+    }
+
+    #[test]
+    fn equal_claims_are_one_with_the_citations_of_all() {
+        let artifact = read("## C++\n- It is fast. [@a]\n## Memory use\n- it IS fast! [@b]\n- [@a; b] it is slow\n");
+        let told: Vec<_> = artifact.claims.iter().map(|it| (it.topic, it.key.as_str(), it.citations.len())).collect();
+        assert_eq!(told, [(1, "it is fast", 2), (0, "it is slow", 0)]);
+        assert!(artifact.claims[0].is_sound && !artifact.claims[1].is_sound);
+    }
+
+    #[test]
+    fn what_is_malformed_is_named_with_its_line() {
+        let artifact = read("- lost [@a]\n\n## Memory use\n- ok\n  and [@]\n- [@a]\n- \n");
+        let lines: Vec<_> = artifact.problems.iter().map(|problem| (problem.line, problem.what.as_str())).collect();
+        let expected = [
+            (1, "this item cites sources, but stands below no heading that names a sub-topic"),
+            (5, "`[@]`: a citation needs an id, as in [@kwon2023]"),
+            (6, "this item cites sources, but claims nothing"),
+        ];
+        assert_eq!(lines, expected);
+        assert!(artifact.problems.iter().all(|problem| problem.file == "a.md"));
+    }
+
+    #[test]
+    fn a_template_has_the_headings_that_are_looked_for() {
+        let names = topics(&["C#", "*Speed* and `cost`", "  a\nb ", "1. First"]);
+        let claims = artifact_template("What?\nAnd why?", &names);
+        assert_eq!(claims.lines().next(), Some("# What? And why?"));
+        let claims = claims.replace("\n## ", "\n- filler\n\n## ") + "- filler\n";
+        let claims: String = claims
+            .lines()
+            .enumerate()
+            .map(|(n, line)| format!("{}\n", line.replace("filler", &format!("claim {n}"))))
+            .collect();
+        let found: Vec<_> = Artifact::read("a.md", &claims, &names).claims.iter().map(|claim| claim.topic).collect();
+        assert_eq!(found, [0, 1, 2, 3], "{claims}");
+    }
+}

@@ -1,0 +1,109 @@
+//! What a score comes from, in words.
+
+use super::scoring::{AXIS_ORDER, FRESHNESS, Score};
+use super::terms::ResearchTerms;
+use crate::domain::{Composite, Form, count_of, cut};
+use crate::rules::{AxisValues, bring, composite_number, in_form};
+
+/// How much of a claim is shown.
+const SHOWN: usize = 100;
+
+/// The lines that explain a score: the axes, the worst one first, each with what would raise it; what they are together in
+/// each form; warnings and problems.
+pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
+    let mut lines = vec![format!("{}, {} verified", count_of(score.claims.0, "new claim"), score.claims.1)];
+    lines.push("the worst axis first:".into());
+    let mut axes: Vec<_> = score.axes.iter().filter(|(name, _)| terms.composite.axes.contains_key(*name)).collect();
+    let brought = |name: &str, value: Option<f64>| value.map(|value| bring(value, terms.composite.axes[name].range));
+    axes.sort_by(|(one, a), (other, b)| {
+        let (a, b) = (brought(one, *a), brought(other, *b));
+        a.unwrap_or(-1.0).total_cmp(&b.unwrap_or(-1.0)).then_with(|| one.cmp(other))
+    });
+    for (name, value) in axes {
+        let would = at_best(score, &terms.composite, name);
+        let would = would.map(|would| format!("; at its best the composite would be {would}")).unwrap_or_default();
+        lines.push(format!("  {name} {}: {}{would}", number(*value), advice(score, terms, name)));
+    }
+    let forms: Vec<String> = score
+        .forms
+        .iter()
+        .map(|(form, value)| {
+            let name = if *form == Form::Multiplicative { "product".to_owned() } else { form.to_string() };
+            format!("{name} {}", value.as_ref().map_or("nan", |value| value.raw.as_str()))
+        })
+        .collect();
+    let decides = match terms.composite.form {
+        Form::Multiplicative => "product".to_owned(),
+        form => form.to_string(),
+    };
+    lines.push(format!("together: {} ({decides} decides)", forms.join(", ")));
+    let diversity: Vec<String> =
+        score.diversity.iter().map(|(by, value)| format!("by {by} {}", number(*value))).collect();
+    lines.push(format!("{} cited so far; diversity {}", count_of(score.sources.0, "source"), diversity.join(", ")));
+    if let Some((citations, failed)) = score.batch {
+        let failed = if failed == 0 { "all hold".into() } else { format!("{} fail", count_of(failed, "place")) };
+        lines.push(format!("verified anew: {}; {failed}", count_of(citations, "citation")));
+    }
+    lines.extend(score.warnings.iter().map(|warning| format!("warning: {warning}")));
+    lines.extend(
+        score.problems.iter().map(|it| format!("{}:{}: {}", cut(&it.file, SHOWN), it.line, cut(&it.what, 300))),
+    );
+    lines
+}
+
+/// A number with four decimals, or `nan`.
+fn number(value: Option<f64>) -> String {
+    value.map_or("nan".into(), |value| format!("{:.4}", value + 0.0))
+}
+
+/// What the composite would be with one of its axes at its best.
+fn at_best(score: &Score, composite: &Composite, name: &str) -> Option<String> {
+    let mut values: AxisValues = score.axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let best = composite.axes.get(name)?.range.map_or(1.0, |[_, hi]| hi);
+    values.insert(name.to_owned(), Some(best));
+    let would = in_form(composite, composite.form, &values).and_then(composite_number)?;
+    (Some(&would) != score.composite.as_ref()).then_some(would.raw)
+}
+
+/// Where an axis stands, and what would raise it.
+fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
+    let (new, verified) = score.claims;
+    let density = AXIS_ORDER[0];
+    match name {
+        _ if name == density && new == 0 => "there is no new claim; add one below the heading of a sub-topic".into(),
+        _ if name == density && verified == new => "all new claims are verified".into(),
+        _ if name == density => {
+            format!("{verified} of {new} new claims verified; quote for each what a stored source says")
+        }
+        "source_diversity" if score.sources.1 == 0 => {
+            "no citation of a new claim is supported by its source; quote what the source says".into()
+        }
+        "source_diversity" => {
+            let (so_far, citations) = score.sources;
+            format!(
+                "{} of {} so far; cite more of them, and each about as often",
+                count_of(citations, "supported citation"),
+                count_of(so_far, "source")
+            )
+        }
+        "topic_coverage" => {
+            let name = |place: &usize| cut(&terms.topics[*place], SHOWN);
+            let of: Vec<String> = score.newly.iter().map(name).collect();
+            let open: Vec<usize> = (0..terms.topics.len()).filter(|place| !score.addressed.contains(place)).collect();
+            let open: Vec<String> = open.iter().map(name).collect();
+            let newly = if of.is_empty() { "none new".into() } else { format!("new: {}", of.join(", ")) };
+            let open = if open.is_empty() { String::new() } else { format!("; open: {}", open.join(", ")) };
+            format!("{} of {} sub-topics, {newly}{open}", score.addressed.len(), terms.topics.len())
+        }
+        FRESHNESS => "the mean date of the cited sources, in years; cite newer ones".into(),
+        _ => match &score.closest {
+            Some((claim, earlier, similarity)) => format!(
+                "\"{}\" is {similarity:.2} like the earlier \"{}\"; claim what was not claimed before",
+                cut(claim, SHOWN),
+                cut(earlier, SHOWN)
+            ),
+            None if new == 0 => "there is no new claim".into(),
+            None => "there are no earlier claims".into(),
+        },
+    }
+}

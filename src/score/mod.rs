@@ -1,0 +1,30 @@
+//! Research: an artifact of claims and stored sources, and what they score.
+//!
+//! Pure over texts: nothing here reads a file, starts a command or knows of git and sessions. `session::scoring` brings
+//! artifact, sources, earlier iterations and the verdicts of commands.
+
+mod artifact;
+mod axes;
+mod citation;
+mod explain;
+mod library;
+mod problem;
+mod scoring;
+mod similarity;
+mod source;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use artifact::{Artifact, Claim, artifact_template};
+pub use axes::{DIVERSITY_CAP, claim_density, source_diversity, topic_coverage};
+pub use citation::Citation;
+pub use explain::explain;
+pub use library::{Catalogue, Library};
+pub use problem::Problem;
+pub use scoring::{AXIS_ORDER, Earlier, FRESHNESS, Judged, Request, Score, Scoring, Verdicts};
+pub use similarity::{Closest, closest, novelty};
+pub use source::{FrontMatter, Source, source_id};
+pub use terms::{ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, TermsError, terms_template};
+pub use text::{NotText, as_text};

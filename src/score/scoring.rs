@@ -1,0 +1,380 @@
+//! The score of an artifact: from its claims, the kept ones, the earlier ones and the sources to axes and a composite.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::artifact::{Artifact, Claim};
+use super::axes::{claim_density, source_diversity, topic_coverage};
+use super::citation::Citation;
+use super::library::Library;
+use super::problem::Problem;
+use super::similarity::{Closest, closest};
+use super::terms::ResearchTerms;
+use crate::domain::{Form, Number, RESEARCH_AXES, count_of, cut};
+use crate::rules::{AxisValues, composite_number, in_form, worst_axis};
+
+/// The axes in the order in which they are printed.
+pub const AXIS_ORDER: [&str; 4] = RESEARCH_AXES;
+
+/// The axis that is there only where the composite has it: the mean date of publication of the cited sources, in years.
+pub const FRESHNESS: &str = "freshness";
+
+/// From how many sources on diversity is warned of: the Madani adapter saw only noise past 25.
+const NOISY_SOURCES: usize = 25;
+
+/// What earlier iterations brought, kept or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// Their claims: the text of each by its key.
+    claims: BTreeMap<String, String>,
+    /// The ids of the sources that they cited, in lower case.
+    sources: BTreeSet<String>,
+}
+
+impl Earlier {
+    /// Adds the artifact of an iteration, with the ids of the sources that were stored then, in lower case.
+    pub fn add(&mut self, artifact: &Artifact, stored: &BTreeSet<String>) {
+        for claim in &artifact.claims {
+            self.claims.entry(claim.key.clone()).or_insert_with(|| claim.text.clone());
+            let ids = claim.citations.iter().map(|citation| citation.id.to_lowercase());
+            self.sources.extend(ids.filter(|id| stored.contains(id)));
+        }
+    }
+
+    /// The texts of their claims.
+    pub fn texts(&self) -> impl Iterator<Item = &str> + Clone {
+        self.claims.values().map(String::as_str)
+    }
+}
+
+/// What a `verify` command is asked: whether a source supports a claim.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Request {
+    /// The claim, without citations.
+    pub claim: String,
+    /// The id of the source, as it is written.
+    pub id: String,
+    /// What the claim quotes from it.
+    pub quotation: Option<String>,
+}
+
+impl Request {
+    fn of(claim: &Claim, citation: &Citation) -> Request {
+        Request { claim: claim.text.clone(), id: citation.id.clone(), quotation: citation.quotation.clone() }
+    }
+}
+
+/// What the commands of the terms said.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Verdicts {
+    /// What `verify` said, by what it was asked; or why it gives no answer. Absent where quotations decide.
+    pub verify: Option<Result<BTreeMap<Request, bool>, String>>,
+    /// What `novelty` said, 0..1, or why it gives no number. Absent where the built-in measure decides.
+    pub novelty: Option<Result<f64, String>>,
+}
+
+/// An artifact that is to be scored.
+#[derive(Debug)]
+pub struct Scoring<'a> {
+    terms: &'a ResearchTerms,
+    artifact: &'a Artifact,
+    kept: &'a Artifact,
+    earlier: &'a Earlier,
+    library: &'a Library,
+}
+
+/// Whether a claim is verified, and by which of its citations.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// Whether at least one citation supports it and all others resolve.
+    pub is_verified: bool,
+    /// The ids of the sources of the citations that support it, in lower case, one for each citation.
+    pub supporting: Vec<String>,
+}
+
+/// What an artifact scores.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// The axes in the order in which they are printed, with four decimals; `None` for one without a number.
+    pub axes: Vec<(&'static str, Option<f64>)>,
+    /// What they are together in the form of the terms.
+    pub composite: Option<Number>,
+    /// The same in each form.
+    pub forms: Vec<(Form, Option<Number>)>,
+    /// The worst axis, and its value within 0..1.
+    pub worst: Option<(String, f64)>,
+    /// How many claims are new, and how many of those are verified.
+    pub claims: (usize, usize),
+    /// The sub-topics with a verified claim, and those of them that had none before.
+    pub addressed: BTreeSet<usize>,
+    /// Those that had none in the kept state.
+    pub newly: BTreeSet<usize>,
+    /// How many sources were cited so far, and how many supporting citations new claims have.
+    pub sources: (usize, usize),
+    /// The diversity of the same citations by organisation, medium and year.
+    pub diversity: Vec<(&'static str, Option<f64>)>,
+    /// The pair of a new claim and an earlier one that is most alike, as texts, and how much.
+    pub closest: Option<(String, String, f64)>,
+    /// How many citations were verified anew, and how many of them fail; where that was due.
+    pub batch: Option<(usize, usize)>,
+    /// What to know of the numbers.
+    pub warnings: Vec<String>,
+    /// What is wrong with artifact and sources.
+    pub problems: Vec<Problem>,
+}
+
+impl<'a> Scoring<'a> {
+    /// An artifact with what it is compared with, and its sources.
+    pub fn new(
+        terms: &'a ResearchTerms,
+        artifact: &'a Artifact,
+        kept: &'a Artifact,
+        earlier: &'a Earlier,
+        library: &'a Library,
+    ) -> Self {
+        Scoring { terms, artifact, kept, earlier, library }
+    }
+
+    /// The new claims: those whose text is not in the kept artifact.
+    pub fn new_claims(&self) -> Vec<&'a Claim> {
+        let known: BTreeSet<&str> = self.kept.claims.iter().map(|claim| claim.key.as_str()).collect();
+        self.artifact.claims.iter().filter(|claim| !known.contains(claim.key.as_str())).collect()
+    }
+
+    /// What `verify` is to be asked of a claim: all of its citations that resolve, or nothing where one does not and the answer
+    /// would change nothing.
+    pub fn requests(&self, claim: &Claim) -> Vec<Request> {
+        if !self.resolves(claim) {
+            return Vec::new();
+        }
+        claim.citations.iter().map(|citation| Request::of(claim, citation)).collect()
+    }
+
+    /// The claims that can show that a sub-topic was addressed before, as the kept artifact has them and as they stand now.
+    pub fn kept_claims(&self, topic: usize) -> Vec<&'a Claim> {
+        let kept: BTreeSet<&str> =
+            self.kept.claims.iter().filter(|claim| claim.topic == topic).map(|claim| claim.key.as_str()).collect();
+        let now = self.artifact.claims.iter().filter(|claim| kept.contains(claim.key.as_str()));
+        self.kept.claims.iter().filter(|claim| claim.topic == topic).chain(now).collect()
+    }
+
+    /// How many sub-topics there are.
+    pub fn topics(&self) -> usize {
+        self.terms.topics.len()
+    }
+
+    fn resolves(&self, claim: &Claim) -> bool {
+        claim.is_sound && claim.citations.iter().all(|citation| self.library.source(&citation.id).is_some())
+    }
+
+    /// Judges a claim by quotations, or by what the `verify` command said.
+    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Judged {
+        let supports = |citation: &&Citation| match verdicts {
+            Some(verdicts) => verdicts.get(&Request::of(claim, citation)).is_some_and(|verdict| *verdict),
+            None => citation.quotation.as_deref().is_some_and(|quotation| self.library.holds(&citation.id, quotation)),
+        };
+        let supporting: Vec<String> =
+            claim.citations.iter().filter(supports).map(|citation| citation.id.to_lowercase()).collect();
+        Judged { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
+    }
+
+    /// The score, with what the commands said. With `is_batch` the citations of kept claims are verified anew, too.
+    pub fn score(&self, verdicts: &Verdicts, is_batch: bool) -> Score {
+        let new = self.new_claims();
+        let mut problems = self.artifact.problems.clone();
+        problems.extend(self.library.problems.iter().cloned());
+        let known: Result<Option<&BTreeMap<Request, bool>>, &String> =
+            verdicts.verify.as_ref().map(Result::as_ref).transpose();
+        let terms_problem = |key: &str, what: &String| Problem::at(super::TERMS_FILE, 1, format!("{key}: {what}"));
+        if let Err(why) = known {
+            problems.push(terms_problem("verify", why));
+        }
+        let judge = |claim: &Claim| known.ok().map(|known| self.judge(claim, known));
+        let judged: Option<Vec<Judged>> = new.iter().map(|claim| judge(claim)).collect();
+        let verified = judged.iter().flatten().filter(|judged| judged.is_verified).count();
+        let supporting: Vec<&str> =
+            judged.iter().flatten().flat_map(|judged| judged.supporting.iter().map(String::as_str)).collect();
+
+        for claim in &new {
+            problems.extend(self.problems_of(claim, known.ok().flatten()));
+        }
+        let batch = is_batch.then(|| {
+            let new: BTreeSet<&str> = new.iter().map(|claim| claim.key.as_str()).collect();
+            let standing = self.artifact.claims.iter().filter(|claim| !new.contains(claim.key.as_str()));
+            let of_standing: Vec<Problem> =
+                standing.flat_map(|claim| self.problems_of(claim, known.ok().flatten())).collect();
+            let citations = self.artifact.claims.iter().map(|claim| claim.citations.len()).sum();
+            let failed = of_standing.len() + new.len().saturating_sub(verified);
+            problems.extend(of_standing);
+            (citations, failed)
+        });
+
+        let is_verified = |claim: &&Claim| judge(claim).is_some_and(|judged| judged.is_verified);
+        let before: BTreeSet<usize> =
+            (0..self.topics()).filter(|topic| self.kept_claims(*topic).iter().any(is_verified)).collect();
+        let of_new = new.iter().zip(judged.iter().flatten()).filter(|(_, judged)| judged.is_verified);
+        let now: BTreeSet<usize> = of_new.map(|(claim, _)| claim.topic).collect();
+        let newly: BTreeSet<usize> = now.difference(&before).copied().collect();
+        let addressed: BTreeSet<usize> = before.union(&now).copied().collect();
+
+        let cited = self.artifact.claims.iter().flat_map(|claim| &claim.citations);
+        let cited: BTreeSet<String> =
+            cited.map(|citation| citation.id.to_lowercase()).filter(|id| self.library.source(id).is_some()).collect();
+        let so_far = self.earlier.sources.union(&cited).count();
+
+        let closest = self.closest(&new);
+        let novelty = match &verdicts.novelty {
+            _ if new.is_empty() => None,
+            Some(Ok(value)) => Some(*value),
+            Some(Err(why)) => {
+                problems.push(terms_problem("novelty", why));
+                None
+            }
+            None => Some(closest.as_ref().map_or(1.0, |(_, _, similarity)| 1.0 - similarity)),
+        };
+        let judged_by = |value: Option<f64>| value.filter(|_| known.is_ok());
+        let mut axes = vec![
+            (AXIS_ORDER[0], judged_by(claim_density(new.len(), verified))),
+            (AXIS_ORDER[1], judged_by(source_diversity(&counts(&supporting), so_far))),
+            (AXIS_ORDER[2], judged_by(topic_coverage(addressed.len(), self.topics()))),
+            (AXIS_ORDER[3], novelty),
+        ];
+        if self.terms.composite.axes.contains_key(FRESHNESS) {
+            axes.push((FRESHNESS, self.freshness(&cited)));
+        }
+        for (_, value) in &mut axes {
+            *value = value.and_then(four_decimals);
+        }
+        let values: AxisValues = axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let composite = &self.terms.composite;
+        let of_form = |form| in_form(composite, form, &values).and_then(composite_number);
+        problems.sort();
+        problems.dedup();
+        Score {
+            composite: of_form(composite.form),
+            forms: [Form::Weighted, Form::Multiplicative, Form::V2].map(|form| (form, of_form(form))).to_vec(),
+            worst: worst_axis(composite, &values).map(|(name, value)| (name.to_owned(), value)),
+            claims: (new.len(), verified),
+            addressed,
+            newly,
+            sources: (so_far, supporting.len()),
+            diversity: self.diversity(&supporting, &cited),
+            closest,
+            batch,
+            warnings: self.warnings(&new, so_far),
+            problems,
+            axes,
+        }
+    }
+
+    /// What is wrong with the citations of a claim.
+    fn problems_of(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Vec<Problem> {
+        let file = self.terms.artifact.to_string_lossy();
+        let mut problems = Vec::new();
+        let mut say = |line, what: String| problems.push(Problem::at(&file, line, what));
+        if claim.citations.is_empty() && claim.is_sound {
+            say(claim.line, "this claim cites no source".into());
+        }
+        for citation in &claim.citations {
+            let Citation { id, quotation, line } = citation;
+            let Some((path, _)) = self.library.source(id) else {
+                let sources = self.terms.sources.display();
+                say(
+                    *line,
+                    match self.library.is_broken(id) {
+                        true => format!("the source of [@{id}] cannot be relied on; see what is said of it"),
+                        false => format!("[@{id}] has no source; store it as {sources}/{id}.md"),
+                    },
+                );
+                continue;
+            };
+            let shown = path.display();
+            match (verdicts, quotation) {
+                (Some(verdicts), _) if verdicts.get(&Request::of(claim, citation)) == Some(&false) => {
+                    say(*line, format!("`verify` says that {shown} does not support this claim"));
+                }
+                (None, Some(quotation)) if !self.library.holds(id, quotation) => {
+                    let elsewhere = self.library.holding(quotation).next().map(|other| format!(", but in [@{other}]"));
+                    let elsewhere = elsewhere.unwrap_or_default();
+                    say(*line, format!("\"{}\" is not in {shown}{elsewhere}", cut(quotation, 80)));
+                }
+                _ => {}
+            }
+        }
+        let quotes = |citation: &Citation| citation.quotation.is_some();
+        if verdicts.is_none()
+            && self.resolves(claim)
+            && !claim.citations.is_empty()
+            && !claim.citations.iter().any(quotes)
+        {
+            say(claim.line, "no citation of this claim quotes its source, as in [@id \"a quotation\"]".into());
+        }
+        problems
+    }
+
+    /// The new claim and the earlier one that are most alike.
+    fn closest(&self, new: &[&Claim]) -> Option<(String, String, f64)> {
+        let Closest { similarity, new: which, earlier } =
+            closest(new.iter().map(|claim| claim.text.as_str()), self.earlier.texts())?;
+        let earlier = self.earlier.texts().nth(earlier)?;
+        Some((new.get(which)?.text.clone(), earlier.to_owned(), similarity))
+    }
+
+    /// The mean date of publication of sources, in years; `None` where no source has a date.
+    fn freshness(&self, cited: &BTreeSet<String>) -> Option<f64> {
+        let years: Vec<f64> = cited.iter().filter_map(|id| self.library.source(id)?.1.year()).collect();
+        (!years.is_empty()).then(|| years.iter().sum::<f64>() / years.len() as f64)
+    }
+
+    /// The diversity of citations by what is said of their sources.
+    fn diversity(&self, supporting: &[&str], cited: &BTreeSet<String>) -> Vec<(&'static str, Option<f64>)> {
+        let said = |id: &str, by: &str| {
+            let (_, front) = self.library.source(id)?;
+            let text = match by {
+                "organisation" => front.organisation.clone(),
+                "medium" => front.medium.clone(),
+                _ => front.year().map(|year| format!("{}", year.floor())),
+            };
+            text.map(|text| text.trim().to_lowercase()).filter(|text| !text.is_empty())
+        };
+        let by = |by: &'static str| {
+            let all: BTreeSet<String> = cited.iter().filter_map(|id| said(id, by)).collect();
+            let of: Vec<String> = supporting.iter().filter_map(|id| said(id, by)).collect();
+            let of: Vec<&str> = of.iter().map(String::as_str).collect();
+            (by, source_diversity(&counts(&of), all.len()).and_then(four_decimals))
+        };
+        ["organisation", "medium", "year"].map(by).to_vec()
+    }
+
+    fn warnings(&self, new: &[&Claim], sources: usize) -> Vec<String> {
+        let mut warnings = self.terms.warnings.clone();
+        if new.is_empty() {
+            warnings.push("there is no new claim, so most axes have no number".into());
+        }
+        if sources > NOISY_SOURCES {
+            warnings.push(format!(
+                "{} were cited so far; past {NOISY_SOURCES}, source diversity is mostly noise",
+                count_of(sources, "source")
+            ));
+        }
+        let now: BTreeSet<&str> = self.artifact.claims.iter().map(|claim| claim.key.as_str()).collect();
+        let removed = self.kept.claims.iter().filter(|claim| !now.contains(claim.key.as_str())).count();
+        if removed > 0 {
+            warnings.push(format!("this artifact lacks {} of the kept one", count_of(removed, "claim")));
+        }
+        warnings
+    }
+}
+
+/// How often each text occurs.
+fn counts(texts: &[&str]) -> Vec<usize> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for text in texts {
+        *counts.entry(text).or_default() += 1;
+    }
+    counts.into_values().collect()
+}
+
+/// A number as it is printed, and never a zero with a sign.
+fn four_decimals(value: f64) -> Option<f64> {
+    composite_number(value).map(|number| number.value + 0.0)
+}

@@ -1,0 +1,337 @@
+//! `research.toml`: the question, its sub-topics, and how answers are scored.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::artifact::topic_key;
+use super::scoring::{AXIS_ORDER, FRESHNESS};
+use crate::domain::values::{command_line, duration};
+use crate::domain::{Composite, CompositeError, PRESETS, one_line};
+
+/// The file of the terms, in the repository's root.
+pub const TERMS_FILE: &str = "research.toml";
+
+/// The artifact unless the terms name another file.
+pub const ARTIFACT: &str = "research_artifact.md";
+
+/// The folder of sources unless the terms name another one.
+pub const SOURCES: &str = "sources";
+
+/// How long a command may take unless the terms say otherwise: one minute, several calls of a model.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The fewest axes that say something together, as the Madani adapter has it.
+const FEWEST_AXES: usize = 3;
+
+/// The terms as the file has them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    question: String,
+    #[serde(rename = "type", default = "default_kind")]
+    kind: String,
+    subtopics: Vec<String>,
+    #[serde(default = "default_artifact")]
+    artifact: PathBuf,
+    #[serde(default = "default_sources")]
+    sources: PathBuf,
+    verify: Option<String>,
+    novelty: Option<String>,
+    command_timeout: Option<String>,
+    composite: Option<Composite>,
+}
+
+fn default_kind() -> String {
+    PRESETS[0].0.to_owned()
+}
+
+fn default_artifact() -> PathBuf {
+    ARTIFACT.into()
+}
+
+fn default_sources() -> PathBuf {
+    SOURCES.into()
+}
+
+/// What is researched, and how it is scored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResearchTerms {
+    /// The question.
+    pub question: String,
+    /// Its sub-topics.
+    pub topics: Vec<String>,
+    /// The artifact, relative to the repository's root.
+    pub artifact: PathBuf,
+    /// The folder of the sources, relative to the repository's root.
+    pub sources: PathBuf,
+    /// The command that judges whether a source supports a claim, in place of quotations.
+    pub verify: Option<String>,
+    /// The command that measures novelty.
+    pub novelty: Option<String>,
+    /// How long one call of them may take.
+    pub command_timeout: Duration,
+    /// The axes and their form; weights sum to 1.
+    pub composite: Composite,
+    /// What is odd about them.
+    pub warnings: Vec<String>,
+}
+
+/// Why `research.toml` cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum TermsError {
+    #[error("{}", .0.trim_end())]
+    Toml(String),
+    #[error("the question is empty")]
+    NoQuestion,
+    #[error("it names no sub-topic")]
+    NoTopics,
+    #[error("sub-topic {0} is empty")]
+    EmptyTopic(usize),
+    #[error("two sub-topics have the same heading: {0}")]
+    SameTopic(String),
+    #[error("`{0}` is no type of question")]
+    Kind(String),
+    #[error("{key} must lie in the repository: {}", path.display())]
+    Outside { key: &'static str, path: PathBuf },
+    #[error("{0}: {1}")]
+    Value(&'static str, String),
+    #[error("the composite has an axis that research does not: {0}")]
+    Axis(String),
+    #[error("freshness is a date in years, and needs the years that become 0 and 1")]
+    Freshness,
+    #[error(transparent)]
+    Composite(CompositeError),
+}
+
+impl TermsError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            TermsError::Toml(_) => format!(
+                "the keys are question, type, subtopics, artifact, sources, verify, novelty, command_timeout and [composite]; \
+                 correct {TERMS_FILE}"
+            ),
+            TermsError::NoQuestion => format!("write question = \"…\" to {TERMS_FILE}"),
+            TermsError::NoTopics | TermsError::EmptyTopic(_) => {
+                format!("name what an answer must cover in {TERMS_FILE}: subtopics = [\"Memory\", \"Speed\"]")
+            }
+            TermsError::SameTopic(_) => format!("remove one of them from {TERMS_FILE}"),
+            TermsError::Kind(_) => format!("the types are {}", PRESETS.map(|(name, _)| name).join(", ")),
+            TermsError::Outside { .. } => "write a path below the repository's root, without `..`".into(),
+            TermsError::Value(key, _) => format!("correct {key} in {TERMS_FILE}"),
+            TermsError::Axis(_) => format!("the axes are {} and {FRESHNESS}", AXIS_ORDER.join(", ")),
+            TermsError::Freshness => {
+                format!("write range = [2016, 2026] below [composite.axes.{FRESHNESS}] in {TERMS_FILE}")
+            }
+            TermsError::Composite(error) => error.hint().to_owned(),
+        }
+    }
+}
+
+impl ResearchTerms {
+    /// Reads the text of a `research.toml`.
+    ///
+    /// # Errors
+    ///
+    /// A key is missing or unknown, or a value cannot be used.
+    pub fn read(text: &str) -> Result<ResearchTerms, TermsError> {
+        let file: File = toml::from_str(text).map_err(|error: toml::de::Error| TermsError::Toml(error.to_string()))?;
+        let question = one_line(&file.question);
+        if question.is_empty() {
+            return Err(TermsError::NoQuestion);
+        }
+        let mut keys = BTreeSet::new();
+        for (n, topic) in file.subtopics.iter().enumerate() {
+            let key = topic_key(topic);
+            if key.is_empty() {
+                return Err(TermsError::EmptyTopic(n + 1));
+            }
+            if !keys.insert(key) {
+                return Err(TermsError::SameTopic(one_line(topic)));
+            }
+        }
+        if keys.is_empty() {
+            return Err(TermsError::NoTopics);
+        }
+        for (key, path) in [("artifact", &file.artifact), ("sources", &file.sources)] {
+            let is_inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+            if !is_inside || path.as_os_str().is_empty() {
+                return Err(TermsError::Outside { key, path: path.clone() });
+            }
+        }
+        for (key, command) in [("verify", &file.verify), ("novelty", &file.novelty)] {
+            if let Some(command) = command {
+                command_line(command).map_err(|error| TermsError::Value(key, error))?;
+            }
+        }
+        let command_timeout = match &file.command_timeout {
+            None => COMMAND_TIMEOUT,
+            Some(text) => duration(text).map_err(|error| TermsError::Value("command_timeout", error))?,
+        };
+        let (composite, warnings) = settled(&file.kind, file.composite)?;
+        Ok(ResearchTerms {
+            question,
+            topics: file.subtopics.iter().map(|topic| one_line(topic)).collect(),
+            artifact: plain(&file.artifact),
+            sources: plain(&file.sources),
+            verify: file.verify,
+            novelty: file.novelty,
+            command_timeout,
+            composite,
+            warnings,
+        })
+    }
+}
+
+/// The composite of a type of question, or the one that was asked for, with weights that sum to 1; and what to warn of.
+fn settled(kind: &str, asked: Option<Composite>) -> Result<(Composite, Vec<String>), TermsError> {
+    let preset = Composite::preset(kind).ok_or_else(|| TermsError::Kind(one_line(kind)))?;
+    let composite = match asked {
+        None => preset,
+        // Another form of the same axes.
+        Some(asked) if asked.axes.is_empty() => Composite { form: asked.form, ..preset },
+        Some(asked) => asked,
+    };
+    let known = |name: &&String| AXIS_ORDER.contains(&name.as_str()) || *name == FRESHNESS;
+    if let Some(name) = composite.axes.keys().find(|name| !known(name)) {
+        return Err(TermsError::Axis(one_line(name)));
+    }
+    if composite.axes.get(FRESHNESS).is_some_and(|axis| axis.range.is_none()) {
+        return Err(TermsError::Freshness);
+    }
+    let (composite, warning) = composite.settled().map_err(TermsError::Composite)?;
+    let mut warnings: Vec<String> = warning.into_iter().collect();
+    if composite.axes.len() < FEWEST_AXES {
+        warnings.push(format!(
+            "the composite has {} of the axes; fewer than {FEWEST_AXES} are easily satisfied by text that answers nothing",
+            composite.axes.len()
+        ));
+    }
+    Ok((composite, warnings))
+}
+
+/// A path without `.`.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != Component::CurDir).collect()
+}
+
+/// A `research.toml` to start from.
+pub fn terms_template(question: &str, kind: &str, topics: &[String]) -> String {
+    let quoted = |text: &str| toml::Value::String(one_line(text)).to_string();
+    let mut text =
+        String::from("# What is researched, and how `ar score` scores it. A session goes by the file as it began.\n");
+    let _ = writeln!(text, "\nquestion = {}", quoted(question));
+    let _ = writeln!(text, "\n# The weights of the axes: {}.", PRESETS.map(|(name, _)| name).join(", "));
+    let _ = writeln!(text, "type = {}", quoted(kind));
+    text += "\n# What an answer must cover: the headings of the artifact.\nsubtopics = [\n";
+    for topic in topics {
+        let _ = writeln!(text, "    {},", quoted(topic));
+    }
+    let _ = writeln!(text, "]\n\nartifact = {}\nsources = {}", quoted(ARTIFACT), quoted(SOURCES));
+    text += "\n# A command that judges a citation in place of its quotation: {\"claim\", \"source\"} on standard input, `true` or `false`.\n\
+             # verify = \"python3 verify.py\"\n\
+             # A command that measures novelty: {\"claims\", \"earlier\"} on standard input, a number from 0 to 1.\n\
+             # novelty = \"python3 novelty.py\"\n\
+             # command_timeout = \"60s\"\n\
+             \n# Other weights, another form: weighted, multiplicative or v2.\n# [composite]\n# form = \"weighted\"\n\
+             # [composite.axes.claim_density]\n# weight = 0.25\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Form;
+
+    const LEAST: &str = "question = \"Why?\"\nsubtopics = [\"A\", \"B\"]\n";
+
+    fn read(more: &str) -> Result<ResearchTerms, TermsError> {
+        ResearchTerms::read(&format!("{LEAST}{more}"))
+    }
+
+    #[test]
+    fn what_is_not_said_has_a_default() {
+        let terms = read("").unwrap();
+        assert_eq!((terms.question.as_str(), terms.topics.len()), ("Why?", 2));
+        assert_eq!((terms.artifact, terms.sources), (ARTIFACT.into(), SOURCES.into()));
+        assert_eq!((terms.verify, terms.novelty, terms.command_timeout.as_secs()), (None, None, 60));
+        assert_eq!((terms.composite, terms.warnings), (Composite::preset("equal").unwrap(), Vec::new()));
+        let terms = read(
+            "type = \"technical\"\nartifact = \"./a/b.md\"\nsources = \"lib\"\nverify = \"true\"\nnovelty = \"n\"\n\
+             command_timeout = \"2m\"\n[composite]\nform = \"v2\"\n",
+        )
+        .unwrap();
+        assert_eq!((terms.artifact, terms.sources), ("a/b.md".into(), "lib".into()));
+        assert_eq!(terms.command_timeout.as_secs(), 120);
+        assert_eq!(terms.composite, Composite { form: Form::V2, ..Composite::preset("technical").unwrap() });
+    }
+
+    #[test]
+    fn odd_weights_and_few_axes_are_warned_of() {
+        let terms = read("[composite.axes.novelty]\nweight = 1\n[composite.axes.claim_density]\nweight = 3\n").unwrap();
+        assert_eq!(terms.composite.axes["novelty"].weight, 0.25);
+        assert_eq!(terms.warnings.len(), 2);
+        assert!(terms.warnings[0].contains("sum to 4") && terms.warnings[1].contains("has 2 of the axes"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        for (more, what) in [
+            ("typ = \"x\"\n", "unknown field `typ`"),
+            ("type = \"other\"\n", "`other` is no type of question"),
+            ("artifact = \"/etc/passwd\"\n", "artifact must lie in the repository: /etc/passwd"),
+            ("sources = \"../x\"\n", "sources must lie in the repository: ../x"),
+            ("sources = \"\"\n", "sources must lie in the repository: "),
+            ("verify = \" \"\n", "verify: must be a command"),
+            ("command_timeout = \"soon\"\n", "command_timeout: `soon` is not a duration; write 90s, 10m or 8h"),
+            ("[composite.axes.speed]\nweight = 1\n", "the composite has an axis that research does not: speed"),
+            (
+                "[composite.axes.freshness]\nweight = 1\n",
+                "freshness is a date in years, and needs the years that become 0 and 1",
+            ),
+            ("[composite.axes.novelty]\nweight = -1\n", "the weight of `novelty` is -1"),
+            ("[composite.axes.novelty]\nwight = 1\n", "unknown field `wight`"),
+        ] {
+            let error = read(more).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            assert!(!error.hint().is_empty());
+        }
+        for (text, what) in [
+            ("subtopics = [\"A\"]\n", "missing field `question`"),
+            ("question = \" \"\nsubtopics = [\"A\"]\n", "the question is empty"),
+            ("question = \"Q\"\nsubtopics = []\n", "it names no sub-topic"),
+            ("question = \"Q\"\nsubtopics = [\"A\", \" \"]\n", "sub-topic 2 is empty"),
+            (
+                "question = \"Q\"\nsubtopics = [\"KV cache\", \"kv  Cache\"]\n",
+                "two sub-topics have the same heading: kv  Cache",
+            ),
+            ("question = \n", "expected"),
+        ] {
+            let error = ResearchTerms::read(text).unwrap_err().to_string();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_read_back() {
+        let topics = ["A \"quoted\" one".to_owned(), "B\\C".to_owned()];
+        let text = terms_template("What is\n\"it\"?", "business", &topics);
+        let terms = ResearchTerms::read(&text).unwrap();
+        assert_eq!((terms.question.as_str(), terms.topics.as_slice()), ("What is \"it\"?", &topics[..]));
+        assert_eq!(terms.composite, Composite::preset("business").unwrap());
+        // So are the lines that are comments.
+        let all: String = text
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.contains(" = ") || rest.starts_with('[') => format!("{rest}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        assert!(ResearchTerms::read(&all).is_ok_and(|terms| terms.verify.is_some()), "{all}");
+    }
+}
