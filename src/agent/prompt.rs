@@ -296,7 +296,7 @@ fn contract_spec(contract: &Contract) -> String {
             let _ = writeln!(text, "- {what} that one experiment may change: {limit}");
         }
     }
-    if contract.research {
+    if contract.allow_search {
         text += "- ideas from outside the repository: allowed where a directive says so\n";
     }
     if let Some(goal) = contract.goal {

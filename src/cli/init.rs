@@ -13,13 +13,16 @@ use autoresearch::session::{Conventions, PROGRAM, installed_agents};
 
 use super::args::InitArgs;
 use super::error::CliError;
-use super::output;
 use super::process::current_dir;
 use super::settings::{SETTINGS_FILE, resolve};
+use super::{output, research};
 
 /// Writes `ar.toml` and `program.md` to start from, and prints what the repository's own files suggested; a file that is
 /// there is left as it is.
 pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
+    if let Some(question) = args.research.clone() {
+        return research::run(args, &question);
+    }
     let repo = Repo::discover(&current_dir()?)?;
     let root = repo.worktree().to_owned();
     let flags: Vec<_> = args.settings.0.keys().into_iter().map(|key| format!("--{key}")).collect();
@@ -134,7 +137,7 @@ fn write_new(path: &Path, content: &str) -> Result<bool, CliError> {
 }
 
 /// The settings file: what is known, else a comment.
-fn settings_text(asked: &Asked) -> String {
+pub(super) fn settings_text(asked: &Asked) -> String {
     let mut text =
         String::from("# The terms of an ar session. A flag or a variable such as AR_METRIC comes before them.\n");
     let contradicted: Vec<_> =

@@ -33,6 +33,7 @@ mod progress;
 mod reference;
 mod report;
 mod repro;
+mod research;
 mod restore;
 mod run;
 mod score;
@@ -118,6 +119,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
 
 fn dispatch(command: Command) -> Result<ExitCode, CliError> {
     inside::refuse(&command)?;
+    command.refuse_former()?;
     match command {
         Command::Run(args) => run::run(args).map_err(CliError::of_start),
         Command::Try(args) => try_one::run(args).map_err(CliError::of_start),

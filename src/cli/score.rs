@@ -3,7 +3,7 @@
 use std::env;
 use std::process::ExitCode;
 
-use autoresearch::domain::{ExperimentId, FORMAT_VERSION, Tag, one_line};
+use autoresearch::domain::{ExperimentId, FORMAT_VERSION, Tag, count_of, one_line};
 use autoresearch::git::Repo;
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::score::{Score, explain};
@@ -78,7 +78,10 @@ fn compared(compared: &Compared) -> String {
         (None, _) => "nothing".to_owned(),
     };
     match &compared.session {
-        Some(tag) => format!("compared with {kept}; earlier iterations of session {tag}: {}", compared.earlier),
+        Some(tag) => {
+            let earlier = count_of(compared.earlier, "earlier iteration");
+            format!("compared with {kept} and {earlier} of session {tag}")
+        }
         None => format!("compared with {kept}; this is no session"),
     }
 }

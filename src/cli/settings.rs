@@ -12,10 +12,14 @@ use autoresearch::git::Repo;
 use autoresearch::session::{Drive, Plan, SessionError, Wanted};
 
 use super::error::CliError;
+use super::output;
 use super::terms::SettingsArgs;
 
 /// The settings file in the root of the working tree.
 pub(super) const SETTINGS_FILE: &str = "ar.toml";
+
+/// The former name of a setting, and its name now.
+const FORMER: (&str, &str) = ("research", "allow-search");
 
 /// What flags, the environment's variables and the settings file ask for. A file that cannot be read is an error only for
 /// who needs it: a session that exists goes by what is stored.
@@ -142,7 +146,11 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
     let all = settings();
     let mut layer = Vec::new();
     for (key, value) in table {
-        let name = key.replace('_', "-");
+        let mut name = key.replace('_', "-");
+        if name == FORMER.0 {
+            name = FORMER.1.to_owned();
+            output::note(&format!("warning: `{key}` in {} is called `{name}` now", path.display()));
+        }
         let Some(setting) = all.iter().find(|setting| setting.key == name) else {
             let known: Vec<_> = all.iter().map(|setting| setting.key.to_owned()).collect();
             let meant = nearest(&name, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();

@@ -243,13 +243,13 @@ settings! {
     }
 
     /// Whether the agent may look for ideas outside the repository when it is stuck.
-    #[serde(default)]
-    research: bool as bool = false, {
-        key: "research", heading: Heading::Agent,
+    #[serde(default, alias = "research")]
+    allow_search: bool as bool = false, {
+        key: "allow-search", heading: Heading::Agent,
         help: "Let the agent look for ideas outside the repository at the second pivot in a row, on the ladder `refine`",
         comment: "The agent may look for ideas outside the repository at the second pivot in a row.", example: "true",
-        lines: |it| line(it.research.then_some("outside the repository"), |where_| {
-            format!("research  {where_}, at the second pivot in a row")
+        lines: |it| line(it.allow_search.then_some("outside the repository"), |where_| {
+            format!("search    {where_}, at the second pivot in a row")
         }),
     }
 

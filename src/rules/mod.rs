@@ -42,6 +42,7 @@ mod recovery;
 mod recovery_beside;
 mod refs;
 mod reproduce;
+mod research;
 mod reset;
 mod retention;
 mod rework;
@@ -113,6 +114,7 @@ pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use recovery_beside::{FoundBeside, Shelved, StepBeside, recover_beside, shelve};
 pub use refs::{RefChanges, compare_refs, is_of_experiment};
 pub use reproduce::{CameBack, came_back, failed_again};
+pub use research::calls_score;
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again, again_after_merge};
 pub use schedule::{

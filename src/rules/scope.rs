@@ -74,6 +74,8 @@ pub struct FileTerms {
     max_file_lines: Option<u32>,
     /// Whether the environment of runs is the user's, which all slots share.
     shares_environment: bool,
+    /// The folder of stored sources, in a session of research.
+    sources: Option<PathBuf>,
 }
 
 impl FileTerms {
@@ -103,6 +105,7 @@ impl FileTerms {
             max_files: contract.max_files,
             max_file_lines: contract.max_file_lines,
             shares_environment: false,
+            sources: None,
         })
     }
 
@@ -110,6 +113,18 @@ impl FileTerms {
     /// of its own.
     pub fn share_environment(self) -> FileTerms {
         FileTerms { shares_environment: true, ..self }
+    }
+
+    /// Protects the sources that are stored in a folder: claims rely on them, so they are only added to.
+    pub fn keep_sources(self, sources: Option<PathBuf>) -> FileTerms {
+        FileTerms { sources, ..self }
+    }
+
+    /// Whether an edit changes or removes a stored source.
+    fn changes_source(&self, edit: &FileEdit) -> bool {
+        let is_source = || edit.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
+        let is_stored = || self.sources.as_ref().is_some_and(|sources| edit.path.starts_with(sources));
+        !edit.is_new && is_source() && is_stored()
     }
 
     /// Whether a limit needs the line counts of changed files.
@@ -161,6 +176,9 @@ impl FileTerms {
                 Some(module) => Some(takes_the_place(&edit.path, &module)),
                 None if self.describes_shared_environment(&edit.path) => {
                     Some(format!("{} describes the environment that all slots share", edit.path.display()))
+                }
+                None if self.changes_source(edit) => {
+                    Some(format!("{} is a stored source; store another one instead", edit.path.display()))
                 }
                 None => self.protects(&edit.path).then(|| format!("{} is protected", edit.path.display())),
             }

@@ -177,15 +177,10 @@ fn folded(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
-/// An artifact without claims.
-pub fn artifact_template(question: &str, topics: &[String]) -> String {
-    let sections: String = topics.iter().map(|topic| format!("\n## {}\n", one_line(topic))).collect();
-    format!("# {}\n{sections}", one_line(question))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::score::artifact_template;
 
     fn topics(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()

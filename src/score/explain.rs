@@ -29,17 +29,17 @@ pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
         .iter()
         .map(|(form, value)| {
             let name = if *form == Form::Multiplicative { "product".to_owned() } else { form.to_string() };
-            format!("{name} {}", value.as_ref().map_or("nan", |value| value.raw.as_str()))
+            format!("{name} = {}", value.as_ref().map_or("nan", |value| value.raw.as_str()))
         })
         .collect();
     let decides = match terms.composite.form {
         Form::Multiplicative => "product".to_owned(),
         form => form.to_string(),
     };
-    lines.push(format!("together: {} ({decides} decides)", forms.join(", ")));
+    lines.push(format!("together, where {decides} decides: {}", forms.join(", ")));
     let diversity: Vec<String> =
-        score.diversity.iter().map(|(by, value)| format!("by {by} {}", number(*value))).collect();
-    lines.push(format!("{} cited so far; diversity {}", count_of(score.sources.0, "source"), diversity.join(", ")));
+        score.diversity.iter().map(|(by, value)| format!("{by} ({})", number(*value))).collect();
+    lines.push(format!("{} cited so far; diversity by {}", count_of(score.sources.0, "source"), diversity.join(", ")));
     if let Some((citations, failed)) = score.batch {
         let failed = if failed == 0 { "all hold".into() } else { format!("{} fail", count_of(failed, "place")) };
         lines.push(format!("verified anew: {}; {failed}", count_of(citations, "citation")));

@@ -12,12 +12,13 @@ mod problem;
 mod scoring;
 mod similarity;
 mod source;
+mod templates;
 mod terms;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use artifact::{Artifact, Claim, artifact_template};
+pub use artifact::{Artifact, Claim};
 pub use axes::{DIVERSITY_CAP, claim_density, source_diversity, topic_coverage};
 pub use citation::Citation;
 pub use explain::explain;
@@ -26,5 +27,6 @@ pub use problem::Problem;
 pub use scoring::{AXIS_ORDER, Earlier, FRESHNESS, Judged, Request, Score, Scoring, Verdicts};
 pub use similarity::{Closest, closest, novelty};
 pub use source::{FrontMatter, Source, source_id};
-pub use terms::{ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, TermsError, terms_template};
+pub use templates::{artifact_template, program_template, terms_template};
+pub use terms::{ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, TermsError};
 pub use text::{NotText, as_text};

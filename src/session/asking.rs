@@ -1,6 +1,9 @@
-//! The commands of `research.toml`: each gets JSON on standard input and answers with one word.
+//! The commands of `research.toml`, which get JSON on standard input and answer with one word, and the agent that names
+//! sub-topics.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,11 +11,12 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 
 use super::error::SessionError;
+use super::research::ResearchError;
 use super::scoring::read_file;
-use crate::agent::last_line;
-use crate::domain::{cut, duration_text, with_causes};
+use crate::agent::{last_line, read_answer};
+use crate::domain::{cut, duration_text, one_line, with_causes};
 use crate::exec::{Executor, Exit, Job};
-use crate::fs::{read_tail, write_atomic};
+use crate::fs::{read_at_most, read_tail, write_atomic};
 use crate::measure::plain_text;
 use crate::score::{Request, Source};
 
@@ -42,7 +46,8 @@ pub(super) async fn ask_verify(
         let folder = folder.of(n);
         async move {
             let document = document(root, files, &request)?;
-            let said = ask(command, limit, root, &folder, &document).await?;
+            let call = Call { command, limit, cwd: root, folder: &folder };
+            let said = call.ask(&document.to_string()).await?;
             match said.as_str() {
                 "true" => Ok((request, true)),
                 "false" => Ok((request, false)),
@@ -63,7 +68,8 @@ pub(super) async fn ask_novelty(
 ) -> Result<Result<f64, String>, SessionError> {
     let folder = Folder::new()?;
     let document = json!({"claims": claims, "earlier": earlier});
-    let said = ask(command, limit, root, &folder.of(0), &document).await;
+    let call = Call { command, limit, cwd: root, folder: &folder.of(0) };
+    let said = call.ask(&document.to_string()).await;
     Ok(said.and_then(|said| match said.parse::<f64>() {
         Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
         _ => Err(format!("`{command}` printed {}, not a number from 0 to 1", shown(&said))),
@@ -112,37 +118,125 @@ impl Folder {
     }
 }
 
-/// Calls a command in the working tree, and waits until all of it is gone.
-async fn ask(command: &str, limit: Duration, root: &Path, folder: &Path, document: &Value) -> Answer {
-    let failed = |error: &dyn std::error::Error| format!("cannot call `{command}`: {}", with_causes(error));
-    let (input, output, errors) = (folder.join("in.json"), folder.join("out.log"), folder.join("err.log"));
-    std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
-    write_atomic(&input, document.to_string().as_bytes()).map_err(|error| failed(&error))?;
-    let job = Executor::local().start(&Job {
-        name: "ask".into(),
-        // Warnings on standard error are no part of the answer.
-        command: format!("exec 2> \"$AR_ERRORS\"\n{command}"),
-        cwd: root.to_owned(),
-        folder: folder.to_owned(),
-        log: output.clone(),
-        log_limit: Some(OUTPUT),
-        stdin: Some(input),
-        env: vec![("AR_ERRORS".into(), errors.to_string_lossy().into_owned())],
-        timeout: limit,
-        grace: GRACE,
-        tied: true,
-    });
-    let exit = job.map_err(|error| failed(&error))?.wait().await.map_err(|error| failed(&error))?;
-    let ended = match exit {
-        Exit { timed_out: true, .. } => format!("was not done after {}", duration_text(limit)),
-        Exit { exit: Some(0), .. } => {
-            let said = read_tail(&output, 0).map_err(|error| failed(&error))?;
-            return Ok(String::from_utf8_lossy(&said).trim().to_owned());
-        }
-        Exit { exit: Some(status), .. } => format!("ended with exit {status}"),
-        _ => "was ended by a signal".into(),
+/// A call of a command.
+struct Call<'a> {
+    command: &'a str,
+    limit: Duration,
+    cwd: &'a Path,
+    /// The folder of its files, gone with the one that holds it.
+    folder: &'a Path,
+}
+
+impl Call<'_> {
+    /// Where the command may leave a proposal, as an agent does.
+    fn proposal(&self) -> PathBuf {
+        self.folder.join("proposal.json")
+    }
+
+    fn output(&self) -> PathBuf {
+        self.folder.join("out.log")
+    }
+
+    /// Gives the command this input, and waits until all of it is gone: what it printed on standard output.
+    async fn ask(&self, input: &str) -> Answer {
+        let Call { command, limit, cwd, folder } = *self;
+        let failed = |error: &dyn Error| format!("cannot call `{command}`: {}", with_causes(error));
+        let (prompt, errors) = (folder.join("in.txt"), folder.join("err.log"));
+        fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        write_atomic(&prompt, input.as_bytes()).map_err(|error| failed(&error))?;
+        let variables = [
+            ("AR_ERRORS", &errors),
+            ("AR_PROMPT", &prompt),
+            ("AR_PROPOSAL", &self.proposal()),
+            ("AR_RUN_DIR", &folder.to_owned()),
+        ];
+        let job = Executor::local().start(&Job {
+            name: "ask".into(),
+            // Warnings on standard error are no part of the answer.
+            command: format!("exec 2> \"$AR_ERRORS\"\n{command}"),
+            cwd: cwd.to_owned(),
+            folder: folder.to_owned(),
+            log: self.output(),
+            log_limit: Some(OUTPUT),
+            stdin: Some(prompt.clone()),
+            env: variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())).to_vec(),
+            timeout: limit,
+            grace: GRACE,
+            tied: true,
+        });
+        let exit = job.map_err(|error| failed(&error))?.wait().await.map_err(|error| failed(&error))?;
+        let ended = match exit {
+            Exit { timed_out: true, .. } => format!("was not done after {}", duration_text(limit)),
+            Exit { exit: Some(0), .. } => {
+                let said = read_tail(&self.output(), 0).map_err(|error| failed(&error))?;
+                return Ok(String::from_utf8_lossy(&said).trim().to_owned());
+            }
+            Exit { exit: Some(status), .. } => format!("ended with exit {status}"),
+            _ => "was ended by a signal".into(),
+        };
+        let said = plain_text(&read_tail(&errors, 0).unwrap_or_default());
+        let said = last_line(&said).map(|line| format!(": {}", cut(&line, 100))).unwrap_or_default();
+        Err(format!("`{command}` {ended}{said}"))
+    }
+}
+
+/// The most sub-topics that are taken from an agent: more than an artifact that anybody reads has.
+const MOST_TOPICS: usize = 12;
+
+/// Asks an agent once for the sub-topics of a question, in a folder of its own.
+///
+/// # Errors
+///
+/// It fails, or names none.
+pub async fn ask_subtopics(command: &str, limit: Duration, question: &str) -> Result<Vec<String>, SessionError> {
+    let folder = Folder::new()?;
+    let call = Call { command, limit, cwd: folder.0.path(), folder: &folder.of(0) };
+    let prompt = format!(
+        "Name the sub-topics that an answer to this question must cover:\n\n{question}\n\nName 4 to 8, each in 1 to 4 words, \
+         without overlap. Write them as JSON to the file {}, as in {{\"subtopics\": [\"Memory\", \"Speed\"]}}. If you cannot \
+         write files, print one on each line after `- `, and nothing else. Nobody will answer: do not ask.\n",
+        call.proposal().display()
+    );
+    let failed = |why: String| ResearchError::NoSubtopics(why);
+    call.ask(&prompt).await.map_err(failed)?;
+    let written = read_at_most(&call.proposal(), OUTPUT).unwrap_or_default();
+    let written: Option<Value> = serde_json::from_slice(&written).ok();
+    let written = written.as_ref().and_then(|value| value.get("subtopics")?.as_array());
+    let texts = |values: &Vec<Value>| values.iter().filter_map(Value::as_str).map(one_line).collect();
+    let topics: Vec<String> = written.map_or_else(|| listed(&said(&call)), texts);
+    let mut topics: Vec<String> = topics.into_iter().filter(|topic| !topic.is_empty()).collect();
+    topics.truncate(MOST_TOPICS);
+    if topics.is_empty() {
+        return Err(failed(format!("`{}` named none", cut(command, 60))).into());
+    }
+    Ok(topics)
+}
+
+/// The final words of an agent.
+fn said(call: &Call<'_>) -> String {
+    let answer = read_answer(&call.output(), 0);
+    let plain = || plain_text(&read_tail(&call.output(), 0).unwrap_or_default());
+    answer.text.or(answer.words).unwrap_or_else(plain)
+}
+
+/// The items of a list.
+fn listed(text: &str) -> Vec<String> {
+    let item = |line: &str| {
+        let line = line.trim();
+        let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        let of_number = || numbered.strip_prefix(". ").filter(|_| numbered.len() < line.len());
+        line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).or_else(of_number).map(one_line)
     };
-    let said = plain_text(&read_tail(&errors, 0).unwrap_or_default());
-    let said = last_line(&said).map(|line| format!(": {}", cut(&line, 100))).unwrap_or_default();
-    Err(format!("`{command}` {ended}{said}"))
+    text.lines().filter_map(item).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sub_topics_are_the_items_of_a_list() {
+        let text = "Here they are:\n- Memory\n  * Speed \n3. Cost\n4th\n-none\n";
+        assert_eq!(listed(text), ["Memory", "Speed", "Cost"]);
+    }
 }

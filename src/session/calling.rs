@@ -13,6 +13,7 @@ use super::error::SessionError;
 use super::failed_log::{end_of_log, last_failed_log};
 use super::jobs::AGENT;
 use super::own_files::remove_file;
+use super::own_program::own_path;
 use super::running::DELETIONS;
 use super::shared::Shared;
 use super::store::Store;
@@ -267,7 +268,7 @@ impl<'a> Calling<'a> {
         let prompt = agent::prompt(program.as_deref(), &briefing);
         let baseline = store.history.baseline().and_then(|record| record.metric.number());
         let best = store.history.best().map(|(_, number)| number);
-        let env = agent::variables(
+        let mut env = agent::variables(
             &contract,
             id,
             self.attempt.open.base.as_str(),
@@ -276,6 +277,7 @@ impl<'a> Calling<'a> {
             baseline.as_ref(),
             best.as_ref(),
         );
+        env.extend(own_path(&contract.command));
         // A change that is unfinished at the loop's time limit would not run.
         let left = left.filter(|left| *left < contract.agent_timeout);
         store.say(Event::AgentStarted { id });

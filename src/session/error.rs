@@ -6,6 +6,7 @@ use strum::{EnumProperty, EnumString};
 
 use super::axes_error::AxesError;
 use super::layout_error::LayoutError;
+use super::research::ResearchError;
 use super::scoring::ScoreError;
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
@@ -64,6 +65,8 @@ pub enum SessionError {
     Axes(#[from] AxesError),
     #[error(transparent)]
     Score(#[from] ScoreError),
+    #[error(transparent)]
+    Research(#[from] ResearchError),
     #[error(transparent)]
     #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
@@ -342,6 +345,7 @@ impl SessionError {
             SessionError::Layout(error) => return error.hint(),
             SessionError::Axes(error) => return error.hint(),
             SessionError::Score(error) => error.hint(),
+            SessionError::Research(error) => return error.get_str("hint").map(str::to_owned),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::ForeignBranch(branch) => {
                 format!(

@@ -168,6 +168,7 @@ impl Attempt {
             command: command.to_owned(),
             cwd: workspace.root().to_owned(),
             env: workspace.with_variables(run_variables(
+                command,
                 &store.contract.tag,
                 self.open.id,
                 &store.folder.state(),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::own_program::own_path;
 use crate::domain::{ExperimentId, Tag};
 
 /// What the job of the agent is called.
@@ -19,12 +20,19 @@ pub(super) fn guard_name(number: usize) -> String {
     format!("guard-{number}")
 }
 
-/// The variables that the measuring command and the guards get.
-pub(super) fn run_variables(tag: &Tag, id: ExperimentId, state: &Path, folder: &Path) -> Vec<(String, String)> {
-    vec![
+/// The variables that a measuring command or a guard gets.
+pub(super) fn run_variables(
+    command: &str,
+    tag: &Tag,
+    id: ExperimentId,
+    state: &Path,
+    folder: &Path,
+) -> Vec<(String, String)> {
+    let variables = [
         ("AR_TAG".into(), tag.to_string()),
         ("AR_EXPERIMENT".into(), id.to_string()),
         ("AR_STATE_DIR".into(), state.to_string_lossy().into_owned()),
         ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
-    ]
+    ];
+    variables.into_iter().chain(own_path(command)).collect()
 }

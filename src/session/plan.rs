@@ -15,6 +15,7 @@ use super::placing::{
 };
 use super::programs::check_command;
 use super::reading::{lost_records, record_id, refuse_changed, session_of_head, session_tags, stored_contract};
+use super::research::with_research;
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use super::watchdog::watch_programs;
@@ -122,11 +123,12 @@ impl Plan {
             }
             None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
         };
+        let (contract, sources) = with_research(&repo, contract, !continued)?;
         let (contract, weights) = with_axes(contract)?;
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
         watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
-        let mut file_terms = FileTerms::of(&contract)?;
+        let mut file_terms = FileTerms::of(&contract)?.keep_sources(sources);
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let unread = if layout.is_none() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::asking::{ask_novelty, ask_verify};
 use super::error::SessionError;
 use super::reading::{is_session, read_history, session_of_head, stored_contract};
-use crate::domain::{CommitId, ExperimentId, Outcome, Record, Tag, bytes_text};
+use crate::domain::{CommitId, Composite, ExperimentId, Outcome, Record, Tag, bytes_text};
 use crate::fs::{absent, read_at_most};
 use crate::git::{Repo, Stored};
 use crate::rules::{History, LARGEST_ADDED};
@@ -117,9 +117,17 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
     };
     let before = match &tag {
         Some(tag) => Before::of_session(&repo, tag, head.commit(), own)?,
-        None => Before { start: None, kept: head.commit().map(|commit| (commit.clone(), None)), earlier: Vec::new() },
+        None => Before {
+            start: None,
+            composite: None,
+            kept: head.commit().map(|commit| (commit.clone(), None)),
+            earlier: Vec::new(),
+        },
     };
-    let terms = read_terms(&repo, before.start.as_ref())?;
+    let mut terms = read_terms(&repo, before.start.as_ref())?;
+    if let Some(composite) = before.composite.clone() {
+        terms.composite = composite;
+    }
     let root = repo.worktree();
     let path = terms.artifact.clone();
     let unreadable = |why: String| ScoreError::Artifact { path: path.clone(), why };
@@ -151,6 +159,8 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
 struct Before {
     /// The commit that the session started from; absent outside of one.
     start: Option<CommitId>,
+    /// The axes that decide in the session.
+    composite: Option<Composite>,
     /// The kept state, and its experiment.
     kept: Option<(CommitId, Option<ExperimentId>)>,
     /// The earlier experiments, each with its commit.
@@ -165,10 +175,10 @@ impl Before {
         own: Option<ExperimentId>,
     ) -> Result<Before, SessionError> {
         let history = read_history(repo, tag)?;
-        let start = match stored_contract(repo, tag)? {
-            Some(contract) => Some(contract.start),
-            None => history.baseline().map(|record| record.commit.clone()),
-        };
+        let contract = stored_contract(repo, tag)?;
+        let composite = contract.as_ref().and_then(|contract| contract.deciding_composite().cloned());
+        let of_baseline = || history.baseline().map(|record| record.commit.clone());
+        let start = contract.map(|contract| contract.start).or_else(of_baseline);
         let earlier = earlier_records(&history, own);
         let kept: BTreeMap<&CommitId, ExperimentId> = earlier
             .iter()
@@ -192,7 +202,7 @@ impl Before {
         let kept = found.or_else(last).or_else(begin);
         let commits = earlier.iter().filter(|record| record.commit.is_known());
         let commits = commits.map(|record| (record.id, record.commit.clone())).collect();
-        Ok(Before { start, kept, earlier: commits })
+        Ok(Before { start, composite, kept, earlier: commits })
     }
 
     /// How many of them are no baseline.

@@ -62,7 +62,7 @@ fn decisions(repo: &TestRepo) -> Vec<String> {
 #[test]
 fn the_refine_ladder_goes_to_a_flag_and_on_into_the_night() {
     let repo = training_repo();
-    let called = run(&repo, ":", 17, &["--research"]).ok();
+    let called = run(&repo, ":", 17, &["--allow-search"]).ok();
     let told = prompts(&repo);
     let directives: Vec<_> = told.iter().map(|prompt| directive(prompt)).collect();
     let expected = "|||Refine|Refine|Pivot|||Refine|Refine|Pivot|||Refine|Refine|Fresh start|";

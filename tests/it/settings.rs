@@ -65,13 +65,13 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--on-event", "./notify.sh", "on-event = \"./notify.sh\""),
     ];
     let repo = training_repo();
-    let flags = ["init", "--higher", "--research", "--stop-when-flagged"];
+    let flags = ["init", "--higher", "--allow-search", "--stop-when-flagged"];
     ar(&repo, flags.into_iter().chain(settings.iter().flat_map(|(flag, value, _)| [*flag, *value]))).ok();
     let text = repo.read("ar.toml");
     for (_, _, line) in settings {
         assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line} in {text}");
     }
-    for line in ["higher = true", "research = true", "stop-when-flagged = true"] {
+    for line in ["higher = true", "allow-search = true", "stop-when-flagged = true"] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
     repo.rm("ar.toml");

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoresearch::domain::Tag;
 use autoresearch::domain::values::{duration, positive};
+use autoresearch::domain::{PRESETS, Tag};
 use clap::{Args, Subcommand};
 
 use super::formats::{AnswerFormat, OutputFormat, StreamFormat};
+use super::former::FormerArgs;
 use super::session::SessionArgs;
 use crate::cli::terms::SettingsArgs;
 
@@ -15,6 +16,8 @@ use crate::cli::terms::SettingsArgs;
 pub(in crate::cli) struct RunArgs {
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
+    #[command(flatten)]
+    pub(in crate::cli) former: FormerArgs,
     /// Make the uncommitted change the first experiment
     #[arg(long)]
     pub(in crate::cli) adopt: bool,
@@ -33,6 +36,8 @@ pub(in crate::cli) struct ResumeArgs {
     pub(in crate::cli) session: Option<Tag>,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
+    #[command(flatten)]
+    pub(in crate::cli) former: FormerArgs,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: StreamFormat,
@@ -51,6 +56,8 @@ pub(in crate::cli) struct TryArgs {
     pub(in crate::cli) proposal: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
+    #[command(flatten)]
+    pub(in crate::cli) former: FormerArgs,
     /// Exit with 10 for a discarded experiment, 20 for a crashed one, 30 for one that is still running
     #[arg(long)]
     pub(in crate::cli) exit_code: bool,
@@ -79,6 +86,21 @@ pub(in crate::cli) struct StopArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InitArgs {
+    /// Begin a research session: write and commit program.md, research.toml, the artifact, sources/ and ar.toml
+    #[arg(long, value_name = "QUESTION", help_heading = "Research")]
+    pub(in crate::cli) research: Option<String>,
+    /// Sub-topic that an answer must cover; repeatable [default: one call of --agent names them]
+    #[arg(long = "subtopic", value_name = "NAME", requires = "research", help_heading = "Research")]
+    pub(in crate::cli) subtopics: Vec<String>,
+    /// Type of the question, which weighs the axes [default: equal]
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        requires = "research",
+        help_heading = "Research",
+        value_parser = PRESETS.map(|(name, _)| name)
+    )]
+    pub(in crate::cli) kind: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
 }

@@ -100,10 +100,16 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ("Read the axes in a program", "ar score --format json"),
         ],
         "doctor" => &[("Repair what needs no guess", "ar doctor --repair")],
-        "init" => &[(
-            "Write settings for a command and an agent",
-            "ar init --metric val_bpb --cmd \"uv run train.py\" --agent claude",
-        )],
+        "init" => &[
+            (
+                "Write settings for a command and an agent",
+                "ar init --metric val_bpb --cmd \"uv run train.py\" --agent claude",
+            ),
+            (
+                "Begin a research session in an empty folder",
+                "ar init --research \"How do servers manage memory?\" --subtopic Memory --subtopic Speed --type technical",
+            ),
+        ],
         "demo" => &[("Run the example in a folder", "ar demo /tmp/ar-demo")],
         "completions" => &[("Turn completions on in bash", "eval \"$(ar completions bash)\"")],
         "man" => &[("Install the manual pages", "ar man --dir ~/.local/share/man/man1")],

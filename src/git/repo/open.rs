@@ -14,7 +14,7 @@ use crate::git::index::Index;
 use crate::git::objects::{Objects, identity};
 use crate::git::path::commit_id;
 use crate::git::programs::Programs;
-use crate::git::refs::{Head, Refs, full_name};
+use crate::git::refs::{Head, HeadTarget, Refs, full_name};
 use crate::git::sync::{self, Syncs, replace_file};
 use crate::git::working_tree::{Untracked, WorkingTree, odd_git_files, refuse_encodings, refuse_odd_repository};
 
@@ -160,10 +160,32 @@ impl Repo {
 
     /// Commits everything that is in the working tree of a repository without a commit, on its branch.
     pub fn commit_first(&self, message: &str) -> Result<CommitId> {
+        self.commit_root(message, &Untracked::default())
+    }
+
+    /// Commits everything that is in the working tree but the untracked files of `known`, on what HEAD is on.
+    pub fn commit_new(&self, message: &str, known: &Untracked) -> Result<CommitId> {
+        let head = self.refs.head()?;
+        let Some(base) = head.commit() else { return self.commit_root(message, known) };
+        let proposal = self.working_tree.propose(base, known)?;
+        if proposal.is_empty() {
+            return Ok(base.clone());
+        }
+        let commit = self.working_tree.commit(&proposal, base, message)?;
+        let why = format!("commit: {}", message.lines().next().unwrap_or_default());
+        match head.branch() {
+            Some(branch) => self.refs.advance(branch, base, &commit, &why)?,
+            None => self.refs.point_head(&HeadTarget::Detached(commit.clone()))?,
+        }
+        self.working_tree.adopt_index(proposal)?;
+        Ok(commit)
+    }
+
+    fn commit_root(&self, message: &str, known: &Untracked) -> Result<CommitId> {
         let Head::Unborn { name } = self.refs.head()? else {
             return Err(GitError::RefExists("HEAD".to_owned()));
         };
-        let proposal = self.working_tree.propose_on(self.gix.empty_tree().id, &Untracked::default())?;
+        let proposal = self.working_tree.propose_on(self.gix.empty_tree().id, known)?;
         let id = self.working_tree.commit_root(&proposal, message)?;
         let why = format!("commit (initial): {}", message.lines().next().unwrap_or_default());
         self.refs.create_through_head(full_name(&name)?, id, &why)?;

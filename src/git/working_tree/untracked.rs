@@ -126,6 +126,11 @@ impl Untracked {
         self.files.extend(paths.filter_map(|path| before.get(&path).cloned().map(|stamp| (path, stamp))));
     }
 
+    /// Removes a file: then it counts as one that was not there.
+    pub fn forget(&mut self, path: &Path) {
+        self.files.remove(path);
+    }
+
     /// Adds those of `now` whose content was last changed after `since`, a time that a file system gave.
     pub fn add_newer(&mut self, now: Untracked, since: SystemTime) {
         let since = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());

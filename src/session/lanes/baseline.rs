@@ -51,7 +51,13 @@ pub(in crate::session) async fn run_in_slot(
     };
     let before = metric_file_stamp(&contract.metric.source, workspace.root());
     let mut follower = LogFollower::new(log.clone(), &contract.metric)?;
-    let variables = run_variables(&contract.tag, ExperimentId::BASELINE, &shared.store().folder.state(), &folder);
+    let variables = run_variables(
+        &contract.command,
+        &contract.tag,
+        ExperimentId::BASELINE,
+        &shared.store().folder.state(),
+        &folder,
+    );
     let mut job = shared.executor.start(&Job {
         name: RUN.into(),
         command: contract.command.clone(),

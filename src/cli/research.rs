@@ -1,0 +1,105 @@
+//! `ar init --research`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use autoresearch::agent::agent_terms;
+use autoresearch::domain::{
+    Asked, COMPOSITE, DEFAULT_AGENT_TIMEOUT, Direction, PRESETS, StopRule, list, one_line, shell_word,
+};
+use autoresearch::git::{GitError, Repo};
+use autoresearch::score::{
+    ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template,
+};
+use autoresearch::session::{PROGRAM, SessionError, ask_subtopics, commit_new_files};
+
+use super::args::InitArgs;
+use super::error::CliError;
+use super::init::settings_text;
+use super::output;
+use super::process::{current_dir, runtime};
+use super::settings::{SETTINGS_FILE, Settings};
+
+/// The command that measures.
+const COMMAND: &str = "ar score";
+
+/// From which composite on an iteration is kept: 0.45, the gate of the Madani adapter.
+const THRESHOLD: f64 = 0.45;
+
+/// Makes and commits the files of a research session, in a new repository where the folder is empty. It asks nothing.
+pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> {
+    let question = one_line(question);
+    if question.is_empty() {
+        return Err(CliError::usage("the question is empty", "write it after --research, in quotation marks"));
+    }
+    let dir = current_dir()?;
+    let repo = open(&dir)?;
+    let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
+    let given = Settings::read(args.settings, root)?.given;
+    let topics = match (args.subtopics, &given.agent) {
+        (topics, _) if !topics.is_empty() => topics,
+        (_, Some(agent)) => {
+            let (command, _) = agent_terms(agent);
+            let limit = given.agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT);
+            output::note("asking the agent for sub-topics");
+            runtime()?.block_on(ask_subtopics(&command.unwrap_or_default(), limit, &question))?
+        }
+        (_, None) => {
+            let hint =
+                "name them: --subtopic \"Memory\" --subtopic \"Speed\"; or pass --agent COMMAND to have them proposed";
+            return Err(CliError::usage("there are no sub-topics", hint));
+        }
+    };
+    let kind = args.kind.unwrap_or_else(|| PRESETS[0].0.to_owned());
+    let terms = terms_template(&question, &kind, &topics);
+    ResearchTerms::read(&terms).map_err(|error| {
+        let hint = error.hint();
+        CliError::usage(error, hint)
+    })?;
+    let files = [
+        (PROGRAM, program_template(&question, &topics)),
+        (TERMS_FILE, terms),
+        (ARTIFACT, artifact_template(&question, &topics)),
+        (&format!("{SOURCES}/.gitkeep"), String::new()),
+        (SETTINGS_FILE, settings_text(&asked(given))),
+    ]
+    .map(|(path, content)| (PathBuf::from(path), content));
+    let repo = repo.map_or_else(|| Repo::init(&dir), Ok)?;
+    commit_new_files(&repo, &files, &format!("research: {question}"))?;
+    let paths = files.map(|(path, _)| path);
+    output::line(&format!("wrote and committed {}", list(&paths)));
+    output::line(&format!("sub-topics: {}", topics.iter().map(|topic| one_line(topic)).collect::<Vec<_>>().join(", ")));
+    output::line("next: `ar run --agent claude --for 8h`");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The repository that a folder is in; nothing where there is none and the folder is empty, so that one can be made.
+fn open(dir: &Path) -> Result<Option<Repo>, CliError> {
+    match Repo::discover(dir) {
+        Ok(repo) => Ok(Some(repo)),
+        Err(error @ GitError::NoRepository(_)) => {
+            let failed = |source| SessionError::Io { action: "read", path: dir.to_owned(), source };
+            match fs::read_dir(dir).map_err(failed)?.next() {
+                None => Ok(None),
+                Some(_) => {
+                    let hint = format!("begin in an empty folder, or make a repository: git init {}", shell_word(dir));
+                    Err(CliError::new(error, Some(hint)))
+                }
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The settings of the session: what was asked for, with what research goes by.
+fn asked(given: Asked) -> Asked {
+    let defaults = Asked { keep_above: Some(THRESHOLD), stop_rules: Some(vec![StopRule::Kill2]), ..Asked::default() };
+    Asked {
+        metric: Some(COMPOSITE.into()),
+        direction: Some(Direction::Higher),
+        command: Some(COMMAND.into()),
+        scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**")]),
+        ..given.or(defaults)
+    }
+}

@@ -1,0 +1,86 @@
+//! Sessions of research: their terms, and the files that they begin with.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use strum::EnumProperty;
+
+use super::error::SessionError;
+use super::scoring::read_terms;
+use crate::domain::{COMPOSITE, Contract, StopRule, list};
+use crate::fs::{make_folder, read_regular};
+use crate::git::Repo;
+use crate::rules::calls_score;
+
+/// Why a session of research cannot begin.
+#[derive(Debug, EnumProperty, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum ResearchError {
+    #[error("the working tree has uncommitted changes: {}", list(.0))]
+    #[strum(props(hint = "commit or stash them first, or begin in an empty folder"))]
+    Dirty(Vec<PathBuf>),
+    #[error("{} already exists", .0.display())]
+    #[strum(props(hint = "begin in an empty folder, or on a branch without it: git switch --orphan research"))]
+    Exists(PathBuf),
+    #[error("git ignores {}, so no commit would have it", .0.display())]
+    #[strum(props(hint = "run `git check-ignore --verbose FILE` to see which line of which file says so"))]
+    Ignored(PathBuf),
+    #[error("the agent named no sub-topics: {0}")]
+    #[strum(props(hint = "name them yourself: --subtopic \"Memory\" --subtopic \"Speed\""))]
+    NoSubtopics(String),
+}
+
+/// The terms of a new session of research with the axes of its `research.toml`, and the stop rule of such sessions, where none were
+/// asked for; and the folder of its sources. Leaves the terms of other sessions as they are.
+pub(super) fn with_research(
+    repo: &Repo,
+    mut contract: Contract,
+    is_new: bool,
+) -> Result<(Contract, Option<PathBuf>), SessionError> {
+    if !calls_score(&contract.command) {
+        return Ok((contract, None));
+    }
+    let terms = read_terms(repo, Some(&contract.start))?;
+    if is_new && contract.metric.name == COMPOSITE {
+        contract.composite.get_or_insert(terms.composite);
+        if contract.stop_rules.is_empty() {
+            contract.stop_rules.push(StopRule::Kill2);
+        }
+    }
+    Ok((contract, Some(terms.sources)))
+}
+
+/// Writes new files, each with its path and content, and commits them alone, on HEAD's branch. A file that is there with the same
+/// content is left as it is.
+///
+/// # Errors
+///
+/// Tracked files are changed, a file is there with other content, or git ignores one.
+pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str) -> Result<(), SessionError> {
+    let changes = repo.working_tree.changes()?;
+    if !changes.tracked.is_empty() {
+        return Err(ResearchError::Dirty(changes.tracked.into_iter().map(|(path, _)| path).collect()).into());
+    }
+    let mut known = changes.untracked;
+    let mut there = Vec::new();
+    for (path, content) in files {
+        if repo.working_tree.is_ignored(path)? {
+            return Err(ResearchError::Ignored(path.clone()).into());
+        }
+        match read_regular(&repo.worktree().join(path)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Ok(found) if found == content.as_bytes() => there.push(path.as_path()),
+            _ => return Err(ResearchError::Exists(path.clone()).into()),
+        }
+    }
+    for (path, content) in files.iter().filter(|(path, _)| !there.contains(&path.as_path())) {
+        let full = repo.worktree().join(path);
+        let failed = |source| SessionError::Io { action: "write", path: full.clone(), source };
+        make_folder(full.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+        fs::write(&full, content).map_err(failed)?;
+    }
+    there.into_iter().for_each(|path| known.forget(path));
+    repo.commit_new(message, &known)?;
+    Ok(())
+}
