@@ -116,7 +116,11 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
         _ => None,
     };
     let before = match &tag {
-        Some(tag) => Before::of_session(&repo, tag, head.commit(), own)?,
+        Some(tag) => {
+            // Only a run, an agent and the session's own branch stand on what was kept.
+            let stands = own.is_some() || session_of_head(&head).as_ref() == Some(tag);
+            Before::of_session(&repo, tag, head.commit().filter(|_| stands), own)?
+        }
         None => Before {
             start: None,
             composite: None,

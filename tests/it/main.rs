@@ -67,6 +67,7 @@ mod programs;
 mod pruning;
 mod recovery;
 mod report;
+mod research;
 mod run_loop;
 mod said;
 mod sessions;

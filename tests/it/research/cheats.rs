@@ -1,0 +1,98 @@
+//! A researcher that cheats: it gains nothing, axis by axis.
+
+use super::{agent, claims, flags, record, repo, session};
+use crate::support::TestRepo;
+
+/// What became of an experiment, and why.
+fn fate(repo: &TestRepo, id: u32) -> (String, String) {
+    let record = record(repo, id);
+    let class = record["failure"]["class"].as_str().unwrap_or_default();
+    (record["outcome"].as_str().unwrap().to_owned(), class.to_owned())
+}
+
+fn axis(repo: &TestRepo, id: u32, axis: &str) -> f64 {
+    record(repo, id)["metrics"][axis].as_f64().unwrap_or(f64::NAN)
+}
+
+#[test]
+fn a_researcher_that_cheats_gains_nothing() {
+    let repo = repo();
+    let honest = claims(
+        "Memory",
+        "Paging wastes under four percent of memory.",
+        "a",
+        "waste of under 4%, and fast",
+        "waste of under 4%",
+    );
+    let cites = "[@a \"and fast\"] ".repeat(12);
+    let cheats = [
+        honest.as_str(),
+        // Claims without sources, beside one that has one.
+        &format!(
+            "{}; sed -i 's|^## Speed$|&\\n- Faster.\\n- Better.\\n- Stronger.|' research_artifact.md",
+            claims("Cost", "Kilo november.", "b", "b is new", "b is new")
+        ),
+        // A quotation that is not there.
+        &claims("Speed", "Paging doubles the throughput.", "a", "", "doubles the throughput"),
+        // The same claim in another order, with the same source.
+        &claims("Speed", "Under four percent of memory wastes paging.", "a", "", "and fast"),
+        // The kept claim once more, below another heading.
+        "sed -i 's|^## Cost$|&\\n- paging WASTES under four percent of memory!! [@a \"and fast\"]|' research_artifact.md",
+        // One source, twelve times.
+        &format!("sed -i 's/^## Cost$/&\\n- Zulu yankee xray. {}/' research_artifact.md", cites.trim()),
+    ];
+    let called = session(&repo, &agent(&cheats), cheats.len(), &flags()).ok();
+    assert_eq!(fate(&repo, 1).0, "keep", "{called:?}");
+    // 1 of 4 claims is verified: (0.25 + 0 + 0.6667 + novelty) / 4.
+    assert_eq!(axis(&repo, 2, "claim_density"), 0.25);
+    // No citation is supported, so there is no diversity, and no number.
+    assert_eq!(fate(&repo, 3), ("crash".into(), "nan".into()));
+    assert_eq!(axis(&repo, 3, "claim_density"), 0.0);
+    assert!(axis(&repo, 4, "novelty") < 0.2, "{}", record(&repo, 4));
+    assert_eq!(fate(&repo, 5), ("crash".into(), "nan".into()));
+    assert_eq!(axis(&repo, 6, "source_diversity"), 0.0);
+}
+
+#[test]
+fn terms_and_stored_sources_are_out_of_reach() {
+    let repo = repo();
+    let honest = claims("Memory", "Alpha.", "a", "a says", "a says");
+    let easier = "printf 'question = \"Q\"\\nsubtopics = [\"Memory\"]\\n' > research.toml";
+    let cheats = [
+        honest.as_str(),
+        easier,
+        // A source is bent to a quotation.
+        &format!(
+            "echo 'Paging is best.' >> sources/a.md; {}",
+            claims("Speed", "Paging is best.", "a", "", "Paging is best.")
+        ),
+        "git rm --quiet sources/a.md; echo >> research_artifact.md",
+        "git mv sources/a.md sources/z.md; sed -i 's/@a/@z/' research_artifact.md",
+        "mkdir sources/x; cp sources/a.md sources/x/a2.md; rm sources/.gitkeep; sed -i 's|^## Cost$|&\\n- Beta. [@a2 \"a says\"]|' research_artifact.md",
+    ];
+    let called = session(&repo, &agent(&cheats), cheats.len(), &flags()).ok();
+    let fates: Vec<_> = (1..=6).map(|id| fate(&repo, id)).collect();
+    let expected = [
+        ("keep", ""),
+        ("crash", "scope"),
+        ("crash", "protected"),
+        ("crash", "protected"),
+        ("crash", "protected"),
+        ("keep", ""),
+    ];
+    assert_eq!(fates, expected.map(|(outcome, class)| (outcome.to_owned(), class.to_owned())), "{called:?}");
+    let why = record(&repo, 3)["failure"]["excerpt"].as_str().unwrap().to_owned();
+    assert_eq!(why, "sources/a.md is a stored source; store another one instead");
+
+    // Who changes the terms by hand changes nothing for the session that goes on.
+    let terms = "question = \"Q\"\nsubtopics = [\"Memory\"]\n[composite.axes.novelty]\nweight = 1\n";
+    repo.write("research.toml", terms);
+    repo.write("research_artifact.md", repo.read("research_artifact.md") + "- Gamma. [@a \"a says\"]\n");
+    let scored = super::scored(&repo);
+    // Of three sub-topics, as the session has them.
+    assert_eq!(
+        (&scored["axes"]["topic_coverage"], &scored["worst"]),
+        (&0.6667.into(), &"source_diversity".into()),
+        "{scored}"
+    );
+}

@@ -1,0 +1,125 @@
+//! What a score is compared with in a session.
+
+use serde_json::{Value, json};
+
+use super::{agent, claims, flags, record, repo, repo_with, scored, session};
+use crate::support::{TestRepo, ar, ar_command};
+
+/// What `ar score --format json` says with these variables.
+fn scored_with(repo: &TestRepo, variables: &[(&str, &str)]) -> Value {
+    let mut command = ar_command(repo, &repo.path(), ["score", "--format", "json"]);
+    command.envs(variables.iter().copied());
+    serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn it_is_compared_with_the_kept_state_and_all_earlier_iterations() {
+    let repo = repo();
+    let lines = [
+        claims("Memory", "Alpha bravo charlie.", "a", "a says", "a says"),
+        // Below the threshold.
+        claims("Memory", "Delta echo foxtrot.", "a", "", "a says")
+            + "; sed -i 's|^## Memory$|&\\n- x.\\n- y.\\n- z.\\n- w.|' research_artifact.md",
+        claims("Speed", "Delta echo foxtrot.", "b", "b says", "b says"),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let called = session(&repo, &agent(&lines), 3, &flags()).ok();
+    let outcomes = [1, 2, 3].map(|id| record(&repo, id)["outcome"].as_str().unwrap().to_owned());
+    assert_eq!(outcomes[..2], ["keep", "discard"], "{called:?}");
+    // The third claims what the second did, which was not kept.
+    assert_eq!(record(&repo, 3)["metrics"]["novelty"], 0.0);
+
+    // By hand, on the session's branch.
+    let text = repo.read("research_artifact.md") + "- Golf hotel india. [@a \"a says\"]\n";
+    repo.write("research_artifact.md", &text);
+    let by_hand = scored(&repo);
+    assert_eq!(by_hand["compared"]["session"], "t");
+    assert_eq!((&by_hand["claims"]["new"], &by_hand["compared"]["earlier"]), (&json!(1), &json!(4)));
+    // An experiment that is measured again is none of those before it, and neither are later ones.
+    let own = scored_with(&repo, &[("AR_TAG", "t"), ("AR_EXPERIMENT", "2")]);
+    assert_eq!((&own["compared"]["experiment"], &own["compared"]["earlier"]), (&json!(1), &json!(2)));
+    // The variable comes before the branch, and outside of all sessions HEAD counts.
+    repo.git(["stash", "--quiet"]);
+    repo.git(["checkout", "--quiet", "main"]);
+    repo.write("research_artifact.md", &text);
+    assert_eq!(scored(&repo)["compared"]["session"], json!(null));
+    assert_eq!(scored_with(&repo, &[("AR_TAG", "t")])["compared"]["earlier"], 4);
+    let named = ar(&repo, ["score", "t", "--format", "json"]).ok().json();
+    assert_eq!(
+        (&named["compared"]["session"], &named["compared"]["experiment"]),
+        (&json!("t"), &by_hand["compared"]["experiment"])
+    );
+}
+
+#[test]
+fn a_baseline_with_claims_is_the_first_iteration() {
+    let repo = repo();
+    repo.write("sources/a.md", super::source("a says"));
+    repo.write("research_artifact.md", "## Memory\n- Alpha bravo. [@a \"a says\"]\n## Speed\n## Cost\n");
+    repo.commit_all("a first claim");
+    session(&repo, &agent(&[&claims("Speed", "Charlie delta.", "b", "b says", "b says")]), 1, &flags()).ok();
+    let baseline = record(&repo, 0);
+    // (1 + 0 + 0.3333 + 1) / 4 = 0.583325.
+    assert_eq!((baseline["metric"]["raw"].as_str(), &baseline["metrics"]["novelty"]), (Some("0.5833"), &json!(1.0)));
+    let first = record(&repo, 1);
+    assert_eq!(
+        (&first["metrics"]["topic_coverage"], &first["metrics"]["claim_density"]),
+        (&json!(0.6667), &json!(1.0))
+    );
+    assert!(ar(&repo, ["repro", "0"]).ok().stdout.contains("the value was reproduced exactly"));
+}
+
+#[test]
+fn the_contract_has_the_axes_of_the_terms_and_the_stop_rule_of_research() {
+    let repo = repo_with(&format!("type = \"business\"\n{}", super::TERMS));
+    session(&repo, &agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &flags()).ok();
+    let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
+    assert_eq!(contract["composite"]["axes"]["claim_density"]["weight"], 0.35);
+    assert_eq!(contract["stop_rules"], json!(["kill2"]));
+    // 0.35 × 1 + 0.30 × 0 + 0.20 × 0.3333 + 0.15 × 1 = 0.56666.
+    assert_eq!(record(&repo, 1)["metric"]["raw"], "0.5667");
+
+    // Terms that cannot be used are an error before anything starts.
+    let repo = repo_with("question = \"Q\"\n");
+    let called = session(&repo, "true", 1, &flags()).exits(1);
+    assert!(called.stderr.contains("missing field `subtopics`") && called.stderr.contains("hint: "), "{called:?}");
+    assert!(!repo.exists(".autoresearch"));
+    repo.git(["rm", "--quiet", "research.toml"]);
+    repo.git(["commit", "--quiet", "--message", "none"]);
+    assert!(session(&repo, "true", 1, &flags()).exits(1).stderr.contains("has no research.toml"));
+}
+
+#[test]
+fn the_flag_that_research_was_is_named() {
+    let repo = repo();
+    for args in [&["run", "--research", "--yes"][..], &["resume", "--research"], &["run", "--research", "Why?"]] {
+        let called = ar(&repo, args.iter().copied()).exits(2);
+        assert!(called.stderr.contains("--research is called --allow-search here"), "{called:?}");
+    }
+    repo.write("ar.toml", "research = true\n");
+    repo.commit_all("an old line");
+    let called = session(&repo, &agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &flags()).ok();
+    assert!(
+        called.stderr.contains("warning: `research` in ") && called.stderr.contains("is called `allow-search` now"),
+        "{called:?}"
+    );
+    let path = ".autoresearch/t/state/contract.json";
+    let contract: Value = serde_json::from_str(&repo.read(path)).unwrap();
+    assert_eq!(contract["allow_search"], true);
+}
+
+#[test]
+fn every_twentieth_iteration_verifies_all_citations_anew() {
+    let repo = repo();
+    let first = claims("Memory", "Alpha.", "a", "a says", "a says")
+        + "; sed -i 's|^## Speed$|&\\n- Beta. [@a \"gone\"]|' research_artifact.md";
+    let more: Vec<String> = (2..=20)
+        .map(|n| claims("Cost", &format!("Claim{n} word{n}."), &format!("s{n}"), "it says", "it says"))
+        .collect();
+    let lines: Vec<&str> = [first.as_str()].into_iter().chain(more.iter().map(String::as_str)).collect();
+    let called = session(&repo, &agent(&lines), 20, &[&flags()[..], &["--stop-rule", "plateau:100"]].concat()).ok();
+    let log = |id: u32| repo.read(format!(".autoresearch/t/runs/{id:05}/run.log"));
+    assert!(record(&repo, 1)["outcome"] == "keep" && !log(19).contains("verified anew"), "{called:?}");
+    assert!(log(20).contains("verified anew: 21 citations; 1 place fail"), "{}", log(20));
+    assert!(log(20).contains("\"gone\" is not in sources/a.md"));
+}
