@@ -107,7 +107,7 @@ fn document(scored: &Scored) -> Value {
             "new": topics(&mut score.newly.iter().copied()),
             "open": topics(&mut (0..terms.topics.len()).filter(|place| !score.addressed.contains(place))),
         },
-        "sources": {"cited": score.sources.0, "diversity": by},
+        "sources": {"cited": score.sources.0, "first_stored": score.first_stored, "diversity": by},
         "compared": {
             "session": compared.session,
             "experiment": compared.experiment,

@@ -115,3 +115,23 @@ impl Drift {
         differing.map(drift).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::domain::{CommitId, Direction, MetricSpec};
+
+    #[test]
+    fn a_stored_contract_is_read_by_the_former_names_of_its_terms() {
+        let metric = MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log };
+        let start = CommitId::new("1a2b3c4d5e6f");
+        let contract = Contract::new("t".parse().unwrap(), metric, "c".into(), start, Timestamp::UNIX_EPOCH);
+        let contract = Contract { allow_search: true, ..contract };
+        let stored = serde_json::to_string(&contract).unwrap();
+        assert!(stored.contains("\"allow_search\":true"));
+        let former = stored.replace("\"allow_search\"", "\"research\"");
+        assert_eq!(serde_json::from_str::<Contract>(&former).unwrap(), contract);
+    }
+}

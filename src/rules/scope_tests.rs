@@ -139,3 +139,20 @@ fn what_describes_an_environment_that_slots_share_is_protected_whatever_the_scop
         (FailureClass::Protected, "uv.lock describes the environment that all slots share")
     );
 }
+
+#[test]
+fn stored_sources_are_only_added_to_in_research() {
+    let contract = contract(&["artifact.md", "sources"], &[], "ar score");
+    let terms = FileTerms::of(&contract).unwrap();
+    let research = terms.clone().keep_sources(Some("sources".into()));
+    let class =
+        |terms: &FileTerms, edit: FileEdit| terms.refuse(&[edit], &Forbidden::default()).map(|failure| failure.class);
+    for path in ["sources/a.md", "sources/sub/a.MD"] {
+        assert_eq!(class(&research, edit(path)), Some(FailureClass::Protected), "{path}");
+        assert_eq!(class(&research, FileEdit { is_new: true, ..edit(path) }), None, "{path}");
+        assert_eq!(class(&terms, edit(path)), None, "{path}");
+    }
+    for path in ["artifact.md", "sources/.gitkeep"] {
+        assert_eq!(class(&research, edit(path)), None, "{path}");
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use aho_corasick::AhoCorasick;
+use sha2::{Digest, Sha256};
 
 use super::problem::Problem;
 use super::source::{FrontMatter, Source, source_id};
@@ -50,6 +51,10 @@ impl Catalogue {
 #[derive(Debug, Default)]
 pub struct Library {
     sources: BTreeMap<String, (PathBuf, FrontMatter)>,
+    /// The source that each copy of one is a copy of, by id.
+    copies: BTreeMap<String, String>,
+    /// The first source with some content, by its hash.
+    contents: BTreeMap<[u8; 32], String>,
     /// The ids of files that are no source that can be relied on.
     broken: BTreeSet<String>,
     /// The normal form of each quotation.
@@ -82,6 +87,12 @@ impl Library {
         match Source::read(&path.to_string_lossy(), bytes, &mut self.problems) {
             Ok(Source { front, text }) => {
                 self.search(id, &text);
+                let first = self.contents.entry(Sha256::digest(bytes).into()).or_insert_with(|| id.to_owned());
+                if *first != id {
+                    self.copies.insert(id.to_owned(), first.clone());
+                    let what = format!("it is a copy of [@{first}], and counts as that one");
+                    self.problems.push(Problem::at(&path.to_string_lossy(), 1, what));
+                }
                 self.sources.insert(id.to_owned(), (path.to_owned(), front));
             }
             Err(problem) => {
@@ -112,6 +123,12 @@ impl Library {
     /// The source of an id, as it is written in a citation.
     pub fn source(&self, id: &str) -> Option<(&Path, &FrontMatter)> {
         self.sources.get(&id.to_lowercase()).map(|(path, front)| (path.as_path(), front))
+    }
+
+    /// The id under which a source counts, in lower case: a copy counts as the first one with its content. `None` without a source.
+    pub fn counts_as(&self, id: &str) -> Option<&str> {
+        let (id, _) = self.sources.get_key_value(&id.to_lowercase())?;
+        Some(self.copies.get(id).unwrap_or(id))
     }
 
     /// Whether there is something of that id that cannot be relied on.
@@ -156,6 +173,15 @@ mod tests {
         assert_eq!(library.holding("waste").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(library.holding("never looked for").count(), 0);
         assert_eq!(library.problems, []);
+    }
+
+    #[test]
+    fn a_copy_of_a_source_counts_as_that_source() {
+        let library = library(&[("sources/a.md", "x"), ("sources/b.md", "x"), ("sources/c.md", "x y")], &["x"]);
+        let counts = ["A", "b", "c", "d"].map(|id| library.counts_as(id));
+        assert_eq!(counts, [Some("a"), Some("a"), Some("c"), None]);
+        assert!(library.holds("b", "x"));
+        assert_eq!(library.problems[0].what, "it is a copy of [@a], and counts as that one");
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Scoring<'a> {
     kept: &'a Artifact,
     earlier: &'a Earlier,
     library: &'a Library,
+    /// The ids of the sources of the kept state, in lower case.
+    stored: &'a BTreeSet<String>,
 }
 
 /// Whether a claim is verified, and by which of its citations.
@@ -87,7 +89,7 @@ pub struct Scoring<'a> {
 pub struct Judged {
     /// Whether at least one citation supports it and all others resolve.
     pub is_verified: bool,
-    /// The ids of the sources of the citations that support it, in lower case, one for each citation.
+    /// The ids under which the sources of the citations that support it count, one for each citation.
     pub supporting: Vec<String>,
 }
 
@@ -110,7 +112,9 @@ pub struct Score {
     pub newly: BTreeSet<usize>,
     /// How many sources were cited so far, and how many supporting citations new claims have.
     pub sources: (usize, usize),
-    /// The diversity of the same citations by organisation, medium and year.
+    /// How many sources this iteration both stores and relies on.
+    pub first_stored: usize,
+    /// The diversity of the supporting citations by organisation, medium and year.
     pub diversity: Vec<(&'static str, Option<f64>)>,
     /// The pair of a new claim and an earlier one that is most alike, as texts, and how much.
     pub closest: Option<(String, String, f64)>,
@@ -123,15 +127,16 @@ pub struct Score {
 }
 
 impl<'a> Scoring<'a> {
-    /// An artifact with what it is compared with, and its sources.
+    /// An artifact with what it is compared with, its sources, and the ids of those that the kept state has.
     pub fn new(
         terms: &'a ResearchTerms,
         artifact: &'a Artifact,
         kept: &'a Artifact,
         earlier: &'a Earlier,
         library: &'a Library,
+        stored: &'a BTreeSet<String>,
     ) -> Self {
-        Scoring { terms, artifact, kept, earlier, library }
+        Scoring { terms, artifact, kept, earlier, library, stored }
     }
 
     /// The new claims: those whose text is not in the kept artifact.
@@ -172,8 +177,9 @@ impl<'a> Scoring<'a> {
             Some(verdicts) => verdicts.get(&Request::of(claim, citation)).is_some_and(|verdict| *verdict),
             None => citation.quotation.as_deref().is_some_and(|quotation| self.library.holds(&citation.id, quotation)),
         };
-        let supporting: Vec<String> =
-            claim.citations.iter().filter(supports).map(|citation| citation.id.to_lowercase()).collect();
+        let supporting =
+            claim.citations.iter().filter(supports).filter_map(|citation| self.library.counts_as(&citation.id));
+        let supporting: Vec<String> = supporting.map(str::to_owned).collect();
         Judged { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
     }
 
@@ -217,8 +223,10 @@ impl<'a> Scoring<'a> {
         let addressed: BTreeSet<usize> = before.union(&now).copied().collect();
 
         let cited = self.artifact.claims.iter().flat_map(|claim| &claim.citations);
-        let cited: BTreeSet<String> =
-            cited.map(|citation| citation.id.to_lowercase()).filter(|id| self.library.source(id).is_some()).collect();
+        let cited = cited.filter_map(|citation| self.library.counts_as(&citation.id));
+        let cited: BTreeSet<String> = cited.map(str::to_owned).collect();
+        let of_new = new.iter().flat_map(|claim| &claim.citations).filter_map(|it| self.library.counts_as(&it.id));
+        let first_stored: BTreeSet<&str> = of_new.filter(|id| !self.stored.contains(*id)).collect();
         let so_far = self.earlier.sources.union(&cited).count();
 
         let closest = self.closest(&new);
@@ -257,6 +265,7 @@ impl<'a> Scoring<'a> {
             addressed,
             newly,
             sources: (so_far, supporting.len()),
+            first_stored: first_stored.len(),
             diversity: self.diversity(&supporting, &cited),
             closest,
             batch,

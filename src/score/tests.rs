@@ -56,7 +56,8 @@ impl Scene {
             let (_, text) = self.sources.iter().find(|(known, _)| known.to_lowercase() == *id).unwrap();
             library.add(id, path, text.as_bytes());
         }
-        Scoring::new(&terms, &artifact, &kept, &earlier, &library).score(&self.verdicts, self.is_batch)
+        let of_kept = if self.kept.is_empty() { BTreeSet::new() } else { ["a", "b"].map(str::to_owned).into() };
+        Scoring::new(&terms, &artifact, &kept, &earlier, &library, &of_kept).score(&self.verdicts, self.is_batch)
     }
 
     /// The lines that are printed, on one.
@@ -117,6 +118,8 @@ fn a_later_iteration_by_hand() {
     assert_eq!(scene.line(), "1.0000 0.4591 0.5000 0.5222 = 0.6203");
     let score = scene.score();
     assert_eq!((score.addressed, score.newly), ([0, 2].into(), [2].into()));
+    // Of b and d, which the new claims cite, the kept state has b.
+    assert_eq!((score.sources, score.first_stored), ((4, 3), 1));
     assert_eq!(score.problems, []);
     let (claim, earlier, _) = score.closest.unwrap();
     assert_eq!((claim.as_str(), earlier.as_str()), ("alpha beta", "Alpha is fast."));
@@ -200,6 +203,13 @@ fn one_source_cited_twelve_times_gains_nothing() {
     // Beside another source it makes the mixture worse: 12 + 1 of 2: 0.271189 / ln 2 = 0.391244.
     let mixed = scene(&format!("## One\n- Alpha.{cites}\n- Beta. [@b \"b1\"]\n"));
     assert_eq!(mixed.score().axes[1].1, Some(0.3912));
+    // Stored twelve times under other names it is still one source.
+    let ids: Vec<String> = (0..12).map(|n| format!("copy{n}")).collect();
+    let cites: String = ids.iter().map(|id| format!(" [@{id} \"a1\"]")).collect();
+    let mut copied = scene(&format!("## One\n- Alpha.{cites}\n- Beta. [@a \"a1\"]\n"));
+    let (_, text) = copied.sources[0].clone();
+    copied.sources.extend(ids.into_iter().map(|id| (id, text.clone())));
+    assert_eq!(copied.line(), few.line());
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! The commands of `research.toml`, which get JSON on standard input and answer with one word, and the agent that names
 //! sub-topics.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::error::SessionError;
@@ -32,8 +33,8 @@ const OUTPUT: u64 = 64 * 1024;
 /// What a command printed, or why that is no answer.
 type Answer = Result<String, String>;
 
-/// Asks a command whether sources support claims, one call each. The first call without an answer ends it: then there is no
-/// number, and the reason is given.
+/// Asks a command whether sources support claims, one call each. After a call without an answer no other one begins: then there
+/// is no number, and the reason is given. Returns when all of them are gone.
 pub(super) async fn ask_verify(
     command: &str,
     limit: Duration,
@@ -42,20 +43,29 @@ pub(super) async fn ask_verify(
     requests: Vec<Request>,
 ) -> Result<Result<BTreeMap<Request, bool>, String>, SessionError> {
     let folder = Folder::new()?;
+    let has_failed = Cell::new(false);
+    let ask = async |folder: &Path, request: &Request| {
+        let call = Call { command, limit, cwd: root, folder };
+        let said = call.ask(&document(root, files, request)?.to_string()).await?;
+        match said.as_str() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => Err(format!("`{command}` printed {}, not `true` or `false`", shown(other))),
+        }
+    };
     let calls = requests.into_iter().enumerate().map(|(n, request)| {
-        let folder = folder.of(n);
+        let (folder, has_failed, ask) = (folder.of(n), &has_failed, &ask);
         async move {
-            let document = document(root, files, &request)?;
-            let call = Call { command, limit, cwd: root, folder: &folder };
-            let said = call.ask(&document.to_string()).await?;
-            match said.as_str() {
-                "true" => Ok((request, true)),
-                "false" => Ok((request, false)),
-                other => Err(format!("`{command}` printed {}, not `true` or `false`", shown(other))),
+            if has_failed.get() {
+                return None;
             }
+            let answer = ask(&folder, &request).await;
+            has_failed.set(has_failed.get() || answer.is_err());
+            Some(answer.map(|answer| (request, answer)))
         }
     });
-    Ok(stream::iter(calls).buffer_unordered(AT_ONCE).try_collect().await)
+    let answers: Vec<_> = stream::iter(calls).buffered(AT_ONCE).collect().await;
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// Asks a command how new claims are, 0..1; or why there is no number.

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use strum::EnumProperty;
 
 use super::error::SessionError;
+use super::reading::{is_session, session_of_head};
 use super::scoring::read_terms;
-use crate::domain::{COMPOSITE, Contract, StopRule, list};
+use super::watchdog::watch_programs;
+use crate::domain::{COMPOSITE, Contract, StopRule, Tag, list};
 use crate::fs::{make_folder, read_regular};
 use crate::git::Repo;
 use crate::rules::calls_score;
@@ -23,6 +25,9 @@ pub enum ResearchError {
     #[error("{} already exists", .0.display())]
     #[strum(props(hint = "begin in an empty folder, or on a branch without it: git switch --orphan research"))]
     Exists(PathBuf),
+    #[error("the current branch is that of session {0}, which moves it by itself")]
+    #[strum(props(hint = "switch to another branch first, as in: git switch -c research main"))]
+    OnSession(Tag),
     #[error("git ignores {}, so no commit would have it", .0.display())]
     #[strum(props(hint = "run `git check-ignore --verbose FILE` to see which line of which file says so"))]
     Ignored(PathBuf),
@@ -56,8 +61,13 @@ pub(super) fn with_research(
 ///
 /// # Errors
 ///
-/// Tracked files are changed, a file is there with other content, or git ignores one.
+/// HEAD is on the branch of a session, tracked files are changed, a file is there with other content, or git ignores one.
 pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str) -> Result<(), SessionError> {
+    if let Some(tag) = session_of_head(&repo.refs.head()?)
+        && is_session(repo, &tag)?
+    {
+        return Err(ResearchError::OnSession(tag).into());
+    }
     let changes = repo.working_tree.changes()?;
     if !changes.tracked.is_empty() {
         return Err(ResearchError::Dirty(changes.tracked.into_iter().map(|(path, _)| path).collect()).into());
@@ -80,6 +90,7 @@ pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str)
         make_folder(full.parent().unwrap_or(Path::new("."))).map_err(failed)?;
         fs::write(&full, content).map_err(failed)?;
     }
+    watch_programs(repo, None)?;
     there.into_iter().for_each(|path| known.forget(path));
     repo.commit_new(message, &known)?;
     Ok(())

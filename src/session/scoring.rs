@@ -139,16 +139,16 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
     let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
     let file = terms.artifact.to_string_lossy();
     let artifact = Artifact::read(&file, text, &terms.topics);
-    let kept = match &before.kept {
-        Some((commit, _)) => artifact_at(&repo, commit, &terms)?,
-        None => Artifact::default(),
+    let (kept, stored) = match &before.kept {
+        Some((commit, _)) => (artifact_at(&repo, commit, &terms)?, stored_at(&repo, commit, &terms)?),
+        None => Default::default(),
     };
-    let earlier = earlier(&repo, &before, &kept, &terms)?;
+    let earlier = earlier(&repo, &before, (&kept, &stored), &terms)?;
     let (files, catalogue) = catalogue(&repo, &terms.sources)?;
     let claims = artifact.claims.iter().chain(&kept.claims);
     let quotations = claims.flat_map(|claim| &claim.citations).filter_map(|citation| citation.quotation.as_deref());
     let library = read_sources(root, &files, &catalogue, quotations);
-    let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library);
+    let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored);
     let is_batch = tag.is_some() && (before.experiments() + 1).is_multiple_of(BATCH);
     let verdicts = verdicts(&scoring, &terms, &artifact, &earlier, (root, &catalogue), is_batch).await?;
     let score = scoring.score(&verdicts, is_batch);
@@ -262,23 +262,27 @@ fn artifact_at(repo: &Repo, commit: &CommitId, terms: &ResearchTerms) -> Result<
     Ok(as_text(&bytes).map_or_else(|_| Artifact::default(), |text| Artifact::read(&file, text, &terms.topics)))
 }
 
+/// The ids of the sources that a commit has.
+fn stored_at(repo: &Repo, commit: &CommitId, terms: &ResearchTerms) -> Result<BTreeSet<String>, SessionError> {
+    Ok(repo.objects.files_below(commit, &terms.sources)?.iter().filter_map(|path| source_id(path)).collect())
+}
+
 /// What earlier iterations brought. Outside of a session the kept state is the only one.
-fn earlier(repo: &Repo, before: &Before, kept: &Artifact, terms: &ResearchTerms) -> Result<Earlier, SessionError> {
+fn earlier(
+    repo: &Repo,
+    before: &Before,
+    (kept, stored): (&Artifact, &BTreeSet<String>),
+    terms: &ResearchTerms,
+) -> Result<Earlier, SessionError> {
     let mut earlier = Earlier::default();
-    let kept_commit = before.kept.iter().map(|(commit, _)| commit);
-    let stored_at = |commit: &CommitId| -> Result<BTreeSet<String>, SessionError> {
-        Ok(repo.objects.files_below(commit, &terms.sources)?.iter().filter_map(|path| source_id(path)).collect())
-    };
-    for commit in kept_commit {
-        earlier.add(kept, &stored_at(commit)?);
-    }
+    earlier.add(kept, stored);
     let mut seen = BTreeSet::new();
     for (_, commit) in &before.earlier {
         // Most of many experiments have nothing that another one has not.
         let contents = [&terms.artifact, &terms.sources].map(|path| repo.objects.name_at(commit, path));
         let [artifact, sources] = contents;
         if seen.insert((artifact?, sources?)) {
-            earlier.add(&artifact_at(repo, commit, terms)?, &stored_at(commit)?);
+            earlier.add(&artifact_at(repo, commit, terms)?, &stored_at(repo, commit, terms)?);
         }
     }
     Ok(earlier)

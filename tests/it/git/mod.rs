@@ -10,6 +10,7 @@ mod propose;
 mod records;
 mod refs;
 mod restore;
+mod stored;
 mod whole_folders;
 
 use autoresearch::domain::CommitId;

@@ -42,7 +42,7 @@ fn an_empty_folder_becomes_a_repository_in_which_a_session_runs() {
         "ar score > ../agent-score; echo >> research_artifact.md",
     ]);
     let called = session(&repo, &agent, 4, &[]).ok();
-    let outcomes = [0, 1, 2, 3, 4].map(|id| (record(&repo, id)["outcome"].as_str().unwrap().to_owned()));
+    let outcomes = [0, 1, 2, 3, 4].map(|id| record(&repo, id)["outcome"].as_str().unwrap().to_owned());
     assert_eq!(outcomes, ["keep", "keep", "crash", "crash", "crash"], "{called:?}");
     let first = record(&repo, 1);
     // technical: 0.40 × 1 + 0.10 × 0 + 0.20 × 0.5 + 0.30 × 1.
@@ -107,6 +107,11 @@ fn what_is_in_the_way_is_named_and_left() {
     repo.write(".gitignore", "sources/\n");
     repo.commit_all("ignore");
     refused(&repo, &INIT, 1, "git ignores sources/.gitkeep");
+
+    let repo = super::repo();
+    super::session(&repo, &super::agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &super::flags())
+        .ok();
+    refused(&repo, &INIT, 1, "the current branch is that of session t");
 
     let folder = repo.outside().join("full");
     fs::create_dir(&folder).unwrap();
