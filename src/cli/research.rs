@@ -37,6 +37,7 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
     let repo = open(&dir)?;
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
     let given = Settings::read(args.settings, root)?.given;
+    let has_agent = given.agent.is_some();
     let topics = match (args.subtopics, &given.agent) {
         (topics, _) if !topics.is_empty() => topics,
         (_, Some(agent)) => {
@@ -70,7 +71,8 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
     let paths = files.map(|(path, _)| path);
     output::line(&format!("wrote and committed {}", list(&paths)));
     output::line(&format!("sub-topics: {}", topics.iter().map(|topic| one_line(topic)).collect::<Vec<_>>().join(", ")));
-    output::line("next: `ar run --agent claude --for 8h`");
+    let agent = if has_agent { "" } else { " --agent claude" };
+    output::line(&format!("next: `ar run{agent} --for 8h`"));
     Ok(ExitCode::SUCCESS)
 }
 

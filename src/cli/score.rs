@@ -114,7 +114,7 @@ fn document(scored: &Scored) -> Value {
             "commit": compared.kept,
             "earlier": compared.earlier,
         },
-        "reverified": score.batch.map(|(citations, failed)| json!({"citations": citations, "failed": failed})),
+        "reverified": score.batch.map(|(citations, failed)| json!({"citations": citations, "problems": failed})),
         "warnings": score.warnings,
         "problems": score.problems,
     })

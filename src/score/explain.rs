@@ -42,8 +42,7 @@ pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
     lines.push(format!("{} cited so far; diversity by {}", count_of(score.sources.0, "source"), diversity.join(", ")));
     lines.push(format!("stored by this iteration and cited by it: first_stored = {}", score.first_stored));
     if let Some((citations, failed)) = score.batch {
-        let failed = if failed == 0 { "all hold".into() } else { format!("{} fail", count_of(failed, "place")) };
-        lines.push(format!("verified anew: {}; {failed}", count_of(citations, "citation")));
+        lines.push(format!("verified anew: {}; {}", count_of(citations, "citation"), count_of(failed, "problem")));
     }
     lines.extend(score.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.extend(

@@ -118,7 +118,7 @@ pub struct Score {
     pub diversity: Vec<(&'static str, Option<f64>)>,
     /// The pair of a new claim and an earlier one that is most alike, as texts, and how much.
     pub closest: Option<(String, String, f64)>,
-    /// How many citations were verified anew, and how many of them fail; where that was due.
+    /// How many citations were verified anew, and how many problems that found; where it was due.
     pub batch: Option<(usize, usize)>,
     /// What to know of the numbers.
     pub warnings: Vec<String>,
@@ -200,18 +200,16 @@ impl<'a> Scoring<'a> {
         let supporting: Vec<&str> =
             judged.iter().flatten().flat_map(|judged| judged.supporting.iter().map(String::as_str)).collect();
 
-        for claim in &new {
-            problems.extend(self.problems_of(claim, known.ok().flatten()));
-        }
+        let of_claims = |claims: &[&Claim]| -> Vec<Problem> {
+            claims.iter().flat_map(|claim| self.problems_of(claim, known.ok().flatten())).collect()
+        };
+        problems.extend(of_claims(&new));
         let batch = is_batch.then(|| {
-            let new: BTreeSet<&str> = new.iter().map(|claim| claim.key.as_str()).collect();
-            let standing = self.artifact.claims.iter().filter(|claim| !new.contains(claim.key.as_str()));
-            let of_standing: Vec<Problem> =
-                standing.flat_map(|claim| self.problems_of(claim, known.ok().flatten())).collect();
-            let citations = self.artifact.claims.iter().map(|claim| claim.citations.len()).sum();
-            let failed = of_standing.len() + new.len().saturating_sub(verified);
-            problems.extend(of_standing);
-            (citations, failed)
+            let all: Vec<&Claim> = self.artifact.claims.iter().collect();
+            let of_all = of_claims(&all);
+            let counts = (all.iter().map(|claim| claim.citations.len()).sum(), of_all.len());
+            problems.extend(of_all);
+            counts
         });
 
         let is_verified = |claim: &&Claim| judge(claim).is_some_and(|judged| judged.is_verified);

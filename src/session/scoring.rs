@@ -13,8 +13,8 @@ use crate::fs::{absent, read_at_most};
 use crate::git::{Repo, Stored};
 use crate::rules::{History, LARGEST_ADDED};
 use crate::score::{
-    Artifact, Catalogue, Claim, Earlier, Library, ResearchTerms, Score, Scoring, TERMS_FILE, TermsError, Verdicts,
-    as_text, source_id,
+    Artifact, Catalogue, Claim, Earlier, Library, Problem, ResearchTerms, Score, Scoring, TERMS_FILE, TermsError,
+    Verdicts, as_text, source_id,
 };
 
 /// The largest artifact and the largest source, in bytes: what a change may add, and several books.
@@ -144,10 +144,11 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
         None => Default::default(),
     };
     let earlier = earlier(&repo, &before, (&kept, &stored), &terms)?;
-    let (files, catalogue) = catalogue(&repo, &terms.sources)?;
+    let (files, catalogue, unread) = catalogue(&repo, &terms.sources)?;
     let claims = artifact.claims.iter().chain(&kept.claims);
     let quotations = claims.flat_map(|claim| &claim.citations).filter_map(|citation| citation.quotation.as_deref());
-    let library = read_sources(root, &files, &catalogue, quotations);
+    let mut library = read_sources(root, &files, &catalogue, quotations);
+    library.problems.extend(unread);
     let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored);
     let is_batch = tag.is_some() && (before.experiments() + 1).is_multiple_of(BATCH);
     let verdicts = verdicts(&scoring, &terms, &artifact, &earlier, (root, &catalogue), is_batch).await?;
@@ -292,14 +293,20 @@ fn earlier(
 /// hold, with the reason.
 type Files = BTreeMap<PathBuf, Option<&'static str>>;
 
-fn catalogue(repo: &Repo, folder: &Path) -> Result<(Files, Catalogue), SessionError> {
+fn catalogue(repo: &Repo, folder: &Path) -> Result<(Files, Catalogue, Vec<Problem>), SessionError> {
     let root = repo.worktree();
+    let mut problems = Vec::new();
     let mut files = Files::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(root.join(&folder)) {
             Err(error) if absent(&error) => continue,
-            entries => entries.map_err(|source| SessionError::Io { action: "read", path: folder.clone(), source })?,
+            Err(error) => {
+                let what = format!("the folder cannot be read: {error}");
+                problems.push(Problem::at(&folder.to_string_lossy(), 1, what));
+                continue;
+            }
+            Ok(entries) => entries,
         };
         for entry in entries.flatten() {
             let path = folder.join(entry.file_name());
@@ -317,7 +324,7 @@ fn catalogue(repo: &Repo, folder: &Path) -> Result<(Files, Catalogue), SessionEr
         }
     }
     let catalogue = Catalogue::of(files.keys().cloned());
-    Ok((files, catalogue))
+    Ok((files, catalogue, problems))
 }
 
 /// Reads the sources one after the other.

@@ -109,8 +109,7 @@ fn what_is_in_the_way_is_named_and_left() {
     refused(&repo, &INIT, 1, "git ignores sources/.gitkeep");
 
     let repo = super::repo();
-    super::session(&repo, &super::agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &super::flags())
-        .ok();
+    session(&repo, &super::agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &super::flags()).ok();
     refused(&repo, &INIT, 1, "the current branch is that of session t");
 
     let folder = repo.outside().join("full");

@@ -52,6 +52,20 @@ fn it_is_compared_with_the_kept_state_and_all_earlier_iterations() {
 }
 
 #[test]
+fn a_run_in_a_slot_is_scored_like_one_in_place() {
+    let repo = repo();
+    let lines = [("Memory", "a"), ("Speed", "b")].map(|(topic, id)| {
+        claims(topic, &format!("Alpha{id} bravo{id}."), id, &format!("{id} says"), &format!("{id} says"))
+    });
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    session(&repo, &agent(&lines), 2, &[&flags()[..], &["--slots", "2"]].concat()).ok();
+    let first = record(&repo, 1);
+    // (1 + 0 + 0.3333 + 1) / 4 = 0.583325.
+    assert_eq!((&first["outcome"], &first["metric"]["raw"]), (&json!("keep"), &json!("0.5833")), "{first}");
+    assert_eq!((repo.status().as_str(), repo.read("research_artifact.md").as_str()), ("", super::EMPTY));
+}
+
+#[test]
 fn a_baseline_with_claims_is_the_first_iteration() {
     let repo = repo();
     repo.write("sources/a.md", super::source("a says"));
@@ -120,6 +134,6 @@ fn every_twentieth_iteration_verifies_all_citations_anew() {
     let called = session(&repo, &agent(&lines), 20, &[&flags()[..], &["--stop-rule", "plateau:100"]].concat()).ok();
     let log = |id: u32| repo.read(format!(".autoresearch/t/runs/{id:05}/run.log"));
     assert!(record(&repo, 1)["outcome"] == "keep" && !log(19).contains("verified anew"), "{called:?}");
-    assert!(log(20).contains("verified anew: 21 citations; 1 place fail"), "{}", log(20));
+    assert!(log(20).contains("verified anew: 21 citations; 1 problem"), "{}", log(20));
     assert!(log(20).contains("\"gone\" is not in sources/a.md"));
 }
