@@ -156,7 +156,6 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
     let iterations = if tag.is_some() { before.earlier.len() } else { usize::from(!kept.claims.is_empty()) };
     let (commit, experiment) = before.kept.unzip();
     let compared = Compared { session: tag, kept: commit, experiment: experiment.flatten(), earlier: iterations };
-
     Ok(Scored { compared, score, terms })
 }
 
@@ -298,6 +297,14 @@ fn catalogue(repo: &Repo, folder: &Path) -> Result<(Files, Catalogue, Vec<Proble
     let mut problems = Vec::new();
     let mut files = Files::new();
     let mut folders = vec![folder.to_owned()];
+    if fs::symlink_metadata(root.join(folder)).is_ok_and(|there| there.is_symlink()) {
+        problems.push(Problem::at(
+            &folder.to_string_lossy(),
+            1,
+            "the folder is a link, so no commit has what is in it",
+        ));
+        folders.clear();
+    }
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(root.join(&folder)) {
             Err(error) if absent(&error) => continue,

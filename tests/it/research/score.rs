@@ -116,6 +116,18 @@ fn bad_sources_are_named_and_verify_nothing() {
 }
 
 #[test]
+fn sources_behind_a_link_are_none() {
+    let repo = repo();
+    write_sources(&repo);
+    std::fs::rename(repo.file("sources"), repo.outside().join("elsewhere")).unwrap();
+    repo.symlink("../elsewhere", "sources");
+    repo.write("research_artifact.md", CLAIMS);
+    let scored = scored(&repo);
+    assert_eq!(scored["claims"], json!({"new": 2, "verified": 0}));
+    assert!(problems(&scored).contains(&"sources:1: the folder is a link, so no commit has what is in it".to_owned()));
+}
+
+#[test]
 fn odd_weights_and_few_axes_are_warned_of() {
     let repo = repo_with(&format!(
         "{TERMS}[composite.axes.novelty]\nweight = 2\n[composite.axes.freshness]\nweight = 2\nrange = [2020, 2025]\n"
