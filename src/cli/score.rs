@@ -82,7 +82,7 @@ fn compared(compared: &Compared) -> String {
             let earlier = count_of(compared.earlier, "earlier iteration");
             format!("compared with {kept} and {earlier} of session {tag}")
         }
-        None => format!("compared with {kept}; this is no session"),
+        None => format!("compared with {kept}, outside of a session"),
     }
 }
 

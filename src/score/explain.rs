@@ -70,7 +70,7 @@ fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
     let (new, verified) = score.claims;
     let density = AXIS_ORDER[0];
     match name {
-        _ if name == density && new == 0 => "there is no new claim; add one below the heading of a sub-topic".into(),
+        _ if name == density && new == 0 => "no new claim; add one below the heading of a sub-topic".into(),
         _ if name == density && verified == new => "all new claims are verified".into(),
         _ if name == density => {
             format!("{verified} of {new} new claims verified; quote for each what a stored source says")
@@ -102,8 +102,8 @@ fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
                 cut(claim, SHOWN),
                 cut(earlier, SHOWN)
             ),
-            None if new == 0 => "there is no new claim".into(),
-            None => "there are no earlier claims".into(),
+            None if new == 0 => "no new claim".into(),
+            None => "no earlier claims".into(),
         },
     }
 }

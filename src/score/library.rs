@@ -55,7 +55,7 @@ pub struct Library {
     copies: BTreeMap<String, String>,
     /// The first source with some content, by its hash.
     contents: BTreeMap<[u8; 32], String>,
-    /// The ids of files that are no source that can be relied on.
+    /// The ids of unusable files.
     broken: BTreeSet<String>,
     /// The normal form of each quotation.
     quotations: Vec<String>,
@@ -131,7 +131,7 @@ impl Library {
         Some(self.copies.get(id).unwrap_or(id))
     }
 
-    /// Whether there is something of that id that cannot be relied on.
+    /// Whether there is something of that id that is unusable.
     pub fn is_broken(&self, id: &str) -> bool {
         self.broken.contains(&id.to_lowercase())
     }

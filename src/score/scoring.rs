@@ -288,7 +288,7 @@ impl<'a> Scoring<'a> {
                 say(
                     *line,
                     match self.library.is_broken(id) {
-                        true => format!("the source of [@{id}] cannot be relied on; see what is said of it"),
+                        true => format!("the source of [@{id}] is unusable; its own problem is listed, too"),
                         false => format!("[@{id}] has no source; store it as {sources}/{id}.md"),
                     },
                 );
@@ -355,7 +355,7 @@ impl<'a> Scoring<'a> {
     fn warnings(&self, new: &[&Claim], sources: usize) -> Vec<String> {
         let mut warnings = self.terms.warnings.clone();
         if new.is_empty() {
-            warnings.push("there is no new claim, so most axes have no number".into());
+            warnings.push("without new claims most axes have no number".into());
         }
         if sources > NOISY_SOURCES {
             warnings.push(format!(

@@ -54,7 +54,7 @@ fn date_in_years(text: &str) -> Option<f64> {
 }
 
 /// The id of the source in a file: its name without `.md`, in lower case, since some file systems know no other. `None` for
-/// a file that is no source.
+/// other files.
 pub fn source_id(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?.to_lowercase();
     name.strip_suffix(".md").filter(|id| !id.is_empty()).map(str::to_owned)
@@ -74,7 +74,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// It is no text, or has no front matter that can be read.
+    /// It is not a text, or its front matter cannot be read.
     pub fn read(file: &str, bytes: &[u8], problems: &mut Vec<Problem>) -> Result<Source, Problem> {
         const FORM: &str = "a source begins with `---`, url, title and so on, and another `---`";
         let text = as_text(bytes).map_err(|error| Problem::at(file, error.line, error.what))?;
@@ -99,7 +99,7 @@ impl Source {
             }
         }
         if let Some(published) = front.published.as_ref().filter(|_| front.year().is_none()) {
-            let what = format!("`{}` is no date; write it like 2023-09-12, 2023-09 or 2023", cut(published, 40));
+            let what = format!("`{}` is not a date; write it like 2023-09-12, 2023-09 or 2023", cut(published, 40));
             problems.push(Problem::at(file, line_of("published"), what));
         }
         if body.trim().is_empty() {
@@ -189,7 +189,7 @@ mod tests {
         let expected = [
             (2, "its front matter has no url"),
             (1, "its front matter has no title"),
-            (3, "`last year` is no date; write it like 2023-09-12, 2023-09 or 2023"),
+            (3, "`last year` is not a date; write it like 2023-09-12, 2023-09 or 2023"),
             (4, "it has no text, so no quotation can be found in it"),
         ];
         assert_eq!(told, expected);

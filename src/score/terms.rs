@@ -93,7 +93,7 @@ pub enum TermsError {
     EmptyTopic(usize),
     #[error("two sub-topics have the same heading: {0}")]
     SameTopic(String),
-    #[error("`{0}` is no type of question")]
+    #[error("`{0}` is not a type of question")]
     Kind(String),
     #[error("{key} must lie in the repository: {}", path.display())]
     Outside { key: &'static str, path: PathBuf },
@@ -260,7 +260,7 @@ mod tests {
     fn what_cannot_be_used_is_named() {
         for (more, what) in [
             ("typ = \"x\"\n", "unknown field `typ`"),
-            ("type = \"other\"\n", "`other` is no type of question"),
+            ("type = \"other\"\n", "`other` is not a type of question"),
             ("artifact = \"/etc/passwd\"\n", "artifact must lie in the repository: /etc/passwd"),
             ("sources = \"../x\"\n", "sources must lie in the repository: ../x"),
             ("sources = \"\"\n", "sources must lie in the repository: "),
@@ -271,7 +271,7 @@ mod tests {
                 "[composite.axes.freshness]\nweight = 1\n",
                 "freshness is a date in years, and needs the years that become 0 and 1",
             ),
-            ("[composite.axes.novelty]\nweight = -1\n", "the weight of `novelty` is -1"),
+            ("[composite.axes.novelty]\nweight = -1\n", "weight of `novelty`"),
             ("[composite.axes.novelty]\nwight = 1\n", "unknown field `wight`"),
         ] {
             let error = read(more).unwrap_err();

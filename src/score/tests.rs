@@ -266,8 +266,8 @@ fn broken_sources_and_noise_are_named() {
     let mut scene = scene("## One\n- Alpha. [@e \"x\"]\n- Beta. [@F \"x\"]\n");
     scene.sources.extend([("e".into(), "no front matter".into()), source("f", "x"), source("F", "x")]);
     let expected = [
-        "2: the source of [@e] cannot be relied on; see what is said of it",
-        "3: the source of [@F] cannot be relied on; see what is said of it",
+        "2: the source of [@e] is unusable; its own problem is listed, too",
+        "3: the source of [@F] is unusable; its own problem is listed, too",
         "1: several sources have the id f: sources/F.md, sources/f.md",
         "1: a source begins with `---`, url, title and so on, and another `---`",
     ];

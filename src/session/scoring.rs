@@ -288,8 +288,7 @@ fn earlier(
     Ok(earlier)
 }
 
-/// The files in the folder of sources and the folders in it, by id, and what stands there and is no source that a commit would
-/// hold, with the reason.
+/// The files below the folder of sources, each with the reason why it is not a source that a commit would hold, if there is one.
 type Files = BTreeMap<PathBuf, Option<&'static str>>;
 
 fn catalogue(repo: &Repo, folder: &Path) -> Result<(Files, Catalogue, Vec<Problem>), SessionError> {

@@ -100,7 +100,7 @@ fn bad_sources_are_named_and_verify_nothing() {
     let is_told = |what: &str| problems.iter().any(|problem| problem.starts_with(what));
     for what in [
         "research_artifact.md:12: [@none] has no source; store it as sources/none.md",
-        "research_artifact.md:3: the source of [@b] cannot be relied on",
+        "research_artifact.md:3: the source of [@b] is unusable",
         "sources/b.md:1: several sources have the id b: sources/b.md, sources/sub/b.md",
         "sources/C.md:1: several sources have the id c: sources/C.md, sources/c.md",
         "sources/nul.md:5: it holds a NUL byte",
@@ -149,7 +149,7 @@ fn a_folder_that_is_no_repository_and_one_without_a_commit() {
     write_sources(&repo);
     let called = ar(&repo, ["score"]).ok();
     assert_eq!(numbers(&called), ["1.0000", "0.0000", "0.3333", "1.0000", "0.5833"]);
-    assert!(called.stdout.contains("\ncompared with nothing; this is no session\n"), "{called:?}");
+    assert!(called.stdout.contains("\ncompared with nothing, outside of a session\n"), "{called:?}");
     std::fs::remove_dir_all(repo.file(".git")).unwrap();
     assert!(ar(&repo, ["score"]).exits(1).stderr.contains("repository"));
 }

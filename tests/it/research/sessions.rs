@@ -59,9 +59,11 @@ fn a_run_in_a_slot_is_scored_like_one_in_place() {
     });
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     session(&repo, &agent(&lines), 2, &[&flags()[..], &["--slots", "2"]].concat()).ok();
-    let first = record(&repo, 1);
-    // (1 + 0 + 0.3333 + 1) / 4 = 0.583325.
-    assert_eq!((&first["outcome"], &first["metric"]["raw"]), (&json!("keep"), &json!("0.5833")), "{first}");
+    // Whichever runs first: (1 + 0 + 0.3333 + 1) / 4 = 0.583325. The other one may run on it.
+    let records = [1, 2].map(|id| record(&repo, id));
+    let runs = records.iter().flat_map(|record| record["runs"].as_array().unwrap());
+    let values: Vec<&Value> = runs.map(|run| &run["value"]).collect();
+    assert!(values.contains(&&json!(0.5833)), "{records:?}");
     assert_eq!((repo.status().as_str(), repo.read("research_artifact.md").as_str()), ("", super::EMPTY));
 }
 
