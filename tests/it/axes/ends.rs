@@ -116,8 +116,11 @@ fn winners_over_an_empty_baseline_are_merged_one_after_the_other() {
     let mut args = first_call(&repo, &script, &["--keep-above", "0.45", "--slots", "3"]);
     let agent = args.iter().position(|arg| arg == "--agent").unwrap() + 1;
     // Files of their own, so that the changes can be merged; the scorer takes the largest of all.
-    args[agent] =
-        args[agent].replace("> axes", "> \"axes.$AR_EXPERIMENT\"").replace("echo \"$AR_EXPERIMENT\" >> notes;", "");
+    // The runs of trains have numbers, too.
+    args[agent] = args[agent]
+        .replace("${AR_EXPERIMENT}p", "$(((AR_EXPERIMENT - 1) % 6 + 1))p")
+        .replace("> axes", "> \"axes.$AR_EXPERIMENT\"")
+        .replace("echo \"$AR_EXPERIMENT\" >> notes;", "");
     repo.write(
         "score.sh",
         repo.read("score.sh").replace(
