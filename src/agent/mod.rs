@@ -13,6 +13,7 @@ mod preset;
 mod prompt;
 mod proposal;
 mod stall;
+mod summary;
 
 pub use answer::{Answer, read_answer};
 pub use beside::{Merging, Other};
@@ -23,3 +24,4 @@ pub use memory::Memories;
 pub use preset::{PRESETS, Preset, agent_terms, model_in, preset_names, reports};
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};
+pub use summary::summary_prompt;

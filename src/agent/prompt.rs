@@ -118,7 +118,7 @@ pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
 
 /// The state of the session and its consequences for the next experiment. Shows `excerpt` bytes of a failed log, and as
 /// many lessons as fit into `room`.
-fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
+pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> String {
     let Briefing { contract, history, directive, .. } = *briefing;
     let mut text = String::from("\n## Where the session stands\n\n");
     if let Some(record) = history.baseline() {

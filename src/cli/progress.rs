@@ -151,6 +151,13 @@ impl Progress {
                 self.print(&format!("      sleeping until {}: {why}", moment_text(*until)));
                 self.begin(*id, format!("sleeping until {}", moment_text(*until)));
             }
+            Event::Checkpoint { path, .. } => {
+                self.print(&format!("      checkpoint in {}", shell_word(self.as_seen_here(path))));
+            }
+            Event::Summary { id, path, .. } => {
+                self.print(&format!("      the agent's summary is in {}", shell_word(self.as_seen_here(path))));
+                self.end(*id);
+            }
             Event::RunStarted { id, description, timeout, incumbent, commit, log } => {
                 self.print_detail(|| {
                     let commit = commit.short(8);

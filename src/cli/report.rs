@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{ExperimentId, Note, with_causes};
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
-use autoresearch::session::{SessionError, SessionView, no_session};
+use autoresearch::session::{SessionError, SessionView};
 use autoresearch::{fs, state};
 
 use super::args::{ReportArgs, ReportFormat};
@@ -55,15 +55,7 @@ pub(super) fn print_session(view: &SessionView) -> Result<(), CliError> {
 }
 
 fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
-    let (metric, direction) = match (&view.contract, view.history.records().first()) {
-        (Some(contract), _) => (contract.metric.name.clone(), contract.metric.direction),
-        (None, Some(record)) => (record.metric.name.clone(), record.metric.direction),
-        (None, None) => return Err(no_session(&view.repo, &view.tag).into()),
-    };
-    let report = Report::of_session(view.tag.as_str(), &metric, direction, &view.history);
-    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
-    let report = report.with_axes(composite, &view.history);
-    Ok(report.with_course(&view.history, view.course()).with_notes(notes))
+    Ok(view.report()?.with_notes(notes))
 }
 
 fn print_paged(report: &Report, format: Format) -> Result<(), CliError> {

@@ -287,6 +287,23 @@ pub enum Event {
         /// Why, as a clause.
         why: String,
     },
+    /// The state of the session was written to a file.
+    Checkpoint {
+        /// Its time, which is the file's name.
+        #[serde(serialize_with = "crate::domain::millis::serialize")]
+        at: Timestamp,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The agent has summed the session up.
+    Summary {
+        /// The experiment that it should propose next.
+        id: ExperimentId,
+        /// The file.
+        path: PathBuf,
+        /// How long it took, in seconds.
+        seconds: f64,
+    },
     /// `ar` started an experiment's run.
     RunStarted {
         /// The experiment.

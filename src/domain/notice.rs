@@ -205,6 +205,10 @@ pub enum Notice {
     )]
     CostUnknown { limit: f64, model: String },
     // Of what the loop does not depend on.
+    #[error("cannot write a checkpoint: {0}")]
+    NoCheckpoint(String),
+    #[error("the agent gave no summary: {0}")]
+    NoSummary(String),
     #[error("{} was damaged; moved it to {}", path.display(), to.display())]
     LessonsMoved { path: PathBuf, to: PathBuf },
     #[error("{0}; the next lesson sets it aside")]

@@ -374,6 +374,25 @@ settings! {
         lines: |it| line(it.on_event.as_ref(), |command| format!("events    {command}")),
     }
 
+    /// How often the state of the session is written to a file.
+    #[serde(with = "crate::domain::seconds::option", default, skip_serializing_if = "Option::is_none")]
+    checkpoint: Duration as Option<Duration> = None, {
+        key: "checkpoint", heading: Heading::Session, value: "DURATION",
+        help: "Interval at which the report and what is open are written to the session's folder checkpoints/",
+        comment: "How often the report and what is open are written to the session's folder checkpoints/.",
+        example: "\"2h\"",
+        lines: |it| line(it.checkpoint, |every| format!("written   every {}, into checkpoints/", duration_text(every))),
+    }
+
+    /// How long after its start the session is summed up by the agent, once.
+    #[serde(with = "crate::domain::seconds::option", default, skip_serializing_if = "Option::is_none")]
+    summary_at: Duration as Option<Duration> = None, {
+        key: "summary-at", heading: Heading::Session, value: "DURATION",
+        help: "Age of the session at which the agent summarises it once, in checkpoints/summary.md",
+        comment: "The age of the session at which the agent summarises it once.", example: "\"5h\"",
+        lines: |it| line(it.summary_at, |age| format!("summary   by the agent after {}", duration_text(age))),
+    }
+
     /// How much of the logs is kept.
     #[serde(default)]
     keep_logs: KeepLogs as KeepLogs = KeepLogs::default(), {

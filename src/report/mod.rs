@@ -5,6 +5,7 @@
 mod axes;
 mod beside;
 mod chart;
+mod checkpoint;
 mod columns;
 mod compared;
 mod cost;
@@ -31,6 +32,7 @@ mod watch;
 mod width;
 
 pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
+pub use checkpoint::checkpoint_text;
 pub use columns::{Column, ColumnError};
 pub use compared::{compared_grid, compared_json};
 pub use experiments::{experiments_grid, record_grid};

@@ -258,6 +258,12 @@ impl SessionStatus {
         Some((report.summary.keep_rate?, KEPT_BAND))
     }
 
+    /// The same in words.
+    pub(super) fn kept_ratio_sentence(&self, report: &Report) -> Option<String> {
+        let (ratio, [low, high]) = self.kept_ratio(report)?;
+        Some(format!("{ratio:.2}; {low:.2} to {high:.2} at convergence"))
+    }
+
     pub(super) fn report(&self) -> Report {
         let metric = self.contract.as_ref().map(|contract| &contract.metric);
         let direction = metric.map_or(Direction::Lower, |metric| metric.direction);
@@ -370,8 +376,8 @@ impl SessionStatus {
             count => format!("; {count} since the last keep"),
         };
         add("experiments", counts_sentence(&report) + &since);
-        if let Some((ratio, [low, high])) = self.kept_ratio(&report) {
-            add("kept ratio", format!("{ratio:.2}; {low:.2} to {high:.2} at convergence"));
+        if let Some(ratio) = self.kept_ratio_sentence(&report) {
+            add("kept ratio", ratio);
         }
         if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
             add("cost", cost);

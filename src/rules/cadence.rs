@@ -70,6 +70,8 @@ pub enum Pace {
         pause: Duration,
         /// Why, as a clause.
         why: String,
+        /// Whether the session is written down and summed up before it.
+        sums_up: bool,
     },
     /// Not at all.
     End(StopReason),
@@ -87,11 +89,12 @@ pub fn pace(contract: &Contract, history: &History, iteration: LastIteration) ->
             Err(reason) => return Pace::End(reason),
         },
     };
+    let sums_up = contract.cadence == Some(Cadence::Novelty) && pause == LONG;
     if contract.unattended && pause > UNATTENDED {
         let why = format!("{why}; limited to {} instead of {}", duration_text(UNATTENDED), duration_text(pause));
-        return Pace::Pause { pause: UNATTENDED, why };
+        return Pace::Pause { pause: UNATTENDED, why, sums_up };
     }
-    Pace::Pause { pause, why }
+    Pace::Pause { pause, why, sums_up }
 }
 
 /// The pause by the course of the numbers. What rises stays warm, also where a threshold keeps none of it.
@@ -217,6 +220,12 @@ mod tests {
         };
         let one = |novelty| paused(&[("keep", Some(novelty))], false);
         assert_eq!([one(0.61), one(0.6), one(0.3), one(0.29)], [0, 1800, 1800, 21600]);
+        let sums_up = |novelty, unattended| {
+            let history = history(&[("keep", Some(novelty))]);
+            let paced = pace(&contract("novelty", unattended), &history, LastIteration::default());
+            matches!(paced, Pace::Pause { sums_up: true, .. })
+        };
+        assert_eq!([sums_up(0.3, false), sums_up(0.29, false), sums_up(0.29, true)], [false, true, true]);
         assert_eq!(paused(&[("keep", None)], false), 1800, "no number is no novelty of 0");
         let low = [("discard", Some(0.1)); 4];
         assert_eq!([1, 2, 3, 4].map(|count| paused(&low[..count], false)), [21600; 4]);
@@ -236,7 +245,7 @@ mod tests {
         let fixed = |cadence, unattended| pace(&contract(cadence, unattended), &history(&[]), LastIteration::default());
         assert_eq!([seconds(&fixed("2h", false)), seconds(&fixed("20m", true))], [7200, 1200]);
         let why = "the cadence; limited to 1h30m instead of 2h".to_owned();
-        assert_eq!(fixed("2h", true), Pace::Pause { pause: Duration::from_secs(5400), why });
+        assert_eq!(fixed("2h", true), Pace::Pause { pause: Duration::from_secs(5400), why, sums_up: false });
         let none = Contract { cadence: None, ..contract("2h", true) };
         assert_eq!(pace(&none, &history(&[("crash", None)]), LastIteration::default()), Pace::Go);
     }

@@ -22,6 +22,9 @@ pub enum AxesError {
     #[error("--cadence works in place only, and this session has slots")]
     #[strum(props(hint = "omit --cadence, or --slots, --gpus and --ahead"))]
     PacedBeside,
+    #[error("--summary-at works in place only, and this session has slots")]
+    #[strum(props(hint = "omit --summary-at, or --slots, --gpus and --ahead"))]
+    SummedUpBeside,
 }
 
 impl AxesError {

@@ -37,6 +37,8 @@ pub(super) struct Work {
     pub(super) usage: Usage,
     /// Its proposal.
     pub(super) proposal: Proposal,
+    /// Its own words, at most 64 KiB of them.
+    pub(super) speech: String,
     /// Its last line of output.
     pub(super) said: Option<String>,
     /// The last line of its output that can describe the change.
@@ -64,12 +66,19 @@ pub(super) struct Calling<'a> {
     files: Call,
     /// What it is to merge, if it is called for that.
     merging: Option<Merging>,
+    /// Whether it is called to sum the session up.
+    sums_up: bool,
 }
 
 impl<'a> Calling<'a> {
     /// A call for this attempt.
     pub(super) fn of(attempt: &'a Attempt, store: &mut Store, merging: Option<Merging>) -> Result<Self, SessionError> {
-        Ok(Calling { attempt, files: Call { folder: store.run_folder(attempt.open.id)? }, merging })
+        Ok(Calling { attempt, files: Call { folder: store.run_folder(attempt.open.id)? }, merging, sums_up: false })
+    }
+
+    /// A call that is to sum the session up, with an attempt that comes to nothing.
+    pub(super) fn to_sum_up(attempt: &'a Attempt, store: &mut Store) -> Result<Self, SessionError> {
+        Ok(Calling { sums_up: true, ..Calling::of(attempt, store, None)? })
     }
 
     /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
@@ -165,7 +174,7 @@ impl<'a> Calling<'a> {
         // Ideas are worth keeping even if the change is not.
         store.add_ideas(attempt.open.id, &proposal.ideas)?;
         let described = described(&speech);
-        Ok(Ending::Done(Some(Box::new(Work { exit, cut_short, usage, proposal, said, described, memories }))))
+        Ok(Ending::Done(Some(Box::new(Work { exit, cut_short, usage, proposal, speech, said, described, memories }))))
     }
 
     /// The outage that kept the agent from its work, if that is why its call failed: by its answer, otherwise by `words`, the
@@ -265,7 +274,10 @@ impl<'a> Calling<'a> {
             failed_log: &failed_log,
         };
         remove_file(&files.proposal())?;
-        let prompt = agent::prompt(program.as_deref(), &briefing);
+        let prompt = match self.sums_up {
+            true => agent::summary_prompt(&briefing),
+            false => agent::prompt(program.as_deref(), &briefing),
+        };
         let baseline = store.history.baseline().and_then(|record| record.metric.number());
         let best = store.history.best().map(|(_, number)| number);
         let mut env = agent::variables(

@@ -11,6 +11,7 @@ mod begin;
 mod branches;
 mod calling;
 mod check;
+mod checkpoints;
 mod choosing;
 mod clearing;
 mod contradiction;

@@ -91,6 +91,7 @@ impl Shared<'_> {
             if is_over || Instant::now() >= due {
                 break;
             }
+            self.keep_checkpoint()?;
             self.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
             tokio::select! {
                 () = sleep_until(due) => {}

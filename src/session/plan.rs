@@ -139,6 +139,9 @@ impl Plan {
         if layout.is_some() && contract.cadence.is_some() {
             return Err(AxesError::PacedBeside.into());
         }
+        if layout.is_some() && contract.summary_at.is_some() {
+            return Err(AxesError::SummedUpBeside.into());
+        }
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();
         if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {

@@ -93,7 +93,7 @@ impl Attempt {
         store: &mut Store,
         work: Work,
     ) -> Result<CallResult, SessionError> {
-        let Work { exit, cut_short, usage, proposal, said, described, memories } = work;
+        let Work { exit, cut_short, usage, proposal, said, described, memories, .. } = work;
         let open = &mut self.open;
         let id = open.id;
         open.direction = proposal.direction.clone();

@@ -5,6 +5,7 @@ use std::mem;
 use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
+use super::checkpoints::SummedUp;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::open::Session;
@@ -19,6 +20,11 @@ use crate::domain::{Notice, StopReason};
 use crate::git::{Cut, GitError};
 use crate::rules::LOST_RETRIES;
 use crate::state::Level;
+
+/// Why the loop ends whose agent's shim was killed each time.
+fn agent_lost() -> StopReason {
+    StopReason::Agent { detail: "its shim was killed each time".into() }
+}
 
 impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
@@ -136,6 +142,28 @@ impl Session<'_> {
                     None => continue,
                 }
             }
+            self.shared.keep_checkpoint()?;
+            match self.sum_up_if_due().await? {
+                Ending::Done(SummedUp::No) => {}
+                Ending::Done(SummedUp::Yes) => continue,
+                Ending::Done(SummedUp::Outage) => {
+                    self.workspace.untracked.is_current = false;
+                    match self.shared.wait_out().await? {
+                        Some(reason) => return Ok(reason),
+                        None => continue,
+                    }
+                }
+                // The shim is tried again with the next call.
+                Ending::Lost => {
+                    lost += 1;
+                    if lost > LOST_RETRIES {
+                        return Ok(agent_lost());
+                    }
+                    continue;
+                }
+                Ending::Interrupted => return Ok(self.shared.interrupted()),
+                Ending::Detached => return Ok(StopReason::Detached),
+            }
             match self.shared.keep_pace(mem::take(&mut is_begun)).await? {
                 Paced::Ready => {}
                 Paced::Waited => {
@@ -156,9 +184,7 @@ impl Session<'_> {
             let mut attempt = match proposed {
                 Ending::Interrupted => return Ok(self.shared.interrupted()),
                 Ending::Detached => return Ok(StopReason::Detached),
-                Ending::Lost if lost == LOST_RETRIES => {
-                    return Ok(StopReason::Agent { detail: "its shim was killed each time".into() });
-                }
+                Ending::Lost if lost == LOST_RETRIES => return Ok(agent_lost()),
                 Ending::Lost => {
                     lost += 1;
                     continue;

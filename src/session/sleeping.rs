@@ -33,9 +33,15 @@ impl Shared<'_> {
             return Ok(Paced::Ready);
         }
         let known = self.store().journal.sleep_by(cadence).cloned();
-        let sleep = known.map_or_else(|| decided(&self.store(), cadence, is_begun), |sleep| Ok(Ok(sleep)))?;
+        let decided = || decided(&self.store(), cadence, is_begun);
+        let sleep = known.map_or_else(decided, |sleep| Ok(Ok((sleep, false))))?;
         let sleep = match sleep {
-            Ok(sleep) => sleep,
+            Ok((sleep, false)) => sleep,
+            Ok((sleep, true)) => {
+                self.store().journal.sleep = Some(sleep);
+                self.write_down()?;
+                return Ok(Paced::Waited);
+            }
             Err(reason) => return Ok(Paced::Ends(reason)),
         };
         let Some((pause, until)) = sleep.left(Timestamp::now()) else {
@@ -69,31 +75,33 @@ impl Shared<'_> {
     }
 }
 
-/// The pause that follows the last iteration, one that is over for none; or why the loop ends.
-fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<Sleep, StopReason>, SessionError> {
+/// The pause that follows the last iteration, one that is over for none, and whether the session is written down and summed
+/// up before it; or why the loop ends.
+fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<(Sleep, bool), StopReason>, SessionError> {
     let last = store.history.records().last().filter(|record| !record.id.is_baseline());
     let added_files = match (cadence, last) {
         (Cadence::Adaptive, Some(record)) => adds_files(store, record)?,
         _ => false,
     };
     let iteration = LastIteration { added_files, was_out: store.journal.was_out };
-    let (pause, why) = match pace(&store.contract, &store.history, iteration) {
-        Pace::Go => (Duration::ZERO, String::new()),
-        Pace::Pause { pause, why } => (pause, why),
+    let (pause, why, sums_up) = match pace(&store.contract, &store.history, iteration) {
+        Pace::Go => (Duration::ZERO, String::new(), false),
+        Pace::Pause { pause, why, sums_up } => (pause, why, sums_up),
         Pace::End(reason) => return Ok(Err(reason)),
     };
     let now = Timestamp::now();
     // A process that was killed before it noted the pause leaves the record, from which on it is.
     let from = last.filter(|_| is_begun).map_or(now, |record| record.finished.min(now));
     let until = SignedDuration::try_from(pause).ok().and_then(|pause| from.checked_add(pause).ok());
-    Ok(Ok(Sleep {
+    let sleep = Sleep {
         after: store.journal.iteration,
         cadence,
         until: Some(until.unwrap_or(Timestamp::MAX)),
         seconds: pause.as_secs_f64(),
         why,
         ideas: ideas(store),
-    }))
+    };
+    Ok(Ok((sleep, sums_up)))
 }
 
 /// Whether the change of an experiment added a file.

@@ -37,7 +37,8 @@ pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Ve
     tags.iter().map(|tag| look_at(&repo, tag, clock)).collect()
 }
 
-fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, SessionError> {
+/// Looks at one session.
+pub(super) fn look_at(repo: &Repo, tag: &Tag, clock: Clock) -> Result<SessionStatus, SessionError> {
     Lookout::new(repo, tag.clone(), clock).look()
 }
 

@@ -61,6 +61,7 @@ impl Shared<'_> {
     ) -> Result<Ending<Exited>, SessionError> {
         let tick = || {
             let asked = self.asked()?;
+            self.keep_checkpoint()?;
             tick()?;
             Ok(asked)
         };

@@ -21,6 +21,7 @@ use crate::domain::{
 use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
+use crate::report::Report;
 use crate::rules::{Course, Elsewhere, History, Unfound, find_experiment, is_of_experiment};
 use crate::state::{EVENT_LOGS, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
@@ -235,6 +236,20 @@ impl SessionView {
         let by = self.repo.committer_name()?;
         let line = Note::line(clock.now(), &self.tag, record.id, &by, text);
         Ok(Notes::new(&self.repo.refs, NOTES).add(&record.commit, &line)?)
+    }
+
+    /// What the session found.
+    ///
+    /// # Errors
+    ///
+    /// It has neither terms nor records.
+    pub fn report(&self) -> Result<Report, SessionError> {
+        let metric = self.contract.as_ref().map(|contract| (&contract.metric.name, contract.metric.direction));
+        let recorded = || Some(&self.history.records().first()?.metric).map(|metric| (&metric.name, metric.direction));
+        let (metric, direction) = metric.or_else(recorded).ok_or_else(|| no_session(&self.repo, &self.tag))?;
+        let composite = self.contract.as_ref().and_then(|contract| contract.composite.as_ref());
+        let report = Report::of_session(self.tag.as_str(), metric, direction, &self.history);
+        Ok(report.with_axes(composite, &self.history).with_course(&self.history, self.course()))
     }
 
     /// What is known of the session beside its records.

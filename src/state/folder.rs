@@ -104,6 +104,11 @@ impl SessionFolder {
         self.root.join("logs")
     }
 
+    /// The folder of what is written down for people.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
     /// The folder of all runs.
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after};
-use super::{Sleep, StateError};
+use super::{Checkpoints, Sleep, StateError};
 use crate::domain::{
     AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase, Record, Rung,
     Spent, ToldStep, Version,
@@ -253,6 +253,9 @@ pub struct Journal {
     /// The last pause between experiments; absent without a cadence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sleep: Option<Sleep>,
+    /// What was written down of the session for people.
+    #[serde(default, skip_serializing_if = "Checkpoints::are_none")]
+    pub checkpoints: Checkpoints,
     /// What all calls of the agent used.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent: Spent,
@@ -318,6 +321,7 @@ impl Journal {
             outage: None,
             was_out: false,
             sleep: None,
+            checkpoints: Checkpoints::default(),
             spent: Spent::default(),
             summed_up: 0,
             ended: None,

@@ -3,6 +3,7 @@
 //! Everything here is plain files. A power cut leaves the old or the new content, never a mixture. Nothing here knows
 //! of git or decides anything.
 
+mod checkpoints;
 mod copies;
 mod error;
 mod folder;
@@ -19,6 +20,7 @@ mod run_logs;
 mod sleep;
 mod stop_request;
 
+pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use error::{SEE_DOCTOR, StateError};
 pub use folder::{

@@ -13,6 +13,7 @@ mod budgets;
 mod characters;
 mod charts;
 mod check;
+mod checkpoints;
 mod cli;
 mod contract;
 #[cfg(debug_assertions)]

@@ -56,8 +56,13 @@ fn an_outage_is_followed_by_the_pause_of_recovery() {
 fn the_cadence_by_novelty_slows_down_and_ends_a_night() {
     let script = ["0.9 0.9 0.9 0.7", "0.9 0.9 0.9 0.6", "0.9 0.9 0.9 0.2", "0.9 0.9 0.9 0.2", "0.9 0.9 0.9 0.2", "0.5"];
     let cadence = ["--keep-above", "0.45", "--cadence", "novelty"];
-    let (attended, _) = pauses(&script, &cadence);
+    let (attended, called) = pauses(&script, &cadence);
     assert_eq!(seconds(&attended), [1800, 21600, 21600, 21600], "{attended:?}");
+    let events = called.json_lines();
+    let is_written = |event: &Value| event["event"] == "checkpoint";
+    assert!(events.iter().any(is_written), "the long pauses come with a checkpoint: {events:#?}");
+    let is_asked = |event: &&Value| event["detail"] == "the agent gave no summary: it printed nothing";
+    assert_eq!(events.iter().filter(is_asked).count(), 3, "and with a summary: {events:#?}");
     let (night, called) = pauses(&script, &[&cadence[..], &["--unattended"]].concat());
     assert_eq!(seconds(&night), [1800, 5400, 5400], "{night:?}");
     assert_eq!(night[1].1, "novelty 0.2000 is below 0.3; limited to 1h30m instead of 6h");

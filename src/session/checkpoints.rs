@@ -1,0 +1,172 @@
+//! What is written down of a session for people while it goes on: checkpoints, and the summary by its agent.
+
+use std::path::PathBuf;
+
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+
+use super::attempt::Attempt;
+use super::calling::{Calling, Work};
+use super::error::SessionError;
+use super::open::Session;
+use super::shared::Shared;
+use super::status::look_at;
+use super::store::Store;
+use super::supervise::Ending;
+use super::view::SessionView;
+use crate::domain::{Event, Notice, ended_text, with_causes};
+use crate::fs::{create_folder, write_atomic};
+use crate::measure::plain_text;
+use crate::report::checkpoint_text;
+use crate::state::IdeaFile;
+
+/// The file of the agent's summary.
+const SUMMARY: &str = "summary.md";
+
+/// Whether the agent was asked for a summary.
+pub(super) enum SummedUp {
+    /// None was due.
+    No,
+    /// It was, whatever came of it.
+    Yes,
+    /// It was not to be had.
+    Outage,
+}
+
+impl Shared<'_> {
+    /// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.
+    pub(super) fn keep_checkpoint(&self) -> Result<(), SessionError> {
+        let at = {
+            let store = self.store();
+            // A session without a baseline may be taken back.
+            if store.history.baseline().is_none() {
+                return Ok(());
+            }
+            store.journal.checkpoints.due(store.contract.checkpoint, store.contract.created, this_second())
+        };
+        match at {
+            Some(at) => self.write_checkpoint(at),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a checkpoint now, and notes that the agent is to sum the session up.
+    pub(super) fn write_down(&self) -> Result<(), SessionError> {
+        self.store().journal.checkpoints.asks_summary = true;
+        let now = this_second();
+        let is_there = self.store().journal.checkpoints.last == Some(now);
+        if is_there { self.store().write_journal() } else { self.write_checkpoint(now) }
+    }
+
+    /// Writes the checkpoint of a moment. That it does not go is told, and stops nothing.
+    fn write_checkpoint(&self, at: Timestamp) -> Result<(), SessionError> {
+        self.store().begin_checkpoint(at)?;
+        let written = checkpoint(&self.store(), at);
+        match written {
+            Ok(path) => self.emit(Event::Checkpoint { at, path })?,
+            Err(error) => self.store().say_once(Notice::NoCheckpoint(with_causes(&error))),
+        }
+        self.store().journal.checkpoints.is_open = false;
+        self.store().write_journal()
+    }
+
+    /// Keeps the summary that a call gave, or says that it gave none.
+    fn keep_summary(&self, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
+        let text = plain_text(work.speech.as_bytes());
+        let (exit, text) = (&work.exit, text.trim());
+        if exit.timed_out || exit.exit != Some(0) {
+            let why = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
+            return self.emit(Notice::NoSummary(why));
+        }
+        if text.is_empty() {
+            return self.emit(Notice::NoSummary("it printed nothing".into()));
+        }
+        let path = self.store().folder.checkpoints().join(SUMMARY);
+        let written = write_in_folder(&self.store(), SUMMARY, &format!("{text}\n"));
+        match written {
+            Ok(()) => self.emit(Event::Summary { id: attempt.open.id, path, seconds: exit.seconds }),
+            Err(error) => self.emit(Notice::NoSummary(with_causes(&error))),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Has the agent sum the session up, if that is due. What it changes in the working tree is put back, and an outage
+    /// postpones it.
+    pub(super) async fn sum_up_if_due(&mut self) -> Result<Ending<SummedUp>, SessionError> {
+        let Session { shared, workspace, .. } = self;
+        if !shared.store().summary_is_due() {
+            return Ok(Ending::Done(SummedUp::No));
+        }
+        shared.check_room()?;
+        let attempt = Attempt::open(workspace, &mut shared.store(), None)?;
+        let last_call = shared.store().journal.last_call.clone();
+        let call = Calling::to_sum_up(&attempt, &mut shared.store())?;
+        let asked = call.ask(workspace, shared, None).await?;
+        // The next call is told of the one before this.
+        shared.store().journal.last_call = last_call;
+        let work = match asked.done() {
+            Ok(Some(work)) => work,
+            Ok(None) => return Ok(Ending::Done(SummedUp::Outage)),
+            Err(ending) => return Ok(ending),
+        };
+        // One that was cut short is asked for again.
+        if !work.cut_short {
+            shared.keep_summary(&work, &attempt)?;
+            shared.store().note_summary();
+        }
+        attempt.put_unfinished_away(workspace, &mut shared.store())?;
+        shared.tell()?;
+        Ok(Ending::Done(SummedUp::Yes))
+    }
+}
+
+impl Store {
+    /// Notes the checkpoint of a moment, unless that is noted.
+    fn begin_checkpoint(&mut self, at: Timestamp) -> Result<(), SessionError> {
+        let checkpoints = &mut self.journal.checkpoints;
+        (checkpoints.last, checkpoints.is_open) = (Some(at), true);
+        self.write_journal()
+    }
+
+    /// Whether the agent is to sum the session up now.
+    fn summary_is_due(&self) -> bool {
+        self.journal.checkpoints.asks_summary || self.is_of_age()
+    }
+
+    /// Whether the session has the age at which it is summed up, and is not.
+    fn is_of_age(&self) -> bool {
+        self.journal.checkpoints.is_of_age(self.contract.summary_at, self.contract.created, Timestamp::now())
+    }
+
+    /// Notes that the agent was asked, in the journal that is written when the call is put away.
+    fn note_summary(&mut self) {
+        let is_of_age = self.is_of_age();
+        let checkpoints = &mut self.journal.checkpoints;
+        checkpoints.asks_summary = false;
+        checkpoints.is_summed_up |= is_of_age;
+    }
+}
+
+/// The time to the second, by which checkpoints are named.
+fn this_second() -> Timestamp {
+    let now = Timestamp::now();
+    now.round(TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Trunc)).unwrap_or(now)
+}
+
+/// Writes the checkpoint of a moment, and gives its path.
+fn checkpoint(store: &Store, at: Timestamp) -> Result<PathBuf, SessionError> {
+    let view = SessionView::open(store.repo.worktree(), Some(store.contract.tag.clone()))?;
+    let status = look_at(&view.repo, &view.tag, store.clock)?;
+    // Without them it is less, and no worse.
+    let ideas = IdeaFile::new(&store.repo.main_worktree()).read().unwrap_or_default().ideas;
+    let name = at.strftime("%Y-%m-%dT%H-%M-%SZ.md").to_string();
+    write_in_folder(store, &name, &checkpoint_text(&view.report()?, &status, &ideas, at))?;
+    Ok(store.folder.checkpoints().join(name))
+}
+
+/// Writes a file of the folder of what is written down.
+fn write_in_folder(store: &Store, name: &str, text: &str) -> Result<(), SessionError> {
+    let folder = store.folder.checkpoints();
+    create_folder(&folder)?;
+    Ok(write_atomic(&folder.join(name), text.as_bytes())?)
+}
