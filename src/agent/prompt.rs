@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::beside::{Merging, Other, merging_text, others_text};
 use super::directive::{AskedAgain, asked_again_text, directive_text, unnamed_text};
 use super::failure::{Reworked, last_failure, rework_text};
+use super::finding::{Finding, findings_text};
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::stall::last_call_text;
 use crate::domain::{
@@ -49,6 +50,8 @@ pub struct Briefing<'a> {
     pub memories: &'a Memories,
     /// How the experiment should differ from earlier ones.
     pub directive: Directive,
+    /// What search commands found for that.
+    pub found: &'a [Finding],
     /// Why the agent is asked once more, if it was just asked.
     pub asked_again: Option<&'a AskedAgain>,
     /// The experiment for which the agent is called again; absent for a new one.
@@ -153,9 +156,17 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
     text += &others_text(briefing.others);
     text += &directions(history, directive.wants_new_direction());
     text += &memories_text(briefing.memories, room);
+    let directive = match directive {
+        // The search commands look outside for it.
+        Directive::Pivot { perturbation, .. } if !contract.research => {
+            Directive::Pivot { perturbation, research: false }
+        }
+        directive => directive,
+    };
     if let Some(words) = directive_text(directive, history) {
         let _ = writeln!(text, "\n## Directive\n\n{words}");
     }
+    text += &findings_text(briefing.found);
     text += &unnamed_text(history);
     if let Some(why) = briefing.asked_again {
         let _ = writeln!(text, "\n{}", asked_again_text(why));
@@ -226,14 +237,18 @@ pub fn task_spec(contract: &Contract) -> String {
 }
 
 /// The goal in the user's words, else by the metric.
-fn goal_spec(contract: &Contract) -> String {
+pub fn goal_sentence(contract: &Contract) -> String {
     let verb = match contract.metric.direction {
         Direction::Lower => "Lower",
         Direction::Higher => "Raise",
     };
     let goal = contract.goal_text.as_deref().map(str::trim).filter(|text| !text.is_empty());
-    let goal = goal.map_or_else(|| format!("{verb} {}.", contract.metric.name), str::to_owned);
-    let mut text = format!("## The goal\n\n{goal}\n");
+    goal.map_or_else(|| format!("{verb} {}.", contract.metric.name), str::to_owned)
+}
+
+/// The goal, with milestones and what counts as success.
+fn goal_spec(contract: &Contract) -> String {
+    let mut text = format!("## The goal\n\n{}\n", goal_sentence(contract));
     for (what, items) in [("Milestones", &contract.milestones), ("Success criteria", &contract.success)] {
         if !items.is_empty() {
             let items: String = items.iter().map(|item| format!("- {}\n", one_line(item))).collect();

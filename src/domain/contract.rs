@@ -30,6 +30,12 @@ impl Contract {
         self.composite.as_ref().filter(|_| self.metric.name == COMPOSITE)
     }
 
+    /// Whether a step of the ladder may look outside the repository: the agent itself, or search commands for one that `ar`
+    /// calls.
+    pub fn allows_research(&self) -> bool {
+        self.allow_search || !self.search.is_empty() && self.agent.is_some()
+    }
+
     /// The commit that the session starts from, with its branch where HEAD was on one.
     pub fn start_text(&self) -> String {
         let commit = self.start.short(8);

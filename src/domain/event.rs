@@ -287,6 +287,15 @@ pub enum Event {
         /// Why, as a clause.
         why: String,
     },
+    /// The search commands were asked.
+    Searched {
+        /// The experiment that they were asked for.
+        id: ExperimentId,
+        /// How many of them answered.
+        answers: usize,
+        /// How many ideas are new in the backlog.
+        ideas: usize,
+    },
     /// The state of the session was written to a file.
     Checkpoint {
         /// Its time, which is the file's name.

@@ -39,6 +39,11 @@ pub fn agent_name(tag: &str, experiment: &str) -> String {
     format!("agent of {tag}/{experiment}")
 }
 
+/// The author's name of what search commands found, by the experiment that they were asked for.
+pub fn search_name(tag: &str, experiment: &str) -> String {
+    format!("search of {tag}/{experiment}")
+}
+
 /// One idea of the backlog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Idea {

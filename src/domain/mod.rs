@@ -69,7 +69,7 @@ pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
 pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuInventory, GpuLoad, GpuName, GpuRuntime, GpuUse};
 pub use guard::{GuardRun, Version};
-pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name};
+pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name, search_name};
 pub use imported::Imported;
 pub use json::{json_text, write_json};
 pub use keep_logs::KeepLogs;

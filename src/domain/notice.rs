@@ -205,6 +205,8 @@ pub enum Notice {
     )]
     CostUnknown { limit: f64, model: String },
     // Of what the loop does not depend on.
+    #[error("the search command `{command}` is left out: {why}")]
+    SearchFailed { command: String, why: String },
     #[error("cannot write a checkpoint: {0}")]
     NoCheckpoint(String),
     #[error("the agent gave no summary: {0}")]

@@ -35,6 +35,9 @@ pub const DEFAULT_AGENT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// of five hours in which subscriptions count their use.
 pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
 
+/// How long a search command may take unless the user says otherwise: a minute, which searches over slow networks need.
+const DEFAULT_SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The version of contracts that this program writes.
 pub const CONTRACT_VERSION: u32 = 1;
 
@@ -253,6 +256,27 @@ settings! {
         }),
     }
 
+    /// The commands that look for ideas outside the repository, for `sh -c`; each gets a question as JSON on standard input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    search: Vec<String> as Vec<String> = Vec::new(), {
+        key: "search", heading: Heading::Agent, value: "COMMAND",
+        help: "Command that searches for ideas at the second pivot in a row: JSON with question, directive, metric, \
+               direction, best and tried on standard input, text or lines {\"text\", \"url\", \"score\"} on standard \
+               output; runs outside the working tree, $AR_ROOT; repeatable",
+        comment: "Commands that search for ideas at the second pivot in a row, outside the working tree ($AR_ROOT).",
+        example: "[\"sh ~/search.sh\"]",
+        check: command_line,
+        lines: |it| it.search.iter().map(|command| format!("search    {command}")).collect(),
+    }
+
+    /// How long a search command may take.
+    #[serde(with = "crate::domain::seconds", default = "default_search_timeout")]
+    search_timeout: Duration as Duration = DEFAULT_SEARCH_TIMEOUT, {
+        key: "search-timeout", heading: Heading::Agent, value: "DURATION",
+        help: "Time limit for each search command [default: 60s]",
+        comment: "Time limit for each search command.", example: "\"60s\"",
+    }
+
     /// How the loop paces itself; without it, the next call follows at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cadence: Cadence as Option<Cadence> = None, {
@@ -412,6 +436,10 @@ settings! {
 
 fn default_agent_timeout() -> Duration {
     DEFAULT_AGENT_TIMEOUT
+}
+
+fn default_search_timeout() -> Duration {
+    DEFAULT_SEARCH_TIMEOUT
 }
 
 fn default_outage_limit() -> Duration {

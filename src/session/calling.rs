@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -19,7 +20,7 @@ use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Ending, Exited};
 use super::workspace::Workspace;
-use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Memories, Merging, Other, Proposal, Reworked};
+use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
 use crate::domain::{Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage};
 use crate::exec::{self, ExecError, Executor, Job, Running};
@@ -60,6 +61,13 @@ struct Before {
     memories: Memories,
 }
 
+/// What a call is told beside what the session knows.
+struct Told<'a> {
+    memories: &'a Memories,
+    found: &'a [Finding],
+    asked_again: Option<&'a AskedAgain>,
+}
+
 /// A call of the agent for an attempt.
 pub(super) struct Calling<'a> {
     attempt: &'a Attempt,
@@ -89,10 +97,19 @@ impl<'a> Calling<'a> {
         shared: &Shared<'_>,
         asked_again: Option<&AskedAgain>,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
+        let found = match self.search(shared).await?.done() {
+            Ok(found) => found,
+            Err(ending) => {
+                if !matches!(ending, Ending::Detached) {
+                    self.attempt.put_unfinished_away(workspace, &mut shared.store())?;
+                }
+                return Ok(ending);
+            }
+        };
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
         let commits_from = workspace.repo.refs.head_log_size();
         let memories = shared.store().recall(self.attempt.open.id);
-        let (mut ended, is_capped) = self.call(workspace, shared, &memories, asked_again).await?;
+        let (mut ended, is_capped) = self.call(workspace, shared, &memories, &found, asked_again).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
@@ -107,6 +124,12 @@ impl<'a> Calling<'a> {
         }
         let before = Before { log_from, commits_from, rows, is_capped, memories };
         self.read_work(workspace, &mut shared.store(), ended, before)
+    }
+
+    /// What search commands find for a new experiment, if its directive asks for that.
+    async fn search(&self, shared: &Shared<'_>) -> Result<Ending<Rc<[Finding]>>, SessionError> {
+        let is_new = !self.sums_up && self.merging.is_none() && self.attempt.open.draft.is_none();
+        if is_new { shared.search(self.attempt.open.id).await } else { Ok(Ending::Done(Rc::from([]))) }
     }
 
     /// Reads what a call left, and puts it away if the call came to nothing.
@@ -227,11 +250,12 @@ impl<'a> Calling<'a> {
         workspace: &Workspace,
         shared: &Shared<'_>,
         memories: &Memories,
+        found: &[Finding],
         asked_again: Option<&AskedAgain>,
     ) -> Result<(Ending<Exited>, bool), SessionError> {
         let left = shared.times.end(&shared.store()).map(|end| end.left);
-        let (mut job, is_capped) =
-            self.start(workspace, &mut shared.store(), &shared.executor, left, memories, asked_again)?;
+        let told = Told { memories, found, asked_again };
+        let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.executor, left, told)?;
         Ok((shared.wait_for(&mut job, None, || Ok(())).await?, is_capped))
     }
 
@@ -243,8 +267,7 @@ impl<'a> Calling<'a> {
         store: &mut Store,
         executor: &Executor,
         left: Option<Duration>,
-        memories: &Memories,
-        asked_again: Option<&AskedAgain>,
+        Told { memories, found, asked_again }: Told<'_>,
     ) -> Result<(Running, bool), SessionError> {
         let (id, files) = (self.attempt.open.id, &self.files);
         let contract = store.contract.clone();
@@ -267,6 +290,7 @@ impl<'a> Calling<'a> {
             last_call: &store.journal.last_call,
             memories,
             directive: in_seat(store.directive(), self.attempt.open.seat.unwrap_or(0)),
+            found,
             asked_again,
             reworked: task.as_ref().map(Task::told),
             others: &others,

@@ -19,7 +19,9 @@ use crate::rules::{
     History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
     summary_lesson, summed_up,
 };
-use crate::state::{IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError};
+use crate::state::{
+    Added, IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError,
+};
 
 /// Notes the idea that the agent is offered with the open experiment.
 pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
@@ -192,13 +194,19 @@ impl Store {
 
     /// Adds the ideas of a proposal to the backlog.
     pub(super) fn add_ideas(&mut self, experiment: ExperimentId, ideas: &[NewIdea]) -> Result<(), SessionError> {
-        let file = IdeaFile::new(&self.repo.main_worktree());
         let by = agent_name(self.contract.tag.as_str(), &experiment.to_string());
+        self.add_ideas_by(&by, ideas).map(drop)
+    }
+
+    /// Adds ideas of this author to the backlog; gives how many are new.
+    pub(super) fn add_ideas_by(&mut self, by: &str, ideas: &[NewIdea]) -> Result<usize, SessionError> {
+        let file = IdeaFile::new(&self.repo.main_worktree());
+        let mut new = 0;
         for idea in ideas {
-            let added = file.add(idea, &by, self.now());
-            self.or_told(added)?;
+            let added = file.add(idea, by, self.now());
+            new += usize::from(matches!(self.or_told(added)?, Some(Added::New(_))));
         }
-        Ok(())
+        Ok(new)
     }
 
     /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.

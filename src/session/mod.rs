@@ -60,6 +60,7 @@ mod run_log;
 mod run_loop;
 mod running;
 mod scoring;
+mod searching;
 mod shared;
 mod sleeping;
 mod status;

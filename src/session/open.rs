@@ -162,6 +162,7 @@ impl<'a> Session<'a> {
                 times: Times::default(),
                 calls_agent,
                 overtaken: RefCell::default(),
+                searched: RefCell::default(),
                 slots: SlotSetup { gpus, _locks: gpu_locks, has_linked_environment },
             },
             workspace: Workspace {

@@ -161,7 +161,7 @@ fn newer(reference: &str, found: u64) -> SessionError {
 /// How far the records alone bring a session, and after which experiments it was flagged; by the default ladder where its
 /// terms are not known.
 pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<ExperimentId>) {
-    let (ladder, research) = contract.map(|contract| (contract.ladder, contract.allow_search)).unwrap_or_default();
+    let (ladder, research) = contract.map(|contract| (contract.ladder, contract.allows_research())).unwrap_or_default();
     climb_all(ladder, history, research)
 }
 

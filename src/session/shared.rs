@@ -2,6 +2,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::lanes::SlotSetup;
 use super::store::Store;
 use super::surroundings::Place;
 use super::times::Times;
+use crate::agent::Finding;
 use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
 use crate::rules::{NO_CHANGE, StopFacts, most_calls, stop_before_next};
@@ -37,6 +39,8 @@ pub(super) struct Shared<'a> {
     pub(super) calls_agent: bool,
     /// The runs that are ended since nobody waits for them any more.
     pub(super) overtaken: RefCell<BTreeSet<ExperimentId>>,
+    /// What was found outside the repository at a step of the ladder, by its number.
+    pub(super) searched: RefCell<Option<(u32, Rc<[Finding]>)>>,
     /// What slots are given.
     pub(super) slots: SlotSetup,
 }

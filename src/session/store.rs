@@ -395,7 +395,7 @@ impl Store {
     /// Takes one iteration into account, in the journal that is written when its experiment is closed.
     pub(super) fn climb(&mut self, turn: Turn) {
         let Rung { flags, directive, .. } = self.journal.rung;
-        self.journal.rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.allow_search);
+        self.journal.rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.allows_research());
         let now = self.journal.rung.directive;
         if turn == Turn::Kept {
             self.journal.told.clear();

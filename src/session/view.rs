@@ -171,6 +171,7 @@ impl SessionView {
             last_call: &last_call,
             memories: &self.memories(rung.directive.wants_new_direction(), now),
             directive: rung.directive,
+            found: &[],
             asked_again: None,
             reworked: None,
             others: &[],

@@ -71,6 +71,7 @@ mod report;
 mod research;
 mod run_loop;
 mod said;
+mod search;
 mod sessions;
 mod settings;
 mod shell;
