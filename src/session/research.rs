@@ -36,8 +36,8 @@ pub enum ResearchError {
     NoSubtopics(String),
 }
 
-/// The terms of a new session of research with the axes of its `research.toml`, and the stop rule of such sessions, where none were
-/// asked for; and the folder of its sources. Leaves the terms of other sessions as they are.
+/// The terms of a new session of research with the question and the axes of its `research.toml`, and the stop rule of such
+/// sessions, where none were asked for; and the folder of its sources. Leaves the terms of other sessions as they are.
 pub(super) fn with_research(
     repo: &Repo,
     mut contract: Contract,
@@ -47,6 +47,9 @@ pub(super) fn with_research(
         return Ok((contract, None));
     }
     let terms = read_terms(repo, Some(&contract.start))?;
+    if is_new {
+        contract.goal_text.get_or_insert(terms.question);
+    }
     if is_new && contract.metric.name == COMPOSITE {
         contract.composite.get_or_insert(terms.composite);
         if contract.stop_rules.is_empty() {
