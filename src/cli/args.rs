@@ -22,7 +22,7 @@ pub(super) use reading::{
     StatusArgs,
 };
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
-pub(super) use taking::{FinalizeArgs, NoteArgs, ReproArgs, RestoreArgs};
+pub(super) use taking::{FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs};
 
 use super::error::CliError;
 use super::globals::Globals;
@@ -59,6 +59,8 @@ pub(super) enum Command {
     Diff(DiffArgs),
     /// Add a note to an experiment
     Note(NoteArgs),
+    /// Rate a session from 0 to 1, or print the ratings
+    Rate(RateArgs),
     /// Put the code of an experiment on a new branch
     Restore(RestoreArgs),
     /// Rerun an experiment and compare its value
@@ -114,6 +116,7 @@ impl Command {
             Command::Finalize(_) => Some("finalize"),
             Command::Import(_) => Some("import"),
             Command::Init(_) => Some("init"),
+            Command::Rate(args) => args.rates().then_some("rate"),
             Command::Doctor(args) => args.repair.then_some("doctor --repair"),
             Command::Report(_)
             | Command::Status(_)

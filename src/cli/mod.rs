@@ -29,6 +29,7 @@ mod pager;
 mod printer;
 mod process;
 mod progress;
+mod rate;
 #[cfg(test)]
 mod reference;
 mod report;
@@ -47,6 +48,7 @@ mod try_one;
 mod values;
 mod version;
 mod watch;
+mod weights;
 mod words;
 
 use std::error::Error;
@@ -131,6 +133,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Show(args) => show::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Note(args) => note::run(args),
+        Command::Rate(args) => rate::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Repro(args) => repro::run(args),
         Command::Finalize(args) => finalize::run(args),

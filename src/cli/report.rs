@@ -12,13 +12,16 @@ use super::args::{ReportArgs, ReportFormat};
 use super::error::CliError;
 use super::process::current_dir;
 use super::values::ChartFile;
-use super::{chosen, exit, foreign, note, output, settings};
+use super::{chosen, exit, foreign, note, output, settings, weights};
 
 /// What people noted on experiments, by number.
 type Notes = BTreeMap<ExperimentId, Vec<Note>>;
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
+    if args.weights {
+        return weights::run(args);
+    }
     let (report, session) = match foreign::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(ledger), None),
         None => {

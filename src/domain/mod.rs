@@ -37,6 +37,7 @@ mod notice;
 mod outage;
 mod outcome;
 mod phase;
+mod rating;
 mod record;
 mod seconds;
 mod setting;
@@ -85,6 +86,7 @@ pub use notice::{Actor, Actors, Notice, RowChanges, few, list};
 pub use outage::{Outage, OutageKind, Refusal};
 pub use outcome::Outcome;
 pub use phase::Phase;
+pub use rating::Rating;
 pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
     MetricValue, OFFERED_IDEA, RECORD_VERSION, Record, Run,

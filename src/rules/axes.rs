@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Composite, Form, Metrics, Number};
+use crate::domain::{Composite, Form, Metrics, Number, Record};
 
 /// The numbers of an experiment by the names of its axes, as printed; `None` for an axis without a number.
 pub type AxisValues = BTreeMap<String, Option<f64>>;
@@ -56,6 +56,16 @@ pub fn brought<'a>(
         let value = values.get(name).copied().flatten().filter(|value| value.is_finite());
         (name.as_str(), value.map(|value| bring(value, axis.range)))
     })
+}
+
+/// The mean of each axis over a session's experiments, brought to 0..1; `None` for an axis that never had a number.
+pub fn axis_means(composite: &Composite, records: &[Record]) -> AxisValues {
+    let mean = |name: &str, range: Option<[f64; 2]>| {
+        let numbers = records.iter().filter_map(|record| record.metrics.get(name)).filter(|number| number.is_finite());
+        let (sum, count) = numbers.fold((0.0, 0_u32), |(sum, count), number| (sum + bring(number, range), count + 1));
+        (count > 0).then(|| sum / f64::from(count))
+    };
+    composite.axes.iter().map(|(name, axis)| (name.clone(), mean(name, axis.range))).collect()
 }
 
 /// What the axes are together, 0..1, in the composite's form; `None` if one of them has no number.

@@ -46,6 +46,7 @@ mod research;
 mod reset;
 mod retention;
 mod rework;
+mod ridge;
 #[cfg(test)]
 pub(crate) mod sample;
 mod schedule;
@@ -68,14 +69,15 @@ mod train_steps;
 mod trains;
 mod warnings;
 mod waste;
+mod weights;
 mod why;
 mod wording;
 
 pub use activity::{Activity, Seen, activity};
 pub use alerts::alerts;
 pub use axes::{
-    AxisValues, axis_values, bring, brought, composite, composite_number, four_decimals, in_form, product, v2,
-    weighted, worst_axis,
+    AxisValues, axis_means, axis_values, bring, brought, composite, composite_number, four_decimals, in_form, product,
+    v2, weighted, worst_axis,
 };
 pub use budget::{End, expected_call, expected_run, nearest_end, stop_for_time};
 pub use cadence::{LastIteration, Pace, pace};
@@ -137,5 +139,6 @@ pub use tools::{Tool, tools_of};
 pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
 pub use trains::Line;
 pub use warnings::warnings;
+pub use weights::{Fit, NoFit, RatedSession, Weighed, Weights, weigh};
 pub use why::{is_sound, why_not_kept};
 pub use wording::{described, has_words};

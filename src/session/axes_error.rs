@@ -3,7 +3,7 @@
 use strum::EnumProperty;
 
 use super::error::ErrorKind;
-use crate::domain::{CompositeError, StopRule};
+use crate::domain::{CompositeError, StopRule, Tag};
 
 /// Why a session cannot have its axes, or what goes by them.
 #[derive(Debug, EnumProperty, thiserror::Error)]
@@ -25,12 +25,20 @@ pub enum AxesError {
     #[error("--summary-at works in place only, and this session has slots")]
     #[strum(props(hint = "omit --summary-at, or --slots, --gpus and --ahead"))]
     SummedUpBeside,
+    #[error("session {0} has no axes to weigh")]
+    #[strum(props(
+        hint = "name a session with a [composite], as in `ar report TAG --weights`; `ar rate` lists the sessions"
+    ))]
+    NoComposite(Tag),
 }
 
 impl AxesError {
     /// What kind of trouble it is.
     pub(super) fn kind(&self) -> ErrorKind {
-        ErrorKind::Usage
+        match self {
+            AxesError::NoComposite(_) => ErrorKind::CannotStart,
+            _ => ErrorKind::Usage,
+        }
     }
 
     /// What to do about it.

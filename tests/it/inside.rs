@@ -33,6 +33,8 @@ fn in_a_call_of_the_agent_only_what_reads_works_and_other_repositories_are_free(
         "try -m x",
         "resume",
         "stop --now",
+        "rate t 0.8",
+        "rate --tag t 0.8",
         "restore 0",
         "repro 0",
         "finalize",
@@ -40,8 +42,18 @@ fn in_a_call_of_the_agent_only_what_reads_works_and_other_repositories_are_free(
         "init",
         "doctor --repair",
     ];
-    let reading =
-        ["status", "log", "show 0", "report", "brief", "doctor", "idea add warm-up", "note 0 seen", "idea list"];
+    let reading = [
+        "status",
+        "log",
+        "show 0",
+        "report",
+        "brief",
+        "doctor",
+        "idea add warm-up",
+        "note 0 seen",
+        "idea list",
+        "rate t",
+    ];
     let elsewhere = "mkdir ../other; cd ../other; git init --quiet; echo echo loss: 1 > t.sh; git add t.sh; \
                      git commit --quiet -m t; ";
     let repo = training_repo();

@@ -9,7 +9,7 @@ use super::Cli;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run experiments", &["init", "run", "try", "resume", "stop", "idea"]),
     ("Read results", &["status", "report", "log", "show", "diff", "brief", "extract", "score", "doctor"]),
-    ("Check results", &["repro", "note"]),
+    ("Check results", &["repro", "note", "rate"]),
     ("Move results", &["restore", "finalize", "import", "export"]),
     ("Setup and help", &["demo", "completions", "man", "help", "version"]),
 ];
@@ -84,6 +84,10 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ("Compare experiments of two sessions", "ar diff nov19/best nov20/best"),
         ],
         "note" => &[("Note why a result is in doubt", "ar note 7 \"another job was on the GPU\"")],
+        "rate" => &[
+            ("Rate how good the result of a session is", "ar rate nov20 0.8"),
+            ("Learn the weights of the axes from all ratings", "ar rate; ar report nov20 --weights"),
+        ],
         "restore" => &[("Check an experiment out in a new folder", "ar restore 7 --worktree ../seven")],
         "repro" => &[("Rerun the best experiment with its data", "ar repro best --link data")],
         "finalize" => &[("Combine what was kept into one commit", "ar finalize --squash --branch better-training")],

@@ -20,6 +20,9 @@ pub(in crate::cli) struct ReportArgs {
     /// File for a chart of the experiments, .svg or .png; without --format only the chart is written
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) chart: Option<ChartFile>,
+    /// Print weights for the axes, learned from the ratings of sessions with the same axes and type (`ar rate`)
+    #[arg(long, conflicts_with_all = ["file", "chart"])]
+    pub(in crate::cli) weights: bool,
     /// Output format [default: table]
     #[arg(long, value_name = "FORMAT")]
     pub(in crate::cli) format: Option<ReportFormat>,

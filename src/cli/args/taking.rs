@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoresearch::domain::{ExperimentName, Tag};
+use autoresearch::domain::{ExperimentName, Rating, Tag};
 use clap::Args;
 
 use super::formats::OutputFormat;
@@ -19,6 +19,30 @@ pub(in crate::cli) struct NoteArgs {
     /// Session [default: that of HEAD, else the active one, else the newest]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
+}
+
+#[derive(Debug, Args)]
+#[command(override_usage = "ar rate [OPTIONS] <SESSION> <RATING>\n       ar rate [OPTIONS] [SESSION]")]
+pub(in crate::cli) struct RateArgs {
+    /// Session to rate, or whose rating to print [default: print those of all sessions]
+    #[arg(allow_negative_numbers = true)]
+    pub(in crate::cli) session: Option<String>,
+    /// Rating, from 0 for useless to 1 for as good as it could be; it replaces an earlier one
+    #[arg(value_parser = Rating::value, allow_negative_numbers = true)]
+    pub(in crate::cli) rating: Option<f64>,
+    /// Session, as an option
+    #[arg(long, conflicts_with = "rating")]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// Output format of the ratings that are printed
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+impl RateArgs {
+    /// Whether a session is rated; the only word is the rating where an option names the session.
+    pub(in crate::cli) fn rates(&self) -> bool {
+        self.rating.is_some() || (self.session.is_some() && self.tag.is_some())
+    }
 }
 
 #[derive(Debug, Args)]

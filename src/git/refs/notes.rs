@@ -46,20 +46,29 @@ impl<'a> Notes<'a> {
     /// Adds a line at the end of the note on a commit. What others add in the same moment is there as well. When this
     /// returns, the note is on disk.
     pub fn add(&self, commit: &CommitId, line: &str) -> Result<()> {
-        const WHAT: &str = "writing a note";
-        let object = object_id(commit)?;
-        for tries in 1.. {
-            let tip = self.tip()?;
-            let mut state = self.at(tip)?;
-            let mut text = match state.get(&object, &self.refs.gix).during(WHAT)? {
-                Some(known) => self.refs.gix.find_blob(known).during(WHAT)?.take_data(),
-                None => Vec::new(),
-            };
+        self.edit(commit, |mut text| {
             if !text.is_empty() && !text.ends_with(b"\n") {
                 text.push(b'\n');
             }
             text.extend_from_slice(line.as_bytes());
             text.push(b'\n');
+            text
+        })
+    }
+
+    /// Changes the note on a commit, which is empty where there is none. When somebody else changes notes in the same moment,
+    /// `change` is called again with what is there then. When this returns, the note is on disk.
+    pub fn edit(&self, commit: &CommitId, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Result<()> {
+        const WHAT: &str = "writing a note";
+        let object = object_id(commit)?;
+        for tries in 1.. {
+            let tip = self.tip()?;
+            let mut state = self.at(tip)?;
+            let text = match state.get(&object, &self.refs.gix).during(WHAT)? {
+                Some(known) => self.refs.gix.find_blob(known).during(WHAT)?.take_data(),
+                None => Vec::new(),
+            };
+            let text = change(text);
             let gix = self.refs.objects.writing_through();
             let blob = gix.write_blob(&text).during(WHAT)?.detach();
             let tree = state.replace(object, blob, &gix).during(WHAT)?.tree;

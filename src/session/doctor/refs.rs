@@ -8,6 +8,7 @@ use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, with_causes
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::Tip;
 use crate::session::error::SessionError;
+use crate::session::ratings::RATINGS;
 use crate::session::reading::record_id;
 use crate::session::view::NOTES;
 use crate::state::Journal;
@@ -57,15 +58,16 @@ pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
 }
 
-/// Whether what people noted can be read. Nothing else depends on it.
+/// Whether what people noted, and their ratings, can be read. Nothing else depends on it.
 fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
-    let Err(error) = Notes::new(&repo.refs, NOTES).on(facts.history().records().iter().map(|record| &record.commit))
-    else {
-        return Vec::new();
+    let commits: Vec<_> = facts.history().records().iter().map(|record| &record.commit).collect();
+    let finding = |(name, kept): (&str, &str)| {
+        let error = Notes::new(&repo.refs, name).on(commits.iter().copied()).err()?;
+        let what = format!("cannot read the {kept}: {}", with_causes(&error));
+        let hint = format!("drop them with `git update-ref -d {name}`; `git fsck --unreachable` finds their content");
+        Some(Finding::error(Area::Refs, what).hint(hint))
     };
-    let what = format!("cannot read the notes on experiments: {}", with_causes(&error));
-    let hint = format!("drop the notes with `git update-ref -d {NOTES}`; `git fsck --unreachable` finds their content");
-    vec![Finding::error(Area::Refs, what).hint(hint)]
+    [(NOTES, "notes on experiments"), (RATINGS, "ratings of sessions")].into_iter().filter_map(finding).collect()
 }
 
 /// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.

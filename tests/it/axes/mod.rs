@@ -5,3 +5,4 @@ mod composite;
 mod ends;
 mod harness;
 mod night;
+mod ratings;

@@ -113,7 +113,7 @@ fn notes_that_cannot_be_read_keep_nobody_from_reading_the_rest() {
     }
     let said = ar(&repo, ["doctor"]).exits(1).stdout;
     assert!(said.contains("cannot read the notes on experiments: "), "{said}");
-    let hint = "hint: drop the notes with `git update-ref -d refs/notes/autoresearch`";
+    let hint = "hint: drop them with `git update-ref -d refs/notes/autoresearch`";
     assert!(said.contains(hint), "{said}");
     repo.git(["update-ref", "-d", "refs/notes/autoresearch"]);
     ar(&repo, ["doctor"]).ok();

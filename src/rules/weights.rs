@@ -1,0 +1,316 @@
+//! The weights of axes that ratings of sessions speak for.
+
+use super::axes::AxisValues;
+use super::ridge::{choose, error_of_mean};
+use crate::domain::{Composite, Form, Tag};
+
+/// The fewest ratings that weights are fitted to: two for each of the four axes of research. With fewer, the error that
+/// cross-validation leaves says next to nothing.
+const FEWEST_RATINGS: usize = 8;
+
+/// The largest difference between means that are the same but for rounding.
+const SAME: f64 = 1e-9;
+
+/// A session that was rated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RatedSession {
+    /// Its tag.
+    pub tag: Tag,
+    /// Its rating, 0..1.
+    pub rating: f64,
+    /// The mean of each axis over its experiments, brought to 0..1.
+    pub means: AxisValues,
+}
+
+/// What ratings say of the weights of axes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// How many sessions the weights are fitted to, or could be.
+    pub ratings: usize,
+    /// The rated sessions that do not count, and why.
+    pub left_out: Vec<(Tag, String)>,
+    /// The axes that nothing can be learned of, and why.
+    pub unlearned: Vec<(String, String)>,
+    /// The weights.
+    pub fit: Result<Fit, NoFit>,
+}
+
+/// What ratings say of the axes of a session, and of the sessions like it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weighed {
+    /// The axes, as the session has them.
+    pub composite: Composite,
+    /// The type of its question, where it is one of research.
+    pub kind: Option<String>,
+    /// The rated sessions that have other axes, or another type.
+    pub others: Vec<Tag>,
+    /// The sessions that have the same axes and type, and no rating.
+    pub unrated: Vec<Tag>,
+    /// The sessions that cannot be read, and why.
+    pub unread: Vec<(Tag, String)>,
+    /// What the ratings say.
+    pub weights: Weights,
+}
+
+/// Weights that ratings speak for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// The axes with the new weights, which have four decimals and sum to 1, in the weighted form.
+    pub composite: Composite,
+    /// The axes whose weights would be below 0, and are 0.
+    pub negative: Vec<String>,
+    /// The parameter of the ridge regression.
+    pub parameter: f64,
+    /// The root mean square of the errors of predicted ratings in leave-one-out cross-validation.
+    pub error: f64,
+    /// The same where each rating is predicted by the mean of the others. If it is not larger, the axes say nothing.
+    pub error_of_mean: f64,
+}
+
+/// Why there are no weights.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoFit {
+    /// There are too few ratings.
+    #[error("too early: {missing} more {} needed, {FEWEST_RATINGS} in all", if *.missing == 1 { "rating is" } else { "ratings are" })]
+    TooEarly {
+        /// How many ratings are missing.
+        missing: usize,
+    },
+    /// All ratings are the same.
+    #[error("all ratings are the same, so that there is nothing to learn")]
+    SameRatings,
+    /// Nothing can be learned of any axis.
+    #[error("nothing can be learned of any axis")]
+    NoAxis,
+    /// Ratings do not rise with any axis.
+    #[error("the ratings rise with none of the axes")]
+    NoneRaises,
+}
+
+/// Fits ratings to the means of axes by ridge regression, and makes weights of the slopes: those below 0 become 0, and the
+/// others share what the axes that nothing can be learned of leave, which keep their weights.
+///
+/// An axis that has no number in half of the sessions or more counts as unlearned, and so does one with the same mean in all of
+/// them. Sessions without a number for one of the other axes are left out.
+pub fn weigh(composite: &Composite, sessions: &[RatedSession]) -> Weights {
+    let mut left_out = Vec::new();
+    let mut unlearned = Vec::new();
+    let number = |session: &RatedSession, axis: &str| session.means.get(axis).copied().flatten();
+    let mut axes: Vec<&str> = composite.axes.keys().map(String::as_str).collect();
+    let mut used: Vec<&RatedSession> = Vec::new();
+    for session in sessions {
+        match axes.iter().any(|axis| number(session, axis).is_some()) {
+            true => used.push(session),
+            false => left_out.push((session.tag.clone(), "no axis has a number".to_owned())),
+        }
+    }
+    axes.retain(|axis| {
+        let without = used.iter().filter(|session| number(session, axis).is_none()).count();
+        let is_known = without == 0 || 2 * without < used.len();
+        if !is_known {
+            unlearned.push(((*axis).to_owned(), format!("no number in {without} of {} sessions", used.len())));
+        }
+        is_known
+    });
+    used.retain(|session| {
+        let missing: Vec<&str> = axes.iter().copied().filter(|axis| number(session, axis).is_none()).collect();
+        if !missing.is_empty() {
+            left_out.push((session.tag.clone(), format!("no number for {}", missing.join(", "))));
+        }
+        missing.is_empty()
+    });
+    let column = |axis: &str| -> Vec<f64> { used.iter().filter_map(|session| number(session, axis)).collect() };
+    if used.len() >= FEWEST_RATINGS {
+        axes.retain(|axis| {
+            let same = same(&column(axis));
+            if let Some(value) = same {
+                unlearned.push(((*axis).to_owned(), format!("{value:.4} in all sessions")));
+            }
+            same.is_none()
+        });
+    }
+    let rows: Vec<Vec<f64>> =
+        used.iter().map(|session| axes.iter().filter_map(|axis| number(session, axis)).collect()).collect();
+    let ratings: Vec<f64> = used.iter().map(|session| session.rating).collect();
+    Weights { ratings: used.len(), left_out, unlearned, fit: fit(composite, &axes, &rows, &ratings) }
+}
+
+/// The value that all numbers have.
+fn same(numbers: &[f64]) -> Option<f64> {
+    let (first, rest) = numbers.split_first()?;
+    rest.iter().all(|number| (number - first).abs() <= SAME).then_some(*first)
+}
+
+/// Fits ratings to rows of these axes.
+fn fit(composite: &Composite, axes: &[&str], rows: &[Vec<f64>], ratings: &[f64]) -> Result<Fit, NoFit> {
+    if rows.len() < FEWEST_RATINGS {
+        return Err(NoFit::TooEarly { missing: FEWEST_RATINGS - rows.len() });
+    }
+    if same(ratings).is_some() {
+        return Err(NoFit::SameRatings);
+    }
+    let chosen = choose(rows, ratings).filter(|_| !axes.is_empty()).ok_or(NoFit::NoAxis)?;
+    let slopes: f64 = chosen.line.slopes.iter().sum();
+    if slopes <= SAME {
+        return Err(NoFit::NoneRaises);
+    }
+    let mut composite = Composite { form: Form::Weighted, ..composite.clone() };
+    let unlearned = composite.axes.iter().filter(|(name, _)| !axes.contains(&name.as_str()));
+    let shared = 1.0 - unlearned.map(|(_, axis)| axis.weight).sum::<f64>();
+    for (name, slope) in axes.iter().zip(&chosen.line.slopes) {
+        if let Some(axis) = composite.axes.get_mut(*name) {
+            axis.weight = slope / slopes * shared;
+        }
+    }
+    round(&mut composite);
+    let negative = chosen.negative.iter().map(|place| axes[*place].to_owned()).collect();
+    let (parameter, error) = (chosen.parameter, chosen.error);
+    Ok(Fit { composite, negative, parameter, error, error_of_mean: error_of_mean(rows, ratings) })
+}
+
+/// Rounds weights to four decimals that sum to 1: the largest takes the rest.
+fn round(composite: &mut Composite) {
+    const UNITS: f64 = 10_000.0;
+    let mut units: Vec<f64> = composite.axes.values().map(|axis| (axis.weight * UNITS).round().max(0.0)).collect();
+    let rest = UNITS - units.iter().sum::<f64>();
+    if let Some(largest) = units.iter_mut().max_by(|one, other| one.total_cmp(other)) {
+        *largest += rest;
+    }
+    for (axis, units) in composite.axes.values_mut().zip(units) {
+        axis.weight = units / UNITS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::RESEARCH_AXES;
+
+    /// Numbers that look like chance and are always the same, 0..1.
+    fn spread(session: u32, axis: u32) -> f64 {
+        f64::from((session * 7919 + axis * 104_729 + session * session * (axis + 3) * 31) % 997) / 997.0
+    }
+
+    /// Sessions whose axes are spread, with ratings that `rated` makes of them.
+    fn sessions(count: u32, rated: impl Fn(&[f64]) -> f64) -> Vec<RatedSession> {
+        let session = |n: u32| {
+            let means: Vec<f64> = (0..4).map(|axis| spread(n, axis)).collect();
+            let rating = rated(&means);
+            let means = RESEARCH_AXES.into_iter().map(str::to_owned).zip(means.into_iter().map(Some)).collect();
+            RatedSession { tag: format!("s{n}").parse().unwrap(), rating, means }
+        };
+        (1..=count).map(session).collect()
+    }
+
+    fn equal() -> Composite {
+        Composite::preset("equal").unwrap()
+    }
+
+    /// The weights in the order of the presets.
+    fn weights(fit: &Fit) -> [f64; 4] {
+        RESEARCH_AXES.map(|axis| fit.composite.axes[axis].weight)
+    }
+
+    fn sum(weights: &[f64], means: &[f64]) -> f64 {
+        weights.iter().zip(means).map(|(weight, mean)| weight * mean).sum()
+    }
+
+    #[test]
+    fn weights_come_from_slopes_by_hand() {
+        // Ratings that are 0.1 + 0.1 × claims + 0.3 × topics − 0.2 × novelty: the slopes 0.1, 0, 0.3 and −0.2 become
+        // 0.1 / 0.4 = 0.25, 0, 0.3 / 0.4 = 0.75 and 0. What novelty takes away cannot be predicted with a weight of 0.
+        let rated = weigh(&equal(), &sessions(20, |means| 0.3 + sum(&[0.1, 0.0, 0.3, -0.2], means)));
+        let fit = rated.fit.unwrap();
+        assert_eq!((rated.ratings, fit.negative.contains(&"novelty".to_owned())), (20, true), "{fit:?}");
+        for (weight, known) in weights(&fit).into_iter().zip([0.25, 0.0, 0.75, 0.0]) {
+            assert!((weight - known).abs() < 0.15, "{fit:?}");
+        }
+        assert!(fit.error > 0.0 && fit.error < fit.error_of_mean, "{fit:?}");
+    }
+
+    #[test]
+    fn seven_are_too_few_and_eight_are_enough() {
+        let of = |count: u32| weigh(&equal(), &sessions(count, |means| sum(&[0.4, 0.1, 0.2, 0.3], means))).fit;
+        assert_eq!(of(7).unwrap_err().to_string(), "too early: 1 more rating is needed, 8 in all");
+        assert_eq!(of(0).unwrap_err(), NoFit::TooEarly { missing: 8 });
+        let fit = of(8).unwrap();
+        assert!(
+            weights(&fit).into_iter().zip([0.4, 0.1, 0.2, 0.3]).all(|(one, other)| (one - other).abs() < 0.002),
+            "{fit:?}"
+        );
+    }
+
+    #[test]
+    fn what_says_nothing_is_left_out_and_said() {
+        let mut rated = sessions(12, |means| 0.2 + sum(&[0.2, 0.0, 0.0, 0.6], means));
+        for (n, session) in rated.iter_mut().enumerate() {
+            session.means.insert("source_diversity".into(), Some(0.8));
+            if n % 2 == 0 {
+                session.means.insert("topic_coverage".into(), None);
+            }
+        }
+        rated[0].means.insert("novelty".into(), None);
+        rated[2].means.values_mut().for_each(|mean| *mean = None);
+        let found = weigh(&equal(), &rated);
+        let left_out: Vec<String> = found.left_out.iter().map(|(tag, why)| format!("{tag}: {why}")).collect();
+        let no_topics = ["s5", "s7", "s9", "s11"].map(|tag| format!("{tag}: no number for topic_coverage"));
+        assert_eq!(left_out[..2], ["s3: no axis has a number", "s1: no number for novelty, topic_coverage"]);
+        assert_eq!(left_out[2..], no_topics);
+        assert_eq!((found.ratings, found.unlearned), (6, vec![]), "whether an axis is constant is not looked at yet");
+        assert_eq!(found.fit.unwrap_err(), NoFit::TooEarly { missing: 2 });
+    }
+
+    #[test]
+    fn an_unlearned_axis_keeps_its_weight() {
+        let mut rated = sessions(12, |means| 0.1 + sum(&[0.2, 0.0, 0.0, 0.6], means));
+        for (n, session) in rated.iter_mut().enumerate() {
+            session.means.insert("source_diversity".into(), Some(0.8));
+            if n < 6 {
+                session.means.insert("topic_coverage".into(), None);
+            }
+        }
+        let found = weigh(&equal(), &rated);
+        let unlearned: Vec<&str> = found.unlearned.iter().map(|(_, why)| why.as_str()).collect();
+        assert_eq!((found.ratings, unlearned), (12, vec!["no number in 6 of 12 sessions", "0.8000 in all sessions"]));
+        // Half of the weight is kept, and the rest is shared as 0.2 to 0.6.
+        assert_eq!(weights(&found.fit.unwrap()), [0.125, 0.25, 0.25, 0.375]);
+    }
+
+    #[test]
+    fn no_weights_are_made_up() {
+        let of = |rated: fn(&[f64]) -> f64| weigh(&equal(), &sessions(12, rated)).fit.unwrap_err();
+        assert_eq!(of(|_| 0.5), NoFit::SameRatings);
+        assert_eq!(of(|means| 1.0 - sum(&[0.25; 4], means)), NoFit::NoneRaises);
+        let mut constant = sessions(12, |means| means[0]);
+        constant.iter_mut().for_each(|session| session.means.values_mut().for_each(|mean| *mean = Some(0.5)));
+        assert_eq!(weigh(&equal(), &constant).fit.unwrap_err(), NoFit::NoAxis);
+    }
+
+    proptest! {
+        #[test]
+        fn known_weights_are_recovered(shares in prop::array::uniform4(0_u32..100), lift in 0.0..0.2, scale in 0.3..0.8) {
+            prop_assume!(shares.iter().sum::<u32>() > 0);
+            let whole = f64::from(shares.iter().sum::<u32>());
+            let known = shares.map(|share| f64::from(share) / whole);
+            let fit = weigh(&equal(), &sessions(24, |means| lift + scale * sum(&known, means))).fit.unwrap();
+            for (weight, known) in weights(&fit).into_iter().zip(known) {
+                prop_assert!((weight - known).abs() < 0.001, "{fit:?}");
+            }
+            prop_assert!((weights(&fit).iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            prop_assert!(fit.error < 0.001 && fit.error < fit.error_of_mean, "{fit:?}");
+        }
+
+        #[test]
+        fn weights_of_any_ratings_are_a_composite(ratings in prop::collection::vec(0.0..1.0, 8..20)) {
+            let mut rated = sessions(u32::try_from(ratings.len()).unwrap(), |_| 0.0);
+            rated.iter_mut().zip(&ratings).for_each(|(session, rating)| session.rating = *rating);
+            if let Ok(fit) = weigh(&equal(), &rated).fit {
+                prop_assert!(weights(&fit).iter().all(|weight| (0.0..=1.0).contains(weight)), "{fit:?}");
+                let (_, warning) = fit.composite.settled().unwrap();
+                prop_assert_eq!(warning, None);
+            }
+        }
+    }
+}

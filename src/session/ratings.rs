@@ -1,0 +1,124 @@
+//! Ratings of sessions, and the weights of axes that they speak for.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::axes_error::AxesError;
+use super::error::SessionError;
+use super::reading::{read_history, session_tags, stored_contract};
+use super::view::SessionView;
+use crate::domain::{Axis, Clock, CommitId, Composite, Contract, PRESETS, Rating, Tag, with_causes};
+use crate::git::{Notes, Repo, Stored};
+use crate::rules::{RatedSession, Weighed, axis_means, weigh};
+
+/// The ref of the ratings: `git log --notes=autoresearch-ratings` shows them at the commits on which sessions began.
+pub(super) const RATINGS: &str = "refs/notes/autoresearch-ratings";
+
+/// The file of a research session whose `type` says which sessions are rated for the same.
+const RESEARCH_TERMS: &str = "research.toml";
+
+/// The largest such file that is read, in bytes.
+const LARGEST_TERMS: u64 = 1 << 20;
+
+/// Sessions whose ratings say something of the same axes: their axes and ranges, and the type of question.
+type Kin = (Vec<(String, Option<[u64; 2]>)>, Option<String>);
+
+impl SessionView {
+    /// Rates the session, 0..1, also while a loop is active; the rating that it had before.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is known of its terms, or the rating cannot be read or written.
+    pub fn rate(&self, value: f64, clock: Clock) -> Result<Option<Rating>, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| self.no_contract())?;
+        let rating = Rating { value, at: clock.now(), by: self.repo.committer_name()? };
+        let before = rating_of(&self.repo, &self.tag, &contract.start)?;
+        let replace = |text: Vec<u8>| rating.replace_in(&String::from_utf8_lossy(&text), &self.tag).into_bytes();
+        Notes::new(&self.repo.refs, RATINGS).edit(&contract.start, replace)?;
+        Ok(before)
+    }
+
+    /// The weights of the session's axes that the ratings of all sessions with the same axes, and of the same type, speak for.
+    ///
+    /// # Errors
+    ///
+    /// The session has no axes, or the ratings cannot be read.
+    pub fn weigh(&self) -> Result<Weighed, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| self.no_contract())?;
+        let composite = contract.composite.clone().ok_or_else(|| AxesError::NoComposite(self.tag.clone()))?;
+        let own = kin(&self.repo, contract, &composite)?;
+        let (mut rated, mut others, mut unrated, mut unread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for tag in session_tags(&self.repo)? {
+            match self.one_of(&tag, &own) {
+                Ok(One::Rated(session)) => rated.push(session),
+                Ok(One::Unrated) => unrated.push(tag),
+                Ok(One::Other(is_rated)) => others.extend(is_rated.then_some(tag)),
+                Err(error) => unread.push((tag, with_causes(&error))),
+            }
+        }
+        let weights = weigh(&composite, &rated);
+        Ok(Weighed { composite, kind: own.1, others, unrated, unread, weights })
+    }
+
+    fn one_of(&self, tag: &Tag, own: &Kin) -> Result<One, SessionError> {
+        let repo = &self.repo;
+        let Some(contract) = stored_contract(repo, tag)? else { return Ok(One::Other(false)) };
+        let rating = rating_of(repo, tag, &contract.start)?;
+        let Some(composite) = &contract.composite else { return Ok(One::Other(rating.is_some())) };
+        if kin(repo, &contract, composite)? != *own {
+            return Ok(One::Other(rating.is_some()));
+        }
+        let Some(rating) = rating else { return Ok(One::Unrated) };
+        let means = axis_means(composite, read_history(repo, tag)?.records());
+        Ok(One::Rated(RatedSession { tag: tag.clone(), rating: rating.value, means }))
+    }
+
+    fn no_contract(&self) -> SessionError {
+        SessionError::NoContract(self.folder.root().to_owned())
+    }
+}
+
+/// What a session is to another one whose axes are to be weighed.
+enum One {
+    Rated(RatedSession),
+    Unrated,
+    /// It has other axes; whether it is rated.
+    Other(bool),
+}
+
+/// The rating of a session; `None` if it has none, or if nothing is known of its terms.
+///
+/// # Errors
+///
+/// Its terms or the ratings cannot be read.
+pub fn rating(repo: &Repo, tag: &Tag) -> Result<Option<Rating>, SessionError> {
+    let contract = stored_contract(repo, tag)?;
+    Ok(contract.map(|contract| rating_of(repo, tag, &contract.start)).transpose()?.flatten())
+}
+
+fn rating_of(repo: &Repo, tag: &Tag, start: &CommitId) -> Result<Option<Rating>, SessionError> {
+    let notes = Notes::new(&repo.refs, RATINGS).on([start])?;
+    Ok(notes.get(start).and_then(|text| Rating::read(text, tag)))
+}
+
+fn kin(repo: &Repo, contract: &Contract, composite: &Composite) -> Result<Kin, SessionError> {
+    let range = |axis: &Axis| axis.range.map(|ends| ends.map(f64::to_bits));
+    let axes = composite.axes.iter().map(|(name, axis)| (name.clone(), range(axis))).collect();
+    Ok((axes, type_of(repo, &contract.start)?))
+}
+
+/// The type of the question that a session began with; `None` where it is not one of research.
+fn type_of(repo: &Repo, start: &CommitId) -> Result<Option<String>, SessionError> {
+    #[derive(Deserialize)]
+    struct Terms {
+        #[serde(rename = "type")]
+        kind: Option<String>,
+    }
+    let Stored::File(bytes) = repo.objects.read_at(start, Path::new(RESEARCH_TERMS), LARGEST_TERMS)? else {
+        return Ok(None);
+    };
+    // What cannot be read of it, the session's own commands complain about.
+    let terms = str::from_utf8(&bytes).ok().and_then(|text| toml::from_str::<Terms>(text).ok());
+    Ok(terms.map(|terms| terms.kind.unwrap_or_else(|| PRESETS[0].0.to_owned())))
+}
