@@ -1,8 +1,8 @@
-//! Memories of earlier sessions for the agent: lessons, and an idea from the backlog.
+//! Memories of earlier sessions for the agent: lessons, and an idea and a source from the backlog.
 
 use std::fmt::Write;
 
-use crate::domain::{Idea, Lesson, cut};
+use crate::domain::{Idea, IdeaKind, Lesson, cut};
 use crate::rules::Learned;
 
 /// The space for memories.
@@ -34,8 +34,8 @@ pub struct Memories {
     pub lessons: Vec<Lesson>,
     /// The findings of the session's earlier calls, most valuable first.
     pub learned: Vec<Learned>,
-    /// The idea offered.
-    pub idea: Option<Idea>,
+    /// The idea and the source offered, at most one of each.
+    pub offers: Vec<Idea>,
 }
 
 /// The memories as a part of the prompt.
@@ -61,13 +61,17 @@ pub(super) fn memories_text(memories: &Memories, room: Room) -> String {
         );
     }
     text += &learned_text(&memories.learned, room);
-    if let Some(Idea { id, idea, .. }) = &memories.idea {
+    for Idea { id, idea, .. } in &memories.offers {
+        let field = idea.kind.used_field();
+        let article = match idea.kind {
+            IdeaKind::Idea => "An",
+            IdeaKind::Source => "A",
+        };
         let direction = idea.direction.as_ref().map(|name| format!(" (direction: {})", cut(name, NAME)));
         let _ = writeln!(
             text,
-            "\n## An idea from the backlog, take it or leave it\n\n- idea {id}{}: {}\n\nIf you use it, put \"idea\": \
-                {id} into \
-             your proposal.",
+            "\n## {article} {field} from the backlog, take it or leave it\n\n- {field} {id}{}: {}\n\nIf you use it, put \
+             \"{field}\": {id} into your proposal.",
             direction.unwrap_or_default(),
             cut(&idea.text, room.chars)
         );

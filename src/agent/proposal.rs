@@ -4,9 +4,10 @@ use std::io;
 use std::path::Path;
 use std::slice;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::domain::{NewIdea, one_line};
+use crate::domain::{IdeaKind, NewIdea, one_line};
 use crate::fs::{read_at_most, read_tail};
 use crate::measure::plain_text;
 
@@ -41,6 +42,8 @@ pub struct Proposal {
     pub ideas: Vec<NewIdea>,
     /// The number of the backlog's idea that the change uses.
     pub idea: Option<u32>,
+    /// The number of the backlog's source that it uses.
+    pub source: Option<u32>,
     /// Why `ar` ignored the file, or a part of it.
     pub error: Option<String>,
 }
@@ -85,8 +88,10 @@ impl Proposal {
         if !self.ideas.is_empty() {
             fields.insert("ideas".into(), json!(self.ideas));
         }
-        if let Some(idea) = self.idea {
-            fields.insert("idea".into(), idea.into());
+        for (kind, used) in [(IdeaKind::Idea, self.idea), (IdeaKind::Source, self.source)] {
+            if let Some(used) = used {
+                fields.insert(kind.used_field().into(), used.into());
+            }
         }
         fields
     }
@@ -99,6 +104,7 @@ impl Proposal {
     /// Takes the known fields of a JSON object.
     fn from_json(value: &Map<String, Value>) -> Self {
         let text = |name: &str| value.get(name).and_then(plain);
+        let used = |kind: IdeaKind| u32::try_from(value.get(kind.used_field())?.as_u64()?).ok();
         let mut findings: Vec<String> = Vec::new();
         let said =
             value.get("findings").map_or(&[][..], |said| said.as_array().map_or(slice::from_ref(said), Vec::as_slice));
@@ -122,7 +128,8 @@ impl Proposal {
                 Some(other) => idea(other).into_iter().collect(),
                 None => Vec::new(),
             },
-            idea: value.get("idea").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok()),
+            idea: used(IdeaKind::Idea),
+            source: used(IdeaKind::Source),
             error: (!wrong.is_empty()).then(|| format!("not a text: {}", wrong.join(", "))),
         }
     }
@@ -135,6 +142,7 @@ fn idea(value: &Value) -> Option<NewIdea> {
     };
     Some(NewIdea {
         text: fields.get("text").and_then(plain)?,
+        kind: fields.get("kind").and_then(|kind| IdeaKind::deserialize(kind).ok()).unwrap_or_default(),
         direction: fields.get("direction").and_then(plain),
         score: fields.get("score").and_then(Value::as_f64),
     })
@@ -174,7 +182,7 @@ mod tests {
         fs::write(
             &path,
             r#"{"description": "warmup\n0.15 ", "direction": ["no"], "expected": 1.25, "findings": "one", "x": 1,
-                "ideas": ["deeper", {"text": "wider", "score": 0.5, "direction": 7}, {"score": 1}, []]}"#,
+                "ideas": ["deeper", {"text": "wider", "score": 0.5, "direction": 7}, {"score": 1}, [], {"text": "u", "kind": "source"}]}"#,
         )
         .unwrap();
         let expected = Proposal {
@@ -183,7 +191,8 @@ mod tests {
             findings: vec!["one".into()],
             ideas: vec![
                 NewIdea { text: "deeper".into(), ..NewIdea::default() },
-                NewIdea { text: "wider".into(), direction: Some("7".into()), score: Some(0.5) },
+                NewIdea { text: "wider".into(), direction: Some("7".into()), score: Some(0.5), ..NewIdea::default() },
+                NewIdea { text: "u".into(), kind: IdeaKind::Source, ..NewIdea::default() },
             ],
             error: Some("not a text: direction".into()),
             ..Proposal::default()

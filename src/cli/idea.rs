@@ -20,12 +20,12 @@ pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
     let backlog = open_backlog(&current_dir()?)?;
     let now = clock()?.now();
     match args.command {
-        IdeaCommand::Add { text, direction } => {
-            let idea = NewIdea { text, direction, score: None };
+        IdeaCommand::Add { text, direction, kind, score } => {
+            let idea = NewIdea { text, kind: kind.into(), direction, score };
             let added = backlog.add(&idea, &who(), now).map_err(SessionError::from)?;
             output::line(&match added {
-                Added::New(id) => format!("added idea {id}"),
-                Added::Known(known) => format!("already listed: idea {} ({})", known.id, known.state),
+                Added::New(id) => format!("added {} {id}", idea.kind),
+                Added::Known(known) => format!("already listed: {} {} ({})", known.idea.kind, known.id, known.state),
             });
         }
         IdeaCommand::List { format } => list(&backlog.read().map_err(SessionError::from)?.ideas, format),
@@ -33,8 +33,8 @@ pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
             let found = backlog.mark(|known| known.id == idea, IdeaState::Dropped, &who(), now);
             let found = found.map_err(SessionError::from)?.ok_or(SessionError::NoIdea(idea))?;
             output::line(&match found.state {
-                IdeaState::Dropped => format!("already dropped: idea {idea}: {}", found.idea.text),
-                _ => format!("dropped idea {idea}: {}", found.idea.text),
+                IdeaState::Dropped => format!("already dropped: {} {idea}: {}", found.idea.kind, found.idea.text),
+                _ => format!("dropped {} {idea}: {}", found.idea.kind, found.idea.text),
             });
         }
     }

@@ -18,11 +18,44 @@ pub enum IdeaState {
     Dropped,
 }
 
+/// What an entry of the backlog is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, strum::Display, strum::VariantArray)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum IdeaKind {
+    /// Something to try.
+    #[default]
+    Idea,
+    /// Something to read, such as the address of a paper.
+    Source,
+}
+
+impl IdeaKind {
+    /// The field of a record's proposal with the text of the one that the agent was offered.
+    pub fn offered_field(self) -> &'static str {
+        match self {
+            IdeaKind::Idea => "offered_idea",
+            IdeaKind::Source => "offered_source",
+        }
+    }
+
+    /// The field of an agent's proposal with the number of the one that the change uses.
+    pub fn used_field(self) -> &'static str {
+        match self {
+            IdeaKind::Idea => "idea",
+            IdeaKind::Source => "source",
+        }
+    }
+}
+
 /// An idea that is not in the backlog yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewIdea {
-    /// What to try, on one line.
+    /// What to try or to read, on one line.
     pub text: String,
+    /// Which of the two it is.
+    #[serde(default)]
+    pub kind: IdeaKind,
     /// The strategy that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,

@@ -12,6 +12,7 @@ mod core_settings;
 mod dialect;
 mod direction;
 mod directive;
+mod draw;
 mod environment;
 mod event;
 mod experiment_id;
@@ -63,6 +64,7 @@ pub use core_settings::settings;
 pub use dialect::{DialectLayout, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
+pub use draw::Draw;
 pub use environment::{Environment, EnvironmentChange};
 pub use event::{EVENT_VERSION, Event, Reached, StopReason};
 pub use experiment_id::ExperimentId;
@@ -70,7 +72,7 @@ pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
 pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuInventory, GpuLoad, GpuName, GpuRuntime, GpuUse};
 pub use guard::{GuardRun, Version};
-pub use idea::{Idea, IdeaState, NewIdea, USER, agent_name, search_name};
+pub use idea::{Idea, IdeaKind, IdeaState, NewIdea, USER, agent_name, search_name};
 pub use imported::Imported;
 pub use json::{json_text, write_json};
 pub use keep_logs::KeepLogs;
@@ -89,7 +91,7 @@ pub use phase::Phase;
 pub use rating::Rating;
 pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
-    MetricValue, OFFERED_IDEA, RECORD_VERSION, Record, Run,
+    MetricValue, RECORD_VERSION, Record, Run,
 };
 pub use setting::{Heading, Kind};
 pub use settings::{

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Beside, Direction, Environment, ExperimentId, Failure, GuardRun, Imported, Metrics, NewIdea, Number, Outcome, Tag,
-    Tokens, Unparsed, Usage, Version,
+    Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Metrics, NewIdea, Number,
+    Outcome, Tag, Tokens, Unparsed, Usage, Version,
 };
 
 /// The version of records that this program writes.
@@ -246,9 +246,6 @@ pub struct Record {
     pub more: Map<String, Value>,
 }
 
-/// The field of a record's proposal with the text of the idea that the agent was offered.
-pub const OFFERED_IDEA: &str = "offered_idea";
-
 /// The field of a record with the files that changed during the run.
 pub const CHANGED_WHILE_RUNNING: &str = "changed_while_running";
 
@@ -280,9 +277,9 @@ impl Record {
         self.said("ideas")
     }
 
-    /// The number of the idea that the change uses, by the agent's proposal.
-    pub fn used_idea(&self) -> Option<u32> {
-        self.proposal.as_ref()?.field("idea")
+    /// The number of the idea or the source that the change uses, by the agent's proposal.
+    pub fn used(&self, kind: IdeaKind) -> Option<u32> {
+        self.proposal.as_ref()?.field(kind.used_field())
     }
 
     /// The hypothesis in the agent's proposal.
@@ -290,9 +287,9 @@ impl Record {
         self.proposal.as_ref()?.field("hypothesis")
     }
 
-    /// The text of the idea that the agent was offered.
-    pub fn offered_idea(&self) -> Option<String> {
-        self.proposal.as_ref()?.field(OFFERED_IDEA)
+    /// The text of the idea or the source that the agent was offered.
+    pub fn offered(&self, kind: IdeaKind) -> Option<String> {
+        self.proposal.as_ref()?.field(kind.offered_field())
     }
 
     /// The verdict: the outcome, or `None` if the imported row has none.

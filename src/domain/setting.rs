@@ -10,7 +10,7 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, StopRule, Tag, duration_text,
+    Cadence, Draw, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, StopRule, Tag, duration_text,
     time_of_day_text,
 };
 
@@ -179,6 +179,7 @@ values! {
     KeepLogs: Text, parsed, KeepLogs::to_string;
     StopRule: Text, parsed, StopRule::to_string;
     Cadence: Text, parsed, Cadence::to_string;
+    Draw: Text, parsed, Draw::to_string;
     u32: Whole, whole, u32::to_string;
     u64: Whole, whole, u64::to_string;
     f64: Float, finite, f64::to_string;

@@ -16,7 +16,7 @@ use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stor
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero};
 use super::{
-    Cadence, CommitId, Composite, Direction, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource,
+    Cadence, CommitId, Composite, Direction, Draw, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource,
     MetricSpec, Prices, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
@@ -218,6 +218,19 @@ settings! {
         help: "Directives to the agent after several experiments without a keep [default: refine]",
         comment: "What the agent is told when there are no recent keeps.", example: "\"structural\"",
         lines: |it| line((it.ladder == Ladder::Structural).then_some("structural"), |name| format!("ladder    {name}")),
+    }
+
+    /// How the idea and the source that the agent is offered are drawn from the backlog.
+    #[serde(default)]
+    draw: Draw as Draw = Draw::default(), {
+        key: "draw", heading: Heading::Agent, value: "DRAW",
+        help: "How an idea and a source are drawn from the backlog: best, or uniform:K for one of the K best \
+               [default: uniform:50]",
+        comment: "How an idea and a source are drawn from the backlog: best, or one of the K best.",
+        example: "\"uniform:50\"",
+        lines: |it| line((it.draw != Draw::default()).then_some(it.draw), |draw| {
+            format!("ideas     {draw} of the backlog")
+        }),
     }
 
     /// What the session is for, in the user's words.

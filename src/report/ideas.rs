@@ -9,6 +9,7 @@ pub fn ideas_grid(ideas: &[Idea]) -> Grid {
         ideas,
         &[
             ("#", Align::Right, &|idea| idea.id.to_string()),
+            ("kind", Align::Left, &|idea| idea.idea.kind.to_string()),
             ("state", Align::Left, &|idea| idea.state.to_string()),
             ("score", Align::Right, &|idea| text(idea.idea.score)),
             ("direction", Align::Left, &|idea| text(idea.idea.direction.as_ref())),

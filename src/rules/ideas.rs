@@ -3,31 +3,36 @@
 use sha2::{Digest, Sha256};
 
 use super::same_direction;
-use crate::domain::{Idea, IdeaState, Record, TriedDirection, USER};
+use crate::domain::{Draw, Idea, IdeaKind, IdeaState, Record, TriedDirection, USER};
 
-/// How many of the best ideas take part in a draw. Always taking the best would be greedy and self-confirming: only
-/// what the scorer believes in would be tried, and nothing could refute it.
-const AMONG: usize = 50;
-
-/// Draws one of the best fifty open ideas, each with the same chance. The same `seed` draws the same idea unless it is
-/// gone or a new one wins. Skips ideas whose direction is among `tried`. If no idea is open, it draws from those
-/// offered but not used.
+/// Draws one of the best open ideas of a kind, each with the same chance, or the best one. The same `seed` draws the same
+/// one unless it is gone or a new one wins. Skips those whose direction is among `tried`. If none is open, it draws from
+/// those offered but not used.
 ///
-/// Ideas of the user without a score rank first, then scored ones by score, then the rest; older ones win ties.
-pub fn draw<'a>(ideas: &'a [Idea], seed: &str, tried: &[TriedDirection]) -> Option<&'a Idea> {
+/// Those of the user without a score rank first, then scored ones by score, then the rest; older ones win ties.
+pub fn draw<'a>(
+    ideas: &'a [Idea],
+    kind: IdeaKind,
+    how: Draw,
+    seed: &str,
+    tried: &[TriedDirection],
+) -> Option<&'a Idea> {
     let was_tried = |idea: &Idea| {
         let direction = idea.idea.direction.as_ref();
         direction.is_some_and(|direction| tried.iter().any(|known| same_direction(&known.direction, direction)))
     };
     let pool = |is_meant: fn(&Idea) -> bool| {
-        ideas.iter().filter(|idea| is_meant(idea) && !was_tried(idea)).collect::<Vec<&Idea>>()
+        ideas.iter().filter(|idea| idea.idea.kind == kind && is_meant(idea) && !was_tried(idea)).collect::<Vec<&Idea>>()
     };
     let mut open = pool(|idea| idea.state == IdeaState::Open);
     if open.is_empty() {
         open = pool(|idea| idea.state == IdeaState::Drawn && idea.unused);
     }
     open.sort_by(|one, other| rank(other).total_cmp(&rank(one)).then_with(|| one.id.cmp(&other.id)));
-    open.truncate(AMONG);
+    open.truncate(match how {
+        Draw::Best => 1,
+        Draw::Uniform(among) => usize::try_from(among).unwrap_or(usize::MAX),
+    });
     open.into_iter().min_by_key(|idea| Sha256::digest(format!("{seed} {}", idea.id)).to_vec())
 }
 
@@ -42,7 +47,7 @@ fn rank(idea: &Idea) -> f64 {
 /// Whether an experiment used the idea that its agent was offered: the agent says so, names the idea's direction, or
 /// describes the change with most of the idea's words.
 pub fn is_used(record: &Record, idea: &Idea) -> bool {
-    if let Some(used) = record.used_idea() {
+    if let Some(used) = record.used(idea.idea.kind) {
         return used == idea.id;
     }
     let direction = idea.idea.direction.as_ref().zip(record.direction.as_ref());
@@ -85,12 +90,38 @@ mod tests {
         let direction = Some(format!("d{}", id % 10));
         Idea {
             id,
-            idea: NewIdea { text: format!("idea {id}"), direction, score },
+            idea: NewIdea { text: format!("idea {id}"), direction, score, ..NewIdea::default() },
             by: by.into(),
             time: Timestamp::UNIX_EPOCH,
             state: IdeaState::Open,
             unused: false,
         }
+    }
+
+    /// An idea drawn as by default.
+    fn draw<'a>(ideas: &'a [Idea], seed: &str, tried: &[TriedDirection]) -> Option<&'a Idea> {
+        super::draw(ideas, IdeaKind::Idea, Draw::default(), seed, tried)
+    }
+
+    #[test]
+    fn sources_are_drawn_apart_from_ideas_and_as_asked_for() {
+        let mut ideas: Vec<_> = (1..=9).map(|id| idea(id, Some(f64::from(id)), USER)).collect();
+        ideas.iter_mut().filter(|idea| idea.id > 3).for_each(|idea| idea.idea.kind = IdeaKind::Source);
+        // One that the user did not score comes before all that are scored, among its own kind.
+        ideas.push(idea(10, None, USER));
+        let drawn = |kind: IdeaKind, how: Draw| -> Vec<u32> {
+            let of = |n: u32| super::draw(&ideas, kind, how, &format!("t/{n}"), &[]).unwrap().id;
+            let mut ids: Vec<u32> = (0..200).map(of).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids
+        };
+        assert_eq!(drawn(IdeaKind::Source, Draw::Best), [9]);
+        assert_eq!(drawn(IdeaKind::Source, Draw::Uniform(1)), [9]);
+        assert_eq!(drawn(IdeaKind::Source, Draw::Uniform(3)), [7, 8, 9]);
+        assert_eq!(drawn(IdeaKind::Source, Draw::Uniform(u32::MAX)), [4, 5, 6, 7, 8, 9]);
+        assert_eq!(drawn(IdeaKind::Idea, Draw::Best), [10]);
+        assert_eq!(drawn(IdeaKind::Idea, Draw::Uniform(2)), [3, 10]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use strum::VariantArray;
 
 use super::error::SessionError;
 use super::expected::HeldMemories;
@@ -12,7 +13,7 @@ use super::store::Store;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
-    ExperimentId, Idea, Lesson, NewIdea, Notice, OFFERED_IDEA, Outcome, Record, Rung, Tag, agent_name, with_causes,
+    Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name, with_causes,
 };
 use crate::git::Repo;
 use crate::rules::{
@@ -23,10 +24,10 @@ use crate::state::{
     Added, IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError,
 };
 
-/// Notes the idea that the agent is offered with the open experiment.
+/// Notes what the agent is offered of the backlog with the open experiment.
 pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
-    if let Some(idea) = &memories.idea {
-        open.proposal.insert(OFFERED_IDEA.into(), idea.idea.text.as_str().into());
+    for Idea { idea, .. } in &memories.offers {
+        open.proposal.insert(idea.kind.offered_field().into(), idea.text.as_str().into());
     }
 }
 
@@ -38,13 +39,14 @@ pub(super) struct Files<'a> {
     pub(super) noted: &'a [(ExperimentId, String)],
 }
 
-/// What is told of the lessons, the findings and the ideas that there are. The idea is the same one when the agent of an experiment is
-/// called again, and none that it had itself in a call that was cut short.
+/// What is told of the lessons, the findings and the ideas that there are. Idea and source are the same ones when the agent of an experiment is
+/// called again, and none that it named itself in a call that was cut short.
 pub(super) fn memories(
     tag: &Tag,
     history: &History,
     id: ExperimentId,
     new_direction: bool,
+    how: Draw,
     Files { lessons, ideas, noted }: Files<'_>,
     now: Timestamp,
 ) -> Memories {
@@ -54,7 +56,9 @@ pub(super) fn memories(
     let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();
     let mut learned = learned(history.records(), noted);
     learned.retain(|note| !lessons.iter().any(|lesson| lesson.insight == note.text));
-    Memories { lessons: heaviest_first(lessons, now), learned, idea: draw(&others, &seed, &tried).cloned() }
+    let offer = |kind: &IdeaKind| draw(&others, *kind, how, &seed, &tried).cloned();
+    let offers = IdeaKind::VARIANTS.iter().filter_map(offer).collect();
+    Memories { lessons: heaviest_first(lessons, now), learned, offers }
 }
 
 /// The backlog of the repository that `dir` is in, kept out of git.
@@ -94,7 +98,7 @@ impl Store {
         let new_direction = self.directive().wants_new_direction();
         let noted = self.memory().findings().unwrap_or_default();
         let files = Files { lessons, ideas: &backlog, noted: &noted };
-        memories(&self.contract.tag, &self.history, id, new_direction, files, self.now())
+        memories(&self.contract.tag, &self.history, id, new_direction, self.contract.draw, files, self.now())
     }
 
     /// What the files hold now.
@@ -135,10 +139,10 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the ideas of an experiment to the backlog, and notes there what came of the idea that its agent was offered.
+    /// Adds the ideas of an experiment to the backlog, and notes there what came of those that its agent was offered.
     fn note_ideas(&mut self, record: &Record) -> Result<(), SessionError> {
         self.add_ideas(record.id, &record.ideas())?;
-        if let Some(text) = record.offered_idea() {
+        for text in IdeaKind::VARIANTS.iter().filter_map(|kind| record.offered(*kind)) {
             let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
             let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
             let file = IdeaFile::new(&self.repo.main_worktree());
@@ -152,7 +156,8 @@ impl Store {
     /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
     pub(super) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
         if !IdeaFile::new(&self.repo.main_worktree()).path().exists() {
-            let tells = |record: &&Record| !record.ideas().is_empty() || record.offered_idea().is_some();
+            let was_offered = |record: &Record| IdeaKind::VARIANTS.iter().any(|kind| record.offered(*kind).is_some());
+            let tells = |record: &&Record| !record.ideas().is_empty() || was_offered(record);
             let telling: Vec<Record> = self.history.records().iter().filter(tells).cloned().collect();
             telling.iter().try_for_each(|record| self.note_ideas(record))?;
         }

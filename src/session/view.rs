@@ -213,6 +213,7 @@ impl SessionView {
             &self.history,
             self.history.next_id(),
             new_direction,
+            self.contract.as_ref().map(|contract| contract.draw).unwrap_or_default(),
             Files { lessons, ideas: &ideas, noted: &noted },
             now,
         )

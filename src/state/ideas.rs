@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     fn idea(text: &str) -> NewIdea {
-        NewIdea { text: text.into(), direction: None, score: None }
+        NewIdea { text: text.into(), ..NewIdea::default() }
     }
 
     #[test]

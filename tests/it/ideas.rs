@@ -57,7 +57,7 @@ fn a_backlog_belongs_to_the_repository_and_needs_no_session() {
     assert!(ar(&repo, ["idea", "drop", "7"]).exits(1).stderr.contains("hint: run `ar idea list` to see them"));
     ar(&repo, ["idea", "add", " \n "]).exits(2);
     let csv = ar(&repo, ["idea", "list", "--format", "csv"]).ok().stdout;
-    assert_eq!(csv.lines().nth(1), Some("1,open,,schedule,user,half the  rate at the end"), "{csv}");
+    assert_eq!(csv.lines().nth(1), Some("1,idea,open,,schedule,user,half the  rate at the end"), "{csv}");
     assert!(ar(&repo, ["idea", "list", "--format", "md"]).ok().stdout.starts_with("| "));
     assert_eq!(repo.status(), "");
 
@@ -107,6 +107,10 @@ fn a_call_that_is_made_again_is_offered_the_same_idea_and_nothing_is_drawn_befor
     for n in 1..=30 {
         ar(&repo, ["idea", "add", &format!("idea of number {n}")]).ok();
     }
+    for n in 1..=12 {
+        let source = format!("https://example.org/{n}");
+        ar(&repo, ["idea", "add", &source, "--kind", "source", "--score", &format!("0.{n}")]).ok();
+    }
     // The first call dies with its `ar`, the second one changes nothing.
     let first = format!(
         "cp \"$AR_PROMPT\" ../call-$(ls .. | grep -c call-); if mkdir ../killed 2>/dev/null; then \
@@ -115,13 +119,16 @@ fn a_call_that_is_made_again_is_offered_the_same_idea_and_nothing_is_drawn_befor
     assert_eq!(run(&repo, &first, 2, &[]).code, None);
     assert!(states(&repo).iter().all(|state| state.ends_with(" open")));
     ar(&repo, ["resume"]).ok();
-    let offer = |call: u32| {
+    let offer = |call: u32| -> Vec<String> {
         let prompt = fs::read_to_string(repo.outside().join(format!("call-{call}"))).unwrap();
-        prompt.split_once("take it or leave it\n\n").unwrap().1.lines().next().unwrap().to_owned()
+        let offers = prompt.split("take it or leave it\n\n").skip(1);
+        let offers: Vec<String> = offers.map(|offer| offer.lines().next().unwrap().to_owned()).collect();
+        assert!(offers[0].starts_with("- idea ") && offers[1].starts_with("- source "), "{offers:?}");
+        offers
     };
     assert_eq!((offer(0), offer(1)), (offer(1), offer(2)));
-    assert_ne!(offer(2), offer(3), "the next experiment is offered another one");
-    assert_eq!(states(&repo).iter().filter(|state| state.ends_with(" drawn")).count(), 2);
+    assert_ne!(offer(2), offer(3), "the next experiment is offered others");
+    assert_eq!(states(&repo).iter().filter(|state| state.ends_with(" drawn")).count(), 4);
 }
 
 #[test]
@@ -161,10 +168,62 @@ fn ideas_of_many_processes_have_a_number_each_and_survive_an_agent_that_deletes_
     run(&repo, kept, 2, &[]).ok();
     assert_eq!(states(&repo)[10], "warm up longer kept");
     let listed = ar(&repo, ["idea", "list"]).ok().stdout;
-    assert!(listed.lines().any(|line| line.trim_start().starts_with("11  kept ")), "{listed}");
+    assert!(listed.lines().any(|line| line.trim_start().starts_with("11  idea  kept ")), "{listed}");
 
     // Without the process that held them, the records have those of the agents.
     repo.rm(IDEAS);
     run(&repo, ":", 3, &[]).ok();
     assert_eq!(states(&repo), ["of its own drawn"]);
+}
+
+#[test]
+fn sources_are_offered_beside_ideas_and_drawn_as_the_session_says() {
+    let repo = training_repo();
+    ar(&repo, ["idea", "add", "warm up longer"]).ok();
+    for (n, score) in [(1, "-0.5"), (2, "0.9"), (3, "0.5")] {
+        let source = format!("https://example.org/{n}");
+        let added = ar(&repo, ["idea", "add", &source, "--kind", "source", "--score", score]).ok().stdout;
+        assert_eq!(added, format!("added source {}\n", n + 1));
+    }
+    let again = ar(&repo, ["idea", "add", "https://example.org/2", "--kind", "source"]).ok().stdout;
+    assert_eq!(again, "already listed: source 3 (open)\n");
+    let csv = ar(&repo, ["idea", "list", "--format", "csv"]).ok().stdout;
+    assert_eq!(csv.lines().next(), Some("#,kind,state,score,direction,by,idea"));
+    assert_eq!(csv.lines().nth(2), Some("2,source,open,-0.5,,user,https://example.org/1"));
+    let kinds = ideas(&repo);
+    assert_eq!((&kinds[0]["kind"], &kinds[1]["kind"]), (&"idea".into(), &"source".into()));
+
+    for (wrong, words) in [
+        (&["idea", "add", "x", "--kind", "sauce"][..], "possible values: idea, source"),
+        (&["idea", "add", "x", "--score", "nan"], "must be a finite number"),
+        (
+            &["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--draw", "worst"],
+            "write best or uniform:50",
+        ),
+        (&["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--draw", "uniform:0"], "from 1"),
+    ] {
+        assert!(ar(&repo, wrong).exits(2).stderr.contains(words), "{wrong:?}");
+    }
+
+    // The agent uses the first one that it is offered.
+    let first = "[ $AR_EXPERIMENT = 2 ] || echo '{\"source\": 3}' > \"$AR_PROPOSAL\"";
+    run(&repo, first, 2, &["--draw", "best"]).ok();
+    let source = |experiment: u32| {
+        let prompt = fs::read_to_string(repo.outside().join(format!("prompt-{experiment}"))).unwrap();
+        let (_, source) = prompt.split_once("## A source from the backlog, take it or leave it\n\n- ").unwrap();
+        source.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(offered(&repo, 1).unwrap(), "idea 1: warm up longer");
+    assert_eq!(source(1), "source 3: https://example.org/2");
+    assert_eq!(source(2), "source 4: https://example.org/3");
+    let records = ar(&repo, ["log", "--format", "json"]).ok().json();
+    let proposal = &records["experiments"][1]["proposal"];
+    assert_eq!((&proposal["offered_source"], &proposal["source"]), (&"https://example.org/2".into(), &3.into()));
+    // What was used is not offered again, what was not used is once no other is open; `resume` draws as before.
+    ar(&repo, ["resume", "--max-experiments", "4"]).ok();
+    assert_eq!(
+        (source(3), source(4)),
+        ("source 2: https://example.org/1".into(), "source 4: https://example.org/3".into())
+    );
+    assert!(ar(&repo, ["brief"]).ok().stdout.contains("## A source from the backlog"));
 }

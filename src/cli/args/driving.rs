@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoresearch::domain::values::{duration, positive};
+use autoresearch::domain::values::{duration, finite, positive};
 use autoresearch::domain::{PRESETS, Tag};
 use clap::{Args, Subcommand};
 
-use super::formats::{AnswerFormat, OutputFormat, StreamFormat};
+use super::formats::{AnswerFormat, IdeaKindName, OutputFormat, StreamFormat};
 use super::former::FormerArgs;
 use super::session::SessionArgs;
 use crate::cli::terms::SettingsArgs;
@@ -122,12 +122,18 @@ pub(in crate::cli) struct IdeaArgs {
 pub(in crate::cli) enum IdeaCommand {
     /// Add an idea, unless it is listed already
     Add {
-        /// Idea, on one line
+        /// Idea, on one line; or the address of a source
         #[arg(value_parser = crate::cli::idea::text)]
         text: String,
         /// Strategy that the idea belongs to
         #[arg(long, value_name = "NAME", value_parser = crate::cli::idea::text)]
         direction: Option<String>,
+        /// Kind: something to try, or a source to read
+        #[arg(long, value_name = "KIND", default_value = "idea")]
+        kind: IdeaKindName,
+        /// Score on a scale of your own; higher is better
+        #[arg(long, value_name = "SCORE", value_parser = finite, allow_negative_numbers = true)]
+        score: Option<f64>,
     },
     /// List all ideas, also those that were tried or dropped
     List {

@@ -1,5 +1,6 @@
 //! What commands can print, and of what.
 
+use autoresearch::domain::IdeaKind;
 use autoresearch::report::Format;
 use autoresearch::rules::{Ended, SortBy};
 use clap::ValueEnum;
@@ -115,6 +116,24 @@ impl From<OutcomeName> for Ended {
             OutcomeName::Discard => Ended::Discard,
             OutcomeName::Crash => Ended::Crash,
             OutcomeName::Refused => Ended::Refused,
+        }
+    }
+}
+
+/// What an entry of the backlog is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum IdeaKindName {
+    /// Something to try
+    Idea,
+    /// Something to read
+    Source,
+}
+
+impl From<IdeaKindName> for IdeaKind {
+    fn from(name: IdeaKindName) -> Self {
+        match name {
+            IdeaKindName::Idea => IdeaKind::Idea,
+            IdeaKindName::Source => IdeaKind::Source,
         }
     }
 }

@@ -96,6 +96,7 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
         "brief" => &[("Read what an agent is told", "ar brief")],
         "idea" => &[
             ("Offer an idea to the agents", "ar idea add \"cosine schedule\" --direction schedule"),
+            ("Offer a source to read", "ar idea add https://arxiv.org/abs/2309.06180 --kind source --score 0.8"),
             ("List the ideas, drop one", "ar idea list; ar idea drop 5"),
         ],
         "extract" => &[("Check that the metric is found in a log", "ar extract run.log --metric val_bpb")],

@@ -156,7 +156,7 @@ fn shelve_proposal(store: &mut Store, open: &OpenExperiment, commit: &CommitId) 
     let id: ExperimentId = open.id;
     let saved = store.keep_commit_as(format!("experiment {id}, not run"), &open.base, commit)?;
     let text = format!("{} (proposed and not run; its change is {saved})", open.description);
-    store.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), score: None }])?;
+    store.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
     store.say(Notice::NotRun { id, saved });
     store.close_open(id)
 }

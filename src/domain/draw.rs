@@ -1,0 +1,78 @@
+//! How an idea or a source is drawn from the backlog.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::values::positive;
+
+/// How one is drawn, written `best` or `uniform:50`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Draw {
+    /// The best.
+    Best,
+    /// One of so many best, each with the same chance.
+    Uniform(u32),
+}
+
+impl Default for Draw {
+    /// One of the fifty best, as the Madani adapter draws sources. Always taking the best would be greedy and
+    /// self-confirming: only what the scorer believes in would be tried, and nothing could refute it.
+    fn default() -> Self {
+        Draw::Uniform(50)
+    }
+}
+
+impl fmt::Display for Draw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Draw::Best => f.write_str("best"),
+            Draw::Uniform(among) => write!(f, "uniform:{among}"),
+        }
+    }
+}
+
+impl FromStr for Draw {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim().split_once(':') {
+            None if text.trim() == "best" => Ok(Draw::Best),
+            Some(("uniform", among)) => positive(among).map(Draw::Uniform).map_err(|why| format!("`{text}`: {why}")),
+            _ => Err(format!("`{text}` is not a draw; write best or uniform:50")),
+        }
+    }
+}
+
+impl TryFrom<String> for Draw {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Draw> for String {
+    fn from(draw: Draw) -> Self {
+        draw.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_reads_as_it_is_written() {
+        for text in ["best", "uniform:1", "uniform:50"] {
+            let draw: Draw = text.parse().unwrap();
+            assert_eq!(draw.to_string(), text);
+            assert_eq!(serde_json::from_str::<Draw>(&serde_json::to_string(&draw).unwrap()).unwrap(), draw);
+        }
+        for text in ["", "worst", "best:3", "uniform", "uniform:", "uniform:0", "uniform:-1", "uniform:x"] {
+            assert!(text.parse::<Draw>().is_err(), "{text}");
+        }
+    }
+}
