@@ -30,10 +30,7 @@ pub(super) fn run(args: RateArgs) -> Result<ExitCode, CliError> {
             if let Ok(rating) = Rating::value(word)
                 && !session_tags(&repo)?.iter().any(|tag| tag.as_str() == word)
             {
-                return Err(CliError::usage(
-                    "the rating is of no session",
-                    format!("write `ar rate SESSION {rating}`"),
-                ));
+                return Err(CliError::usage("a rating without a session", format!("write `ar rate SESSION {rating}`")));
             }
             print(&repo, Some(&session(word)?), args.format)
         }

@@ -82,7 +82,7 @@ fn a_rating_is_a_note_of_gits_on_the_commit_where_the_session_began() {
     for wrong in ["8", "-0.1", "nan", "80%", "good"] {
         refused(&["s1", wrong], 2, &["must be a number from 0 to 1, such as 0.8"]);
     }
-    refused(&["0.8"], 2, &["the rating is of no session", "hint: write `ar rate SESSION 0.8`"]);
+    refused(&["0.8"], 2, &["a rating without a session", "hint: write `ar rate SESSION 0.8`"]);
     refused(&["--tag", "s1", "8"], 2, &["`8` must be a number from 0 to 1", "hint: write `ar rate s1 0.8`"]);
     refused(&["twim", "0.8"], 1, &["no session `twim` found", "hint: did you mean twin?"]);
     refused(&["twim"], 1, &["hint: did you mean twin?"]);
