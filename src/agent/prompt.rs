@@ -158,7 +158,7 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
     text += &memories_text(briefing.memories, room);
     let directive = match directive {
         // The search commands look outside for it.
-        Directive::Pivot { perturbation, .. } if !contract.research => {
+        Directive::Pivot { perturbation, .. } if !contract.allow_search => {
             Directive::Pivot { perturbation, research: false }
         }
         directive => directive,

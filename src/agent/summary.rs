@@ -19,7 +19,7 @@ Change no file: what you change is undone, and nothing of it is measured.
 /// Writes the prompt for the call that sums the session up.
 pub fn summary_prompt(briefing: &Briefing<'_>) -> String {
     // Neither an instruction nor an idea for an experiment.
-    let memories = Memories { idea: None, ..briefing.memories.clone() };
+    let memories = Memories { offers: Vec::new(), ..briefing.memories.clone() };
     let briefing = Briefing { memories: &memories, directive: Directive::Free, ..*briefing };
     let text = TASK.to_owned() + &task_spec(briefing.contract) + &standing(&briefing, usize::MAX, IN_PROMPT);
     text + "\n## Now\n\nWrite the summary, then exit.\n"

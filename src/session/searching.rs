@@ -17,7 +17,7 @@ use super::store::Store;
 use super::supervise::{Ending, Exited};
 use crate::agent::{Finding, directive_text, goal_sentence};
 use crate::domain::{
-    Directive, Event, ExperimentId, FORMAT_VERSION, NewIdea, Notice, cut, ended_text, one_line, search_name,
+    Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, cut, ended_text, one_line, search_name,
     with_causes,
 };
 use crate::exec::{self, Job, Running};
@@ -198,16 +198,18 @@ fn text_in(printed: &[u8]) -> Result<String, String> {
     if text.trim().is_empty() { Err("it printed nothing".into()) } else { Ok(text) }
 }
 
-/// The ideas in what a command printed: one for each line of JSON, or else all of it as one.
+/// The ideas in what a command printed: one for each line of JSON, which is a source where it has a `url`; or else all of it
+/// as one.
 fn ideas_in(text: &str) -> Vec<NewIdea> {
-    let of = |text: &str, score| NewIdea { text: cut(&one_line(text), IDEA), direction: None, score };
+    let of = |text: &str, kind, score| NewIdea { text: cut(&one_line(text), IDEA), kind, direction: None, score };
     let lines = text.lines().filter_map(|line| serde_json::from_str::<ResultLine>(line).ok());
     let found = lines.filter(|line| !line.text.trim().is_empty()).take(IDEAS).map(|line| {
+        let kind = if line.url.is_some() { IdeaKind::Source } else { IdeaKind::Idea };
         let url = line.url.map(|url| format!(" ({url})")).unwrap_or_default();
-        of(&format!("{}{url}", line.text), line.score)
+        of(&format!("{}{url}", line.text), kind, line.score)
     });
     let found: Vec<NewIdea> = found.collect();
-    if found.is_empty() { vec![of(text, None)] } else { found }
+    if found.is_empty() { vec![of(text, IdeaKind::Idea, None)] } else { found }
 }
 
 #[cfg(test)]
