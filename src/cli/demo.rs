@@ -2,13 +2,19 @@
 
 use std::process::ExitCode;
 
-use autoresearch::session::{Drive, Plan, SessionError, SessionView, create_demo, demo_terms};
+use autoresearch::score::ARTIFACT;
+use autoresearch::session::{
+    Drive, Plan, SessionError, SessionView, create_demo, create_research_demo, demo_terms, research_demo_terms,
+};
 
 use super::args::{DemoArgs, StreamFormat};
 use super::error::CliError;
 use super::progress::Progress;
 use super::run::drive_loop;
 use super::{exit, output, report, settings};
+
+/// The picture of the course, in the session's folder.
+const PICTURE: &str = "course.png";
 
 /// Makes the built-in example, runs its whole loop and prints the report.
 pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
@@ -21,17 +27,29 @@ pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
             .map(tempfile::TempDir::keep)
             .map_err(|source| SessionError::Io { action: "create", path: std::env::temp_dir(), source })?,
     };
-    let repo = create_demo(&dir)?;
+    let (repo, terms, what) = if args.research {
+        (create_research_demo(&dir)?, research_demo_terms(), "a question about leaves, and a scripted researcher")
+    } else {
+        (create_demo(&dir)?, demo_terms(), "a tiny language model in sh and awk")
+    };
     let root = repo.worktree().to_owned();
-    let terms = demo_terms();
-    output::line(&format!("a tiny language model in sh and awk, in {}", root.display()));
+    output::line(&format!("{what}, in {}", root.display()));
     let drive = Drive::Loop { adopt: false };
     let plan = Plan::new(repo, &terms.into(), drive, clock)?;
     let progress = Progress::new(StreamFormat::Table, clock, root.clone());
     let reason = drive_loop(plan, drive, progress)?;
     output::line("");
-    report::print_session(&SessionView::open(&root, None)?)?;
+    let view = SessionView::open(&root, None)?;
+    let file = if args.research {
+        let picture = view.folder.root().join(PICTURE);
+        report::print_and_draw(&view, &picture)?;
+        output::line(&format!("\nthe picture is in {}", picture.display()));
+        ARTIFACT
+    } else {
+        report::print_session(&view)?;
+        "results.tsv"
+    };
     output::line("");
-    output::line(&format!("look around: cd {} && ar log, ar show 4, cat results.tsv", root.display()));
+    output::line(&format!("look around: cd {} && ar log, ar show 4, cat {file}", root.display()));
     Ok(ExitCode::from(exit::of_stop(&reason)))
 }

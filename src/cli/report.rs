@@ -1,6 +1,7 @@
 //! `ar report`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::domain::{ExperimentId, Note, with_causes};
@@ -11,7 +12,6 @@ use autoresearch::{fs, state};
 use super::args::{ReportArgs, ReportFormat};
 use super::error::CliError;
 use super::process::current_dir;
-use super::values::ChartFile;
 use super::{chosen, exit, foreign, note, output, settings, weights};
 
 /// What people noted on experiments, by number.
@@ -31,7 +31,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
         }
     };
     if let Some(file) = &args.chart {
-        write_chart(&report, file)?;
+        write_chart(&report, &file.path, file.is_png)?;
         let where_it_is = format!("the chart is in {}", file.path.display());
         match args.format {
             Some(_) => output::note(&where_it_is),
@@ -57,6 +57,13 @@ pub(super) fn print_session(view: &SessionView) -> Result<(), CliError> {
     print(&of_session(view, &Notes::new())?, Format::Table)
 }
 
+/// Prints the report of a session for people, and draws its chart into a PNG file.
+pub(super) fn print_and_draw(view: &SessionView, picture: &Path) -> Result<(), CliError> {
+    let report = of_session(view, &Notes::new())?;
+    print(&report, Format::Table)?;
+    write_chart(&report, picture, true)
+}
+
 fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
     Ok(view.report()?.with_notes(notes))
 }
@@ -78,6 +85,7 @@ fn print(report: &Report, format: Format) -> Result<(), CliError> {
 fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
     let mut room = Room::default();
     let mut details = Vec::new();
+    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
     for record in Detail::order(view.history.records()) {
         if room.is_used_up() {
             break;
@@ -92,20 +100,20 @@ fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
             Err(error) => Excerpt::absent(with_causes(&error)),
         };
         let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
-        details.push(Detail::new(record, diff, log, notes));
+        details.push(Detail::new(record, composite, diff, log, notes));
     }
     details
 }
 
 /// Draws the chart of a report into a file, which appears whole or not at all.
-fn write_chart(report: &Report, file: &ChartFile) -> Result<(), CliError> {
+fn write_chart(report: &Report, path: &Path, is_png: bool) -> Result<(), CliError> {
     let svg = chart_svg(&report.series(), &report.chart_title());
-    let content = if file.is_png {
+    let content = if is_png {
         chart_png(&svg).map_err(|error| CliError::new(error, Some("write the chart as .svg".into())))?
     } else {
         svg.into_bytes()
     };
     // The folder of a bare name is the current one.
-    fs::write_atomic(&current_dir()?.join(&file.path), &content).map_err(SessionError::from)?;
+    fs::write_atomic(&current_dir()?.join(path), &content).map_err(SessionError::from)?;
     Ok(())
 }

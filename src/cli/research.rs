@@ -12,7 +12,7 @@ use autoresearch::git::{GitError, Repo};
 use autoresearch::score::{
     ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template,
 };
-use autoresearch::session::{PROGRAM, SessionError, ask_subtopics, commit_new_files};
+use autoresearch::session::{PROGRAM, RESEARCH_THRESHOLD, SessionError, ask_subtopics, commit_new_files};
 
 use super::args::InitArgs;
 use super::error::CliError;
@@ -23,9 +23,6 @@ use super::settings::{SETTINGS_FILE, Settings};
 
 /// The command that measures.
 const COMMAND: &str = "ar score";
-
-/// From which composite on an iteration is kept: 0.45, the gate of the Madani adapter.
-const THRESHOLD: f64 = 0.45;
 
 /// Makes and commits the files of a research session, in a new repository where the folder is empty. It asks nothing.
 pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> {
@@ -96,7 +93,8 @@ fn open(dir: &Path) -> Result<Option<Repo>, CliError> {
 
 /// The settings of the session: what was asked for, with what research goes by.
 fn asked(given: Asked) -> Asked {
-    let defaults = Asked { keep_above: Some(THRESHOLD), stop_rules: Some(vec![StopRule::Kill2]), ..Asked::default() };
+    let defaults =
+        Asked { keep_above: Some(RESEARCH_THRESHOLD), stop_rules: Some(vec![StopRule::Kill2]), ..Asked::default() };
     Asked {
         metric: Some(COMPOSITE.into()),
         direction: Some(Direction::Higher),

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
+use super::chart::{Mark, Panel};
 use super::found::Report;
 use super::grid::{Align, Grid, text};
 use super::sections::Section;
-use crate::domain::{Axis, Composite, Form};
-use crate::rules::{AxisValues, History, axis_values, bring, brought, four_decimals, in_form};
+use crate::domain::{Axis, COMPOSITE, Composite, Contract, Form};
+use crate::rules::{self, AxisValues, History, axis_values, bring, brought, four_decimals, in_form};
 
 /// What a session made of an axis, its numbers brought to 0..1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -30,16 +31,56 @@ pub(super) struct AxisCourse<'a> {
 }
 
 impl Report {
-    /// The same with the axes of each experiment, which `history` has, as the session's terms name them.
+    /// The same with the axes of each experiment, which `history` has, as the session's terms name them, and the value from
+    /// which on those terms keep.
     #[must_use]
-    pub fn with_axes(mut self, composite: Option<&Composite>, history: &History) -> Report {
+    pub fn with_axes(mut self, contract: Option<&Contract>, history: &History) -> Report {
+        let composite = contract.and_then(|contract| contract.composite.as_ref());
         if let Some(composite) = composite {
             for (record, details) in history.records().iter().zip(&mut self.details) {
                 details.axes = Some(axis_values(composite, &record.metrics));
             }
         }
         self.composite = composite.cloned();
+        self.keep_above = contract.and_then(|contract| contract.keep_above);
         self
+    }
+
+    /// The axes as a chart shows them, the worst first; before them the composite, where another metric decides. The marks
+    /// are those of the experiments.
+    pub(super) fn panels(&self, marks: &[Mark]) -> Vec<Panel> {
+        let Some(composite) = &self.composite else { return Vec::new() };
+        let panel = |name: &str, floor, number: &dyn Fn(&AxisValues) -> Option<(f64, f64)>| {
+            let marks: Vec<Mark> = marks
+                .iter()
+                .zip(&self.details)
+                .map(|(mark, details)| {
+                    let found = details.axes.as_ref().and_then(number);
+                    let raw = found.map_or_else(String::new, |(printed, _)| four_decimals(printed));
+                    Mark { value: found.map(|(_, value)| value), raw, ..mark.clone() }
+                })
+                .collect();
+            let values: Vec<f64> = marks.iter().filter_map(|mark| mark.value).collect();
+            let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+            Panel { name: name.to_owned(), mean, floor, marks }
+        };
+        let mut panels: Vec<Panel> = composite
+            .axes
+            .iter()
+            .map(|(name, axis)| {
+                panel(name, Some(axis.floor), &|values| {
+                    let printed = values.get(name).copied().flatten().filter(|value| value.is_finite())?;
+                    Some((printed, bring(printed, axis.range)))
+                })
+            })
+            .collect();
+        // What has no number at all comes first, as elsewhere.
+        panels.sort_by(|one, other| one.mean.unwrap_or(-1.0).total_cmp(&other.mean.unwrap_or(-1.0)));
+        if self.metric_name() != COMPOSITE {
+            let whole = |values: &AxisValues| rules::composite(composite, values).map(|value| (value, value));
+            panels.insert(0, panel(COMPOSITE, None, &whole));
+        }
+        panels
     }
 
     /// The course of each axis that has numbers, the worst first: by the mean.

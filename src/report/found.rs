@@ -177,6 +177,8 @@ pub struct Report {
     pub(super) spent: Spent,
     /// The axes of its experiments, where it has some.
     pub(super) composite: Option<Composite>,
+    /// From which value on experiments are kept, whatever the best is.
+    pub(super) keep_above: Option<f64>,
     /// What was assumed and how to say otherwise, a sentence each.
     pub(super) assumed: Vec<String>,
     /// The lines of a ledger that cannot be read, or whose number cannot, and why.
@@ -410,7 +412,12 @@ impl Report {
 
     /// The course of the experiments, as a chart shows it.
     pub fn series(&self) -> Series {
-        Series::new(self.metric_name(), self.direction, &self.points)
+        let mut series = Series::new(self.metric_name(), self.direction, &self.points);
+        if self.composite.is_some() {
+            series = series.with_threshold(self.keep_above);
+            series.panels = self.panels(&series.marks);
+        }
+        series
     }
 }
 

@@ -33,7 +33,9 @@ mod watch;
 mod weights;
 mod width;
 
-pub use chart::{Edge, Glyphs, Limits, Mark, MarkKind, PngError, Series, Step, chart_png, chart_svg, chart_text};
+pub use chart::{
+    Edge, Glyphs, Limits, Mark, MarkKind, Panel, PngError, Series, Step, chart_png, chart_svg, chart_text,
+};
 pub use checkpoint::checkpoint_text;
 pub use columns::{Column, ColumnError};
 pub use compared::{compared_grid, compared_json};

@@ -84,7 +84,7 @@ pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
     (!is_at(best)).then(|| Warning {
         kind,
         what: format!(
-            "the branch is at {}, which was kept for being simpler; the best is {}",
+            "the branch is at {}, which was kept without being better; the best is {}",
             experiment_name(last.id),
             experiment_name(best.id)
         ),

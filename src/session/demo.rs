@@ -1,12 +1,15 @@
-//! The repository that `ar demo` makes: a tiny language model in `sh` and `awk`, and a scripted agent.
+//! The repositories that `ar demo` makes: a tiny language model in `sh` and `awk`, or a question, and a scripted agent.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use super::conventions::PROGRAM;
 use super::error::SessionError;
-use crate::domain::Asked;
+use super::research::RESEARCH_THRESHOLD;
+use crate::domain::{Asked, COMPOSITE, Direction, StopRule};
 use crate::git::Repo;
+use crate::score::{ARTIFACT, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template};
 
 /// The metric that the example lowers.
 const DEMO_METRIC: &str = "val_bpb";
@@ -24,8 +27,56 @@ const FILES: &[(&str, &str)] = &[
     ("data/input.txt", include_str!("../../fixtures/demo/data/input.txt")),
 ];
 
-/// Makes the example in `dir`, which must be absent or empty, with everything in it committed.
+/// The question of the other example, and its sub-topics.
+const QUESTION: &str = "Why do leaves change their colour in autumn?";
+const TOPICS: [&str; 4] = ["Pigments", "Trigger", "Weather", "Purpose"];
+/// How many experiments its researcher has something for, and after how many without a new best its session ends.
+const RESEARCH_EXPERIMENTS: u32 = 20;
+const PLATEAU: u32 = 5;
+
+/// Makes the example of a language model in `dir`, which must be absent or empty, with everything in it committed.
 pub fn create_demo(dir: &Path) -> Result<Repo, SessionError> {
+    create(dir, FILES.iter().copied(), "a tiny language model of one short text")
+}
+
+/// Makes the example of a question in `dir`, as [`create_demo`] does.
+pub fn create_research_demo(dir: &Path) -> Result<Repo, SessionError> {
+    let topics = TOPICS.map(str::to_owned);
+    let program = program_template(QUESTION, &topics);
+    let terms = terms_template(QUESTION, "equal", &topics);
+    let artifact = artifact_template(QUESTION, &topics);
+    let keep = format!("{SOURCES}/.gitkeep");
+    let files = [
+        ("README.md", include_str!("../../fixtures/demo/research/README.md")),
+        ("agent.sh", include_str!("../../fixtures/demo/research/agent.sh")),
+        (PROGRAM, &program),
+        (TERMS_FILE, &terms),
+        (ARTIFACT, &artifact),
+        (&keep, ""),
+    ];
+    create(dir, files.into_iter(), "a question about leaves")
+}
+
+/// The terms of the session over a question.
+pub fn research_demo_terms() -> Asked {
+    Asked {
+        metric: Some(COMPOSITE.into()),
+        direction: Some(Direction::Higher),
+        command: Some("ar score".into()),
+        agent: Some("./agent.sh".into()),
+        scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**")]),
+        keep_above: Some(RESEARCH_THRESHOLD),
+        stop_rules: Some(vec![StopRule::Plateau(PLATEAU)]),
+        max_experiments: Some(RESEARCH_EXPERIMENTS),
+        ..Asked::default()
+    }
+}
+
+fn create<'a>(
+    dir: &Path,
+    files: impl Iterator<Item = (&'a str, &'a str)>,
+    message: &str,
+) -> Result<Repo, SessionError> {
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |source| SessionError::Io { action, path, source }
@@ -34,7 +85,7 @@ pub fn create_demo(dir: &Path) -> Result<Repo, SessionError> {
     if fs::read_dir(dir).map_err(failed("read", dir))?.next().is_some() {
         return Err(SessionError::NotEmpty(dir.to_owned()));
     }
-    for (name, content) in FILES {
+    for (name, content) in files {
         let path = dir.join(name);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
@@ -45,7 +96,7 @@ pub fn create_demo(dir: &Path) -> Result<Repo, SessionError> {
         }
     }
     let repo = Repo::init(dir)?;
-    repo.commit_first("a tiny language model of one short text")?;
+    repo.commit_first(message)?;
     Ok(repo)
 }
 

@@ -249,9 +249,8 @@ impl SessionView {
         let metric = self.contract.as_ref().map(|contract| (&contract.metric.name, contract.metric.direction));
         let recorded = || Some(&self.history.records().first()?.metric).map(|metric| (&metric.name, metric.direction));
         let (metric, direction) = metric.or_else(recorded).ok_or_else(|| no_session(&self.repo, &self.tag))?;
-        let composite = self.contract.as_ref().and_then(|contract| contract.composite.as_ref());
         let report = Report::of_session(self.tag.as_str(), metric, direction, &self.history);
-        Ok(report.with_axes(composite, &self.history).with_course(&self.history, self.course()))
+        Ok(report.with_axes(self.contract.as_ref(), &self.history).with_course(&self.history, self.course()))
     }
 
     /// What is known of the session beside its records.

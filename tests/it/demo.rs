@@ -97,3 +97,42 @@ fn the_demo_needs_only_sh_and_awk() {
     let shown = Called::from(command.env("PATH", &bin).output().unwrap()).ok().stdout;
     assert!(shown.contains("best         2.220630  experiment 10"), "{shown}");
 }
+
+#[test]
+fn the_research_demo_keeps_by_the_threshold_ends_by_a_rule_and_draws_its_axes() {
+    let home = TestRepo::empty();
+    let dir = home.outside().join("demo");
+    let at = |folder, args: &[&str]| Called::from(ar_command(&home, folder, args).output().unwrap());
+    let shown = at(home.outside(), &["demo", "--research", dir.to_str().unwrap()]).ok().stdout;
+    for said in [
+        "composite 0.4375 is below the threshold of 0.45",
+        "composite 0.8657 reaches the threshold of 0.45",
+        "no number for source_diversity",
+        "stopped: plateau: no new best in 5 experiments",
+        "axes from 0 to 1, the worst first\n",
+    ] {
+        assert!(shown.contains(said), "{said} in {shown}");
+    }
+    let picture = shown.lines().find_map(|line| line.strip_prefix("the picture is in ")).unwrap();
+    assert!(std::fs::read(picture).unwrap().starts_with(b"\x89PNG\r\n"));
+
+    let report = at(&dir, &["report", "--format", "json"]).ok().json();
+    assert_eq!(
+        (&report["counts"]["keep"], &report["counts"]["discard"], &report["counts"]["crash"]),
+        (&7.into(), &5.into(), &1.into())
+    );
+    // A claim that was not kept and comes again is not novel.
+    let novelty = |id: usize| report["experiments"][id]["axes"]["novelty"].as_f64().unwrap();
+    assert!(novelty(2) > 0.7 && novelty(7) > 0.7 && novelty(11) < 0.3 && novelty(12) < 0.3, "{report}");
+
+    at(&dir, &["report", "--chart", "course.svg"]).ok();
+    let svg = std::fs::read_to_string(dir.join("course.svg")).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let panels: Vec<_> = document.descendants().filter(|node| node.attribute("class") == Some("panel")).collect();
+    let names: Vec<_> = panels.iter().filter_map(|panel| panel.descendants().find_map(|node| node.text())).collect();
+    assert_eq!(names, ["source_diversity", "novelty", "topic_coverage", "claim_density"]);
+    assert!(svg.contains("threshold 0.45"));
+    let page = at(&dir, &["report", "--format", "html"]).ok().stdout;
+    assert_eq!(page.matches("class=\"panel\"").count(), 4);
+    assert!(page.contains("<dt>axes</dt><dd>source_diversity 0.6021, "), "the axes of experiment 7");
+}

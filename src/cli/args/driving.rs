@@ -107,6 +107,9 @@ pub(in crate::cli) struct InitArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DemoArgs {
+    /// Show a session of research: a question, sources and axes
+    #[arg(long)]
+    pub(in crate::cli) research: bool,
     /// Folder for the example [default: a new temporary folder]
     pub(in crate::cli) dir: Option<PathBuf>,
 }

@@ -5,6 +5,7 @@
 
 mod axis;
 mod labels;
+mod panels;
 mod png;
 mod series;
 mod svg;
@@ -12,7 +13,7 @@ mod text;
 mod title;
 
 pub use png::{PngError, chart_png};
-pub use series::{Edge, Limits, Mark, MarkKind, Series, Step};
+pub use series::{Edge, Limits, Mark, MarkKind, Panel, Series, Step};
 pub use svg::chart_svg;
 pub(super) use svg::picture;
 pub(super) use text::draw_chart;

@@ -93,6 +93,23 @@ pub struct Series {
     pub best: Vec<Step>,
     /// Between which values the picture is drawn; absent where no experiment has a value.
     pub limits: Option<Limits>,
+    /// The value from which on experiments are kept whatever the best is, where a composite has one.
+    pub threshold: Option<f64>,
+    /// What is drawn below, each on its own: the axes of a composite.
+    pub panels: Vec<Panel>,
+}
+
+/// The course of one axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// Its name.
+    pub name: String,
+    /// The mean of its numbers; absent where no experiment has one.
+    pub mean: Option<f64>,
+    /// The value below which it is weak.
+    pub floor: Option<f64>,
+    /// The experiments, each with its number brought to 0..1 as its value.
+    pub marks: Vec<Mark>,
 }
 
 impl Series {
@@ -117,7 +134,18 @@ impl Series {
             }
         }
         let limits = limits(&marks, &best);
-        Series { metric: metric.to_owned(), direction, marks, best, limits }
+        Series { metric: metric.to_owned(), direction, marks, best, limits, threshold: None, panels: Vec::new() }
+    }
+
+    /// The same with a line at a value, which the picture reaches.
+    #[must_use]
+    pub(in crate::report) fn with_threshold(mut self, threshold: Option<f64>) -> Series {
+        self.threshold = threshold.filter(|value| value.is_finite() && value.abs() <= LARGEST);
+        if let (Some(value), Some(limits)) = (self.threshold, &mut self.limits) {
+            let room = ROOM * (limits.high - limits.low);
+            *limits = Limits { low: limits.low.min(value - room), high: limits.high.max(value + room) };
+        }
+        self
     }
 
     /// How many marks are of this kind.

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::axis::{ticks, whole_ticks};
 use super::labels::{Area, Wish, place};
+use super::panels::{panels, panels_height};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
 use crate::domain::cut;
 use crate::report::safe::safe_line;
@@ -24,12 +25,15 @@ const RIGHT: f64 = WIDTH - 24.0;
 const INSET: f64 = 12.0;
 
 /// The height of the lane below the frame for what has no value.
-const LANE: f64 = 16.0;
+pub(super) const LANE: f64 = 16.0;
+
+/// The colour of a line that numbers should be above.
+pub(super) const LEVEL: &str = "#bc4c00";
 
 const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
 
 /// The size of the labels' font, and the height of a line of it.
-const LABEL_FONT: f64 = 11.0;
+pub(super) const LABEL_FONT: f64 = 11.0;
 const LABEL_HEIGHT: f64 = 14.0;
 
 /// How many characters of a description a label has at most; the notebook cuts at 45.
@@ -45,26 +49,26 @@ const MOST_LABELS: usize = 80;
 const MANY: usize = 120;
 const CROWD: usize = 1000;
 
-/// The places of the picture.
-struct Frame {
-    left: f64,
-    first: u32,
-    last: u32,
-    limits: Limits,
+/// The places of a picture.
+pub(super) struct Frame {
+    pub(super) area: Area,
+    pub(super) first: u32,
+    pub(super) last: u32,
+    pub(super) limits: Limits,
 }
 
 impl Frame {
-    fn x(&self, place: u32) -> f64 {
+    pub(super) fn x(&self, place: u32) -> f64 {
         let share = f64::from(place - self.first) / f64::from((self.last - self.first).max(1));
-        self.left + INSET + share * (RIGHT - self.left - 2.0 * INSET)
+        self.area.left + INSET + share * (self.area.right - self.area.left - 2.0 * INSET)
     }
 
-    fn y(&self, value: f64) -> f64 {
-        BOTTOM - self.limits.share(value) * (BOTTOM - TOP)
+    pub(super) fn y(&self, value: f64) -> f64 {
+        self.area.bottom - self.limits.share(value) * (self.area.bottom - self.area.top)
     }
 
-    fn at(&self, mark: &Mark) -> (f64, f64) {
-        (self.x(mark.place), mark.value.map_or(BOTTOM + LANE / 2.0, |value| self.y(value)))
+    pub(super) fn at(&self, mark: &Mark) -> (f64, f64) {
+        (self.x(mark.place), mark.value.map_or(self.area.bottom + LANE / 2.0, |value| self.y(value)))
     }
 }
 
@@ -84,48 +88,67 @@ pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
     let rows = series.limits.map(|limits| ticks(limits, 8)).unwrap_or_default();
     let widest = rows.iter().map(|tick| text_width(&tick.label, LABEL_FONT)).fold(0.0, f64::max);
     let (first, last) = series.places().unwrap_or_default();
-    let frame =
-        Frame { left: 48.0 + widest, first, last, limits: series.limits.unwrap_or(Limits { low: 0.0, high: 1.0 }) };
-    let middle = (frame.left + RIGHT) / 2.0;
+    let limits = series.limits.unwrap_or(Limits { low: 0.0, high: 1.0 });
+    let left = 48.0 + widest;
+    let frame = Frame { area: Area { left, top: TOP, right: RIGHT, bottom: BOTTOM }, first, last, limits };
+    let middle = (left + RIGHT) / 2.0;
+    let radii = radii(series.marks.len());
+    let height = HEIGHT + panels_height(series);
     html! {
-        svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox={"0 0 " (WIDTH) " " (HEIGHT)} width=(WIDTH)
-            height=(HEIGHT) role="img" aria-label=(spoken) font-family=(FONT) font-size=(LABEL_FONT) fill="#24292f" {
-            rect class="paper" width=(WIDTH) height=(HEIGHT) fill="#ffffff" {}
-            text x=(px(frame.left)) y="26" font-size="17" font-weight="bold" { (title) }
-            text class="about" x=(px(frame.left)) y="46" font-size="12" fill="#59636e" { (about) }
-            (legend(series, frame.left))
+        svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox={"0 0 " (WIDTH) " " (height)} width=(WIDTH)
+            height=(height) role="img" aria-label=(spoken) font-family=(FONT) font-size=(LABEL_FONT) fill="#24292f" {
+            rect class="paper" width=(WIDTH) height=(height) fill="#ffffff" {}
+            text x=(px(left)) y="26" font-size="17" font-weight="bold" { (title) }
+            text class="about" x=(px(left)) y="46" font-size="12" fill="#59636e" { (about) }
+            (legend(series, left))
             @for tick in &rows {
                 @let y = px(frame.y(tick.value));
-                line class="grid" x1=(px(frame.left)) x2=(RIGHT) y1=(y) y2=(y) stroke="#e4e7eb" {}
-                text x=(px(frame.left - 8.0)) y=(y) dy="4" text-anchor="end" { (tick.label) }
+                line class="grid" x1=(px(left)) x2=(RIGHT) y1=(y) y2=(y) stroke="#e4e7eb" {}
+                text x=(px(left - 8.0)) y=(y) dy="4" text-anchor="end" { (tick.label) }
             }
             @for tick in whole_ticks(first, last, 12) {
                 @let x = px(frame.x(tick.value as u32));
                 line class="grid" x1=(x) x2=(x) y1=(BOTTOM + LANE) y2=(BOTTOM + LANE + 5.0) stroke="#8c959f" {}
                 text x=(x) y=(BOTTOM + LANE + 18.0) text-anchor="middle" { (series.number_at(tick.value as u32)) }
             }
-            rect class="frame" x=(px(frame.left)) y=(TOP) width=(px(RIGHT - frame.left)) height=(BOTTOM + LANE - TOP)
+            rect class="frame" x=(px(left)) y=(TOP) width=(px(RIGHT - left)) height=(BOTTOM + LANE - TOP)
                 fill="none" stroke="#8c959f" {}
             text x=(px(middle)) y=(HEIGHT - 12.0) text-anchor="middle" font-size="12" { "experiment" }
             text class="name" transform={"translate(20 " (px((TOP + BOTTOM) / 2.0)) ") rotate(-90)"} text-anchor="middle" font-size="12" {
                 (cut(&metric, 60)) " (" (series.direction) " is better)"
             }
+            @if let Some(threshold) = series.threshold {
+                (level_line(&frame, threshold))
+                text class="level" x=(px(RIGHT - 6.0)) y=(px(frame.y(threshold) - 5.0)) text-anchor="end" fill=(LEVEL) {
+                    "threshold " (threshold)
+                }
+            }
             // The kept ones come last, so that nothing hides them.
-            @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, series)) }
+            @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, radii)) }
             @if !is_crowd { (line(series, &frame, false)) (labels(series, &frame)) }
-            @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, series)) }
+            @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, radii)) }
             @if is_crowd { (line(series, &frame, true)) (labels(series, &frame)) }
+            (panels(series, HEIGHT, left, RIGHT))
         }
     }
 }
 
+/// A dashed line at a value, where it lies within the limits.
+pub(super) fn level_line(frame: &Frame, value: f64) -> Markup {
+    let y = px(frame.y(value));
+    html! {
+        line class="level" x1=(px(frame.area.left)) x2=(px(frame.area.right)) y1=(y) y2=(y) stroke=(LEVEL)
+            stroke-dasharray="6 4" {}
+    }
+}
+
 /// A coordinate with as many digits as can be seen.
-fn px(value: f64) -> String {
+pub(super) fn px(value: f64) -> String {
     format!("{value:.1}")
 }
 
 /// How wide a text is at most, roughly: the classes of width that the letters of DejaVu Sans fall into.
-fn text_width(text: &str, size: f64) -> f64 {
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let share = |c: char| match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | 'I' => 0.34,
         'f' | 'r' | 't' | '(' | ')' | '[' | ']' | '/' | '-' | '"' => 0.45,
@@ -160,8 +183,8 @@ fn staircase(series: &Series, frame: &Frame) -> String {
 }
 
 /// The radius of the mark of something kept, and of something else.
-fn radii(series: &Series) -> (f64, f64) {
-    match series.marks.len() {
+fn radii(count: usize) -> (f64, f64) {
+    match count {
         count if count > CROWD => (3.0, 1.5),
         count if count > MANY => (4.2, 2.4),
         _ => (5.2, 3.2),
@@ -187,10 +210,10 @@ fn look(kind: MarkKind, (kept, other): (f64, f64)) -> Look {
     Look { name, radius, fill, stroke, said }
 }
 
-/// The mark of an experiment; one beyond the edge points to where it is.
-fn shape(mark: &Mark, frame: &Frame, series: &Series) -> Markup {
+/// The mark of an experiment; one beyond the edge points to where it is. The radii are those of what was kept, and of something else.
+pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     let (x, y) = frame.at(mark);
-    let Look { name, radius, fill, stroke, said } = look(mark.kind, radii(series));
+    let Look { name, radius, fill, stroke, said } = look(mark.kind, radii);
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     let outline = match edge {
         Some(Edge::Above) => Some(format!("M{} {}h{}l-{} -{}z", px(x - 5.0), px(y + 9.0), 10, 5, 8)),
@@ -278,9 +301,10 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
         .zip(&texts)
         .map(|((_, mark), text)| Wish { at: frame.at(mark), width: text_width(text, LABEL_FONT) })
         .collect();
-    let picture = Area { left: frame.left + 2.0, top: TOP + 2.0, right: RIGHT - 2.0, bottom: BOTTOM - 2.0 };
+    let picture = Area { left: frame.area.left + 2.0, top: TOP + 2.0, right: RIGHT - 2.0, bottom: BOTTOM - 2.0 };
     let others = series.marks.iter().filter(|mark| mark.kind == MarkKind::Discard);
-    let spared: Vec<Area> = others.map(|mark| Area::around(frame.at(mark), 2.0 * radii(series).1)).collect();
+    let spared: Vec<Area> =
+        others.map(|mark| Area::around(frame.at(mark), 2.0 * radii(series.marks.len()).1)).collect();
     let found = place(&wishes, LABEL_HEIGHT, picture, &obstacles(series, frame), &spared);
     html! {
         @for (placed, text) in found.into_iter().zip(&texts) {
@@ -298,7 +322,7 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
 
 /// What no label may hide: the marks of what was kept, and the staircase.
 fn obstacles(series: &Series, frame: &Frame) -> Vec<Area> {
-    let side = 2.0 * radii(series).0 + 2.0;
+    let side = 2.0 * radii(series.marks.len()).0 + 2.0;
     let kept = series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep && mark.value.is_some());
     let mut areas: Vec<Area> = kept.map(|mark| Area::around(frame.at(mark), side)).collect();
     for (index, step) in series.best.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What a page shows of one experiment beside its row, and how much of it.
 
-use crate::domain::{ExperimentId, Note, Record, bytes_text};
+use crate::domain::{Composite, ExperimentId, Note, Record, bytes_text};
 use crate::measure::plain_text;
 use crate::report::experiments::record_grid;
 use crate::report::safe::safe_code;
@@ -117,9 +117,9 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// What is known of an experiment, with its change, the end of its log, and what people noted on it.
-    pub fn new(record: &Record, diff: Excerpt, log: Excerpt, notes: &[Note]) -> Detail {
-        let grid = record_grid(record, None, None, notes, None);
+    /// What is known of an experiment, with the axes of `composite`, its change, the end of its log, and what people noted on it.
+    pub fn new(record: &Record, composite: Option<&Composite>, diff: Excerpt, log: Excerpt, notes: &[Note]) -> Detail {
+        let grid = record_grid(record, composite, None, notes, None);
         let facts = grid.rows().iter().filter_map(|row| match row.as_slice() {
             [name, value] => Some((name.clone(), value.clone())),
             _ => None,
