@@ -12,6 +12,7 @@
 //! | [`ledger`] | results.tsv and its dialects |
 //! | [`state`] | state files, journal, locks, event logs |
 //! | [`measure`] | log bytes to metrics and a failure class |
+//! | [`score`] | claims, sources and quotations of research to axes |
 //! | [`fs`] | durable writes, locks, bounded reads |
 //! | [`rules`] | pure decisions: keep or discard, stop, budgets |
 //! | [`domain`] | the types all of them speak in |
