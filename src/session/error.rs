@@ -1,14 +1,14 @@
 //! What can stop a session from starting or going on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use strum::{EnumProperty, EnumString};
 
 use super::axes_error::AxesError;
+use super::error_texts::{changed_terms, drifted, import_hint, missing_command, names};
 use super::layout_error::LayoutError;
 use super::research::ResearchError;
 use super::scoring::ScoreError;
-use crate::agent::{PRESETS, Preset};
 use crate::domain::{
     Drift, ExperimentId, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text,
     count_of, few, list, nearest, shell_word,
@@ -254,54 +254,6 @@ pub enum SessionError {
     NoRoom { what: String, space: Space, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
-}
-
-/// What to do about a program that is not there.
-fn missing_command(what: &str, word: &str) -> String {
-    if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
-        return format!("{}; it needs {}", preset.install, preset.needs);
-    }
-    if what == "command of --on-event" {
-        return format!("the command runs in its own folder: use a full path, such as \"$AR_ROOT/{word}\"");
-    }
-    let mut hint = format!("check with `command -v {word}` in the repository's root, or name another {what}");
-    if what == "agent" {
-        let names = PRESETS.map(|preset| preset.name);
-        hint += &format!(", or one of {}", names.join(", "));
-        if let Some(meant) = nearest(word, names) {
-            hint = format!("did you mean --agent {meant}? {hint}");
-        }
-    }
-    hint
-}
-
-/// What to do about a module that the command does not find.
-fn import_hint(excerpt: &str, log: &Path) -> String {
-    let module = excerpt.rsplit_once("No module named '").and_then(|(_, rest)| rest.split(['\'', '.']).next());
-    match module.filter(|module| !module.is_empty()) {
-        Some(module) => format!(
-            "the command's Python has no module `{module}`: install it there (`uv add {module}` or `pip install \
-                {module}`), or \
-             run the command where it is installed, as in --cmd \"uv run train.py\""
-        ),
-        None => {
-            format!("the command fails at an import: fix it or the installed versions; the log is {}", shell_word(log))
-        }
-    }
-}
-
-/// Terms that differ, as the end of a sentence about what was approved.
-fn drifted(drifts: &[Drift], verb: &str) -> String {
-    let term = |drift: &Drift| format!("{} `{}`, and now `{}` {verb}", drift.field, drift.approved, drift.found);
-    drifts.iter().map(term).collect::<Vec<_>>().join("; ")
-}
-
-fn changed_terms(drifts: &[Drift]) -> String {
-    if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
-}
-
-fn names(tags: &[Tag]) -> String {
-    tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", ")
 }
 
 impl From<FileError> for SessionError {

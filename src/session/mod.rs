@@ -20,6 +20,7 @@ mod course;
 mod demo;
 mod doctor;
 mod error;
+mod error_texts;
 mod events;
 mod expected;
 mod failed_log;

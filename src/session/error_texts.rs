@@ -1,0 +1,56 @@
+//! Parts of messages and hints that depend on what went wrong.
+
+use std::path::Path;
+
+use crate::agent::{PRESETS, Preset};
+use crate::domain::{Drift, Tag, nearest, shell_word};
+
+/// What to do about a program that is not there.
+pub(super) fn missing_command(what: &str, word: &str) -> String {
+    if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
+        return format!("{}; it needs {}", preset.install, preset.needs);
+    }
+    if what == "command of --on-event" {
+        return format!("the command runs in its own folder: use a full path, such as \"$AR_ROOT/{word}\"");
+    }
+    let mut hint = format!("check with `command -v {word}` in the repository's root, or name another {what}");
+    if what == "agent" {
+        let names = PRESETS.map(|preset| preset.name);
+        hint += &format!(", or one of {}", names.join(", "));
+        if let Some(meant) = nearest(word, names) {
+            hint = format!("did you mean --agent {meant}? {hint}");
+        }
+    }
+    hint
+}
+
+/// What to do about a module that the command does not find.
+pub(super) fn import_hint(excerpt: &str, log: &Path) -> String {
+    let module = excerpt.rsplit_once("No module named '").and_then(|(_, rest)| rest.split(['\'', '.']).next());
+    match module.filter(|module| !module.is_empty()) {
+        Some(module) => format!(
+            "the command's Python has no module `{module}`: install it there (`uv add {module}` or `pip install \
+                {module}`), or \
+             run the command where it is installed, as in --cmd \"uv run train.py\""
+        ),
+        None => {
+            format!("the command fails at an import: fix it or the installed versions; the log is {}", shell_word(log))
+        }
+    }
+}
+
+/// Terms that differ, as the end of a sentence about what was approved.
+pub(super) fn drifted(drifts: &[Drift], verb: &str) -> String {
+    let term = |drift: &Drift| format!("{} `{}`, and now `{}` {verb}", drift.field, drift.approved, drift.found);
+    drifts.iter().map(term).collect::<Vec<_>>().join("; ")
+}
+
+/// What became of terms, as the end of such a sentence; empty where none differ.
+pub(super) fn changed_terms(drifts: &[Drift]) -> String {
+    if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
+}
+
+/// Sessions in a row.
+pub(super) fn names(tags: &[Tag]) -> String {
+    tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", ")
+}
