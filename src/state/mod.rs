@@ -19,6 +19,7 @@ mod outage;
 mod run_logs;
 mod sleep;
 mod stop_request;
+mod user_folder;
 
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
@@ -36,3 +37,4 @@ pub use logs::{EVENT_LOGS, EventLog, Level};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use run_logs::{is_compressed, plain_log, read_log_tail};
 pub use sleep::Sleep;
+pub use user_folder::user_folder;
